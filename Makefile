@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # processes that the tests run in
 WORKERS ?= auto
+# the tests start hundreds of processes: without compiled modules they take twice as long
+unexport PYTHONDONTWRITEBYTECODE
 RUNTIME := $(VENV)/.runtime-installed
 DEVELOPMENT := $(VENV)/.development-installed
 # the other planner lives apart: it brings sixty packages that nothing here needs

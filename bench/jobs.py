@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from bench.kinds import (
     attention,
@@ -40,65 +42,52 @@ class Job:
     point: Point
     run: Callable[[Bench], Result]
     needs_bytes: float = 0.0
-    """Memory it takes, roughly. Once a point ran out of memory, those that need as much are not tried; 0: always tried."""
+    """Memory it takes, roughly. After a point that ran out of memory, points of the same need are not tried; 0: always tried."""
 
 
 def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0, *, fast: bool = False) -> Job:
     """One matrix product; `fast`: fp8 that accumulates below fp32."""
     size = f"{m:,}³" if m == n == k else f"{m:,}×{n:,}×{k:,}"
     name, label = (f"{dtype}-fast", f"{dtype} (fast accumulation)") if fast else (dtype, dtype)
-    point = _point(f"gemm/{name}/{m}x{n}x{k}", "gemm", f"GEMM {label} {size}", device, cap_s, expected_s=0.7 * cap_s)
-    return Job(point, lambda bench: matmul.measure_gemm(bench, point, dtype, m, n, k, fast=fast))
+    measure = partial(matmul.measure_gemm, fast=fast)
+    return _job(device, f"gemm/{name}/{m}x{n}x{k}", f"GEMM {label} {size}", cap_s, measure, dtype, m, n, k, expected_s=0.7 * cap_s)
 
 
 def experts(device: Device, dtype: str, number: int, tokens: int, n: int, k: int) -> Job:
     """The products of `number` experts with as many tokens each."""
-    name = f"grouped/{dtype}/{number}x{tokens}x{n}x{k}"
-    point = _point(name, "grouped", f"experts {dtype} {number}×{tokens}×{n:,}×{k:,}", device, 0.6, expected_s=0.8)
-    return Job(point, lambda bench: grouped.measure_grouped(bench, point, dtype, number, tokens, n, k))
+    name, label = f"grouped/{dtype}/{number}x{tokens}x{n}x{k}", f"experts {dtype} {number}×{tokens}×{n:,}×{k:,}"
+    return _job(device, name, label, 0.6, grouped.measure_grouped, dtype, number, tokens, n, k, expected_s=0.8)
 
 
 def sparse(device: Device, dtype: str, m: int, n: int, k: int) -> Job:
     """One product of weights of which two in four are zero."""
-    point = _point(
-        f"gemm-sparse/{dtype}/{m}x{n}x{k}", "gemm-sparse", f"2:4 GEMM {dtype} {m:,}×{n:,}×{k:,}", device, 1.0, expected_s=1.0
-    )
-    return Job(point, lambda bench: grouped.measure_sparse(bench, point, dtype, m, n, k))
+    name, label = f"gemm-sparse/{dtype}/{m}x{n}x{k}", f"2:4 GEMM {dtype} {m:,}×{n:,}×{k:,}"
+    return _job(device, name, label, 1.0, grouped.measure_sparse, dtype, m, n, k, expected_s=1.0)
 
 
 def gemv(device: Device, dtype: str, rows: int, columns: int, flush: str = "read") -> Job:
     """One token through a linear layer; `flush`: how the cache is emptied on a GPU."""
     name, label = f"gemv/{dtype}/{rows}x{columns}", f"GEMV {dtype} {rows:,}×{columns:,}"
-    other = flush != "read"
-    point = _point(
-        f"{name}/flush-{flush}" if other else name,
-        "gemv",
-        f"{label}, flush {flush}" if other else label,
-        device,
-        1.0,
-        expected_s=1.5,
-    )
-    return Job(point, lambda bench: bandwidth.measure_gemv(bench, point, dtype, rows, columns, flush))
+    if flush != "read":
+        name, label = f"{name}/flush-{flush}", f"{label}, flush {flush}"
+    return _job(device, name, label, 1.0, bandwidth.measure_gemv, dtype, rows, columns, flush, expected_s=1.5)
 
 
 def copy(device: Device, total_bytes: int, cap_s: float = 1.0) -> Job:
     """A copy of half of `total_bytes` onto the other half."""
     label = f"copy {total_bytes / 2**21:,.0f} MiB"
-    point = _point("copy/memory", "copy", label, device, cap_s, expected_s=1.5 * cap_s)
-    return Job(point, lambda bench: bandwidth.measure_copy(bench, point, total_bytes))
+    return _job(device, "copy/memory", label, cap_s, bandwidth.measure_copy, total_bytes, expected_s=1.5 * cap_s)
 
 
 def eager(device: Device) -> Job:
     """Host time of an operator."""
-    point = _point("launch/eager", "launch", "launch of an operator", device, 0.6, expected_s=0.5)
-    return Job(point, lambda bench: launch.measure_eager(bench, point))
+    return _job(device, "launch/eager", "launch of an operator", 0.6, launch.measure_eager, expected_s=0.5)
 
 
 def kernel(device: Device) -> Job:
     """Device time of the smallest operator."""
     label = "smallest parallel operator" if device.is_cpu else "smallest kernel"
-    point = _point("launch/kernel", "launch", label, device, 0.6, expected_s=0.5)
-    return Job(point, lambda bench: launch.measure_kernel(bench, point))
+    return _job(device, "launch/kernel", label, 0.6, launch.measure_kernel, expected_s=0.5)
 
 
 def train(
@@ -106,157 +95,136 @@ def train(
 ) -> Job:
     """One training step."""
     name = f"train/{shape.name}/{dtype}/{batch}x{sequence}"
-    point = _point(name, "train", f"Qwen3 step w{shape.width} {dtype}", device, cap_s)
-    return Job(point, lambda bench: training.measure_step(bench, point, shape, dtype, batch, sequence))
+    return _job(device, name, f"Qwen3 step w{shape.width} {dtype}", cap_s, training.measure_step, shape, dtype, batch, sequence)
 
 
 def triad(device: Device, total_bytes: int) -> Job:
     """A = b + s·c over three arrays."""
-    point = _point("triad/memory", "triad", f"triad {total_bytes / 2**20:,.0f} MiB", device, 1.0)
-    return Job(point, lambda bench: bandwidth.measure_triad(bench, point, total_bytes))
+    return _job(device, "triad/memory", f"triad {total_bytes / 2**20:,.0f} MiB", 1.0, bandwidth.measure_triad, total_bytes)
 
 
 def read(device: Device, total_bytes: int) -> Job:
     """The sum of an array."""
-    point = _point("read/memory", "read", f"read {total_bytes / 2**20:,.0f} MiB", device, 1.0)
-    return Job(point, lambda bench: bandwidth.measure_read(bench, point, total_bytes))
+    return _job(device, "read/memory", f"read {total_bytes / 2**20:,.0f} MiB", 1.0, bandwidth.measure_read, total_bytes)
 
 
 def move(device: Device, way: str) -> Job:
     """A copy between host and GPU."""
     label = "host to device" if way == "h2d" else "device to host"
-    point = _point(f"transfer/{way}", "transfer", label, device, 1.0)
-    return Job(point, lambda bench: bandwidth.measure_transfer(bench, point, way))
+    return _job(device, f"transfer/{way}", label, 1.0, bandwidth.measure_transfer, way)
 
 
 def attend(device: Device, dtype: str, batch: int, sequence: int) -> Job:
     """Causal attention over whole prompts."""
-    name = f"attention/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{sequence}x{HEAD_DIM}"
-    point = _point(name, "attention", f"attention {dtype} {batch}×{sequence:,}", device, 1.0)
-    return Job(
-        point,
-        lambda bench: attention.measure_prefill_attention(bench, point, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, sequence),
-    )
+    label, measure = f"attention {dtype} {batch}×{sequence:,}", attention.measure_prefill_attention
+    return _attention(device, "attention", label, measure, dtype, batch, sequence)
 
 
 def attend_cache(device: Device, dtype: str, batch: int, context: int) -> Job:
     """Attention of one new token over a cache."""
-    name = f"attention-decode/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{context}x{HEAD_DIM}"
-    point = _point(name, "attention-decode", f"cache read {dtype} {batch}×{context:,}", device, 1.0)
-    return Job(
-        point,
-        lambda bench: attention.measure_decode_attention(bench, point, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, context),
-    )
+    label, measure = f"cache read {dtype} {batch}×{context:,}", attention.measure_decode_attention
+    return _attention(device, "attention-decode", label, measure, dtype, batch, context)
 
 
 def attend_pages(device: Device, dtype: str, batch: int, context: int) -> Job:
     """Attention of one new token over a cache in pages."""
-    name = f"attention-paged/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{context}x{HEAD_DIM}"
-    point = _point(name, "attention-paged", f"paged cache read {dtype} {batch}×{context:,}", device, 1.0)
-    return Job(
-        point,
-        lambda bench: attention.measure_paged_attention(bench, point, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, context),
-    )
+    label, measure = f"paged cache read {dtype} {batch}×{context:,}", attention.measure_paged_attention
+    return _attention(device, "attention-paged", label, measure, dtype, batch, context)
 
 
 def prefill(device: Device, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Job:
     """A pass of prompts through the decoder."""
-    name = f"prefill/{shape.name}/{dtype}/{batch}x{sequence}"
-    point = _point(name, "prefill", f"prefill {_short(shape)} {batch}×{sequence:,}", device, PASS_CAP_S)
-    return Job(point, lambda bench: inference.measure_prefill(bench, point, shape, dtype, batch, sequence), 2.5 * shape.parameters)
+    name, label = f"prefill/{shape.name}/{dtype}/{batch}x{sequence}", f"prefill {_short(shape)} {batch}×{sequence:,}"
+    given = (shape, dtype, batch, sequence)
+    return _job(device, name, label, PASS_CAP_S, inference.measure_prefill, *given, needs_bytes=2.5 * shape.parameters)
 
 
 def decode(device: Device, shape: Qwen3Shape, dtype: str, batch: int, context: int) -> Job:
     """A decoding step: one more token for every sequence."""
-    name = f"decode/{shape.name}/{dtype}/{batch}x{context}"
-    point = _point(name, "decode", f"decode {_short(shape)} {batch} at {context:,}", device, PASS_CAP_S)
-    return Job(point, lambda bench: inference.measure_decode(bench, point, shape, dtype, batch, context), 2.5 * shape.parameters)
+    name, label = f"decode/{shape.name}/{dtype}/{batch}x{context}", f"decode {_short(shape)} {batch} at {context:,}"
+    given = (shape, dtype, batch, context)
+    return _job(device, name, label, PASS_CAP_S, inference.measure_decode, *given, needs_bytes=2.5 * shape.parameters)
 
 
 def compiled(device: Device, shape: Qwen3Shape, dtype: str) -> Job:
     """A compiled training step; a minute or more of compiling may come first."""
-    name = f"train-compiled/{shape.name}/{dtype}/{STEP_TOKENS}"
-    label = f"compiled step {_short(shape)} {dtype}"
-    point = Point(
-        id=name,
-        kind="train-compiled",
-        label=label,
-        device=device.torch_name,
-        expected_s=60.0,
-        cap_s=STEP_CAP_S,
-        grace_s=COMPILING_S,
-    )
-    return Job(point, lambda bench: variants.measure_compiled(bench, point, shape, dtype, BATCH, SEQUENCE), 18.0 * shape.parameters)
+    name, label = f"train-compiled/{shape.name}/{dtype}/{STEP_TOKENS}", f"compiled step {_short(shape)} {dtype}"
+    given, limits = (shape, dtype, BATCH, SEQUENCE), {"expected_s": 60.0, "grace_s": COMPILING_S}
+    return _job(device, name, label, STEP_CAP_S, variants.measure_compiled, *given, needs_bytes=18.0 * shape.parameters, **limits)
 
 
 def lora(device: Device, shape: Qwen3Shape) -> Job:
     """A training step of adapters alone."""
-    point = _point(
-        f"train-lora/{shape.name}/bf16/{STEP_TOKENS}", "train-lora", f"LoRA step {_short(shape)} bf16", device, STEP_CAP_S
-    )
-    return Job(point, lambda bench: variants.measure_lora(bench, point, shape, BATCH, SEQUENCE), 6.0 * shape.parameters)
+    name, label = f"train-lora/{shape.name}/bf16/{STEP_TOKENS}", f"LoRA step {_short(shape)} bf16"
+    given = (shape, BATCH, SEQUENCE)
+    return _job(device, name, label, STEP_CAP_S, variants.measure_lora, *given, needs_bytes=6.0 * shape.parameters)
 
 
 def perceptron(device: Device, dtype: str, width: int, depth: int, batch: int) -> Job:
     """A training step of a multilayer perceptron."""
-    point = _point(f"network/mlp/{dtype}/{width}x{depth}/{batch}", "network", f"MLP step {dtype} {width:,}×{depth}", device, 2.0)
-    return Job(point, lambda bench: networks.measure_perceptron(bench, point, dtype, width, depth, batch))
+    name, label = f"network/mlp/{dtype}/{width}x{depth}/{batch}", f"MLP step {dtype} {width:,}×{depth}"
+    return _job(device, name, label, 2.0, networks.measure_perceptron, dtype, width, depth, batch)
 
 
 def convolutional(device: Device, dtype: str, channels: int, image: int, batch: int) -> Job:
     """A training step of a convolutional network."""
-    point = _point(
-        f"network/cnn/{dtype}/{channels}x{image}/{batch}", "network", f"CNN step {dtype} {image}² × {batch}", device, 2.0
-    )
-    return Job(point, lambda bench: networks.measure_convolutional(bench, point, dtype, channels, image, batch))
+    name, label = f"network/cnn/{dtype}/{channels}x{image}/{batch}", f"CNN step {dtype} {image}² × {batch}"
+    return _job(device, name, label, 2.0, networks.measure_convolutional, dtype, channels, image, batch)
 
 
-def together(device: Device, op: str, ranks: int) -> Job:
-    """A collective among `ranks` GPUs, or processes."""
-    sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
-    point = _point(f"collective/{op}/{ranks}", "collective", f"{op.replace('_', '-')} of {ranks}", device, 15.0, expected_s=5.0)
-    point = replace(point, grace_s=JOIN_S)
-    return Job(point, lambda bench: collective.measure_collective(bench, point, op, ranks, sizes))
-
-
-def together_across(device: Device, op: str, ranks: int, nodes: int) -> Job:
-    """A collective among the ranks torchrun started, over `nodes` machines."""
+def together(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
+    """A collective among `ranks` GPUs or processes of this machine, or with `nodes` among those torchrun started on that many."""
     sizes = collective.CPU_SIZES if device.is_cpu else collective.gpu_sizes(device.memory_bytes)
     name, label = f"collective/{op}/{ranks}", f"{op.replace('_', '-')} of {ranks}"
-    point = Point(
-        id=name if nodes == 1 else f"{name}/{nodes}-nodes",
-        kind="collective",
-        label=label if nodes == 1 else f"{label}, {nodes} nodes",
-        device=device.torch_name,
-        expected_s=5.0,
-        cap_s=15.0,
-        grace_s=JOIN_S,
-    )
-    return Job(point, lambda bench: collective.measure_joined(bench, point, op, nodes, sizes))
+    if nodes > 1:
+        name, label = f"{name}/{nodes}-nodes", f"{label}, {nodes} nodes"
+    measure = partial(collective.measure_joined, nodes=nodes) if nodes else partial(collective.measure_collective, ranks=ranks)
+    return _job(device, name, label, 15.0, partial(measure, op=op, sizes=sizes), expected_s=5.0, grace_s=JOIN_S)
 
 
 def fault(device: Device, name: str) -> Job:
     """A fault made on purpose."""
-    point = _point(f"fault/{name}", "fault", f"fault: {name.replace('-', ' ')}", device, 30.0, expected_s=5.0)
-    return Job(point, lambda bench: faults.measure_fault(bench, point, name))
+    return _job(device, f"fault/{name}", f"fault: {name.replace('-', ' ')}", 30.0, faults.measure_fault, name, expected_s=5.0)
 
 
 def context(device: Device) -> Job:
     """Memory of a process without a tensor."""
     label = "memory of the interpreter" if device.is_cpu else "memory of the context"
-    point = _point("memory/context", "memory", label, device, 1.0, expected_s=0.1)
-    return Job(point, lambda bench: overheads.measure_context(bench, point))
+    return _job(device, "memory/context", label, 1.0, overheads.measure_context, expected_s=0.1)
 
 
 def slack(device: Device) -> Job:
     """Memory that the allocator reserves without use in a training step."""
-    point = _point("memory/slack", "memory", "memory the allocator keeps", device, 5.0)
-    return Job(point, lambda bench: overheads.measure_slack(bench, point, BATCH, SEQUENCE))
+    return _job(device, "memory/slack", "memory the allocator keeps", 5.0, overheads.measure_slack, BATCH, SEQUENCE)
 
 
-def _point(name: str, kind: str, label: str, device: Device, cap_s: float, expected_s: float | None = None) -> Point:
-    rough_s = 1.4 * cap_s if expected_s is None else expected_s
-    return Point(id=name, kind=kind, label=label, device=device.torch_name, expected_s=rough_s, cap_s=cap_s)
+def _job(
+    device: Device,
+    name: str,
+    label: str,
+    cap_s: float,
+    measure: Callable[..., Result],
+    *given: Any,
+    expected_s: float | None = None,
+    grace_s: float = 0.0,
+    needs_bytes: float = 0.0,
+) -> Job:
+    """The job `name`, whose first part is its kind; `given` goes to `measure` after the bench and the point."""
+    point = Point(
+        id=name,
+        kind=name.partition("/")[0],
+        label=label,
+        device=device.torch_name,
+        expected_s=1.4 * cap_s if expected_s is None else expected_s,
+        cap_s=cap_s,
+        grace_s=grace_s,
+    )
+    return Job(point, lambda bench: measure(bench, point, *given), needs_bytes)
+
+
+def _attention(device: Device, kind: str, label: str, measure: Callable[..., Result], dtype: str, batch: int, length: int) -> Job:
+    name = f"{kind}/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{length}x{HEAD_DIM}"
+    return _job(device, name, label, 1.0, measure, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, length)
 
 
 def _short(shape: Qwen3Shape) -> str:

@@ -33,7 +33,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--wall-cap-s", type=float, help="end after this many seconds (default: as the suite says)")
     parser.add_argument("--done", nargs="*", default=[], metavar="ID", help="rounds an earlier worker of this run has measured")
     parser.add_argument("--never", nargs="*", default=[], metavar="ID", help="points this run is through with")
-    parser.add_argument("--too-large", nargs="*", default=[], metavar="ID", help="of them those that ran out of memory")
+    parser.add_argument("--too-large", nargs="*", default=[], metavar="ID", help="the ones among them that ran out of memory")
     parser.add_argument("--elapsed-s", type=float, default=0.0, help="of the run, before this worker")
     parser.add_argument("--die-with-ui", action="store_true", help="stop when standard input ends")
     return parser.parse_args(arguments)

@@ -105,25 +105,31 @@ def rate_result(
     point: Point, timed: Timed, amount: float, unit: str, dtype: str | None, parameters: dict[str, Any], **facts: Any
 ) -> Result:
     """A result of `amount` (FLOP or bytes of one call) over the median time."""
+    low, high = amount / timed.high_s, amount / timed.low_s
+    plain = plain_result(point, amount / timed.median_s, unit, parameters, timed.status, timed.detail)
+    return replace(plain, dtype=dtype, low=low, high=high, **samples_of(timed), **facts)
+
+
+def plain_result(
+    point: Point, value: float | None, unit: str, parameters: dict[str, Any], status: str = "ok", detail: str = ""
+) -> Result:
+    """A result of one value without samples."""
     return Result(
         point=point.id,
         kind=point.kind,
-        dtype=dtype,
+        dtype=None,
         parameters=parameters,
-        value=amount / timed.median_s,
-        low=amount / timed.high_s,
-        high=amount / timed.low_s,
+        value=value,
+        low=value,
+        high=value,
         unit=unit,
-        status=timed.status,
-        detail=timed.detail,
-        samples_s=rounded(timed.samples_s),
-        spread=round(timed.spread, 6),
-        telemetry=timed.telemetry,
+        status=status,
+        detail=detail,
         taken_at=utc_now(),
-        **facts,
     )
 
 
-def rounded(samples_s: tuple[float, ...]) -> tuple[float, ...]:
-    """Samples rounded to six digits, which is finer than the clock resolves."""
-    return tuple(float(f"{sample:.6g}") for sample in samples_s)
+def samples_of(timed: Timed, share: float = 1.0) -> dict[str, Any]:
+    """The samples of a result, each times `share`, with six digits, which is finer than the clock resolves."""
+    samples_s = tuple(float(f"{sample * share:.6g}") for sample in timed.samples_s)
+    return {"samples_s": samples_s, "spread": round(timed.spread, 6), "telemetry": timed.telemetry}

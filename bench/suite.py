@@ -31,7 +31,6 @@ from bench.jobs import (
     slack,
     sparse,
     together,
-    together_across,
     train,
     triad,
 )
@@ -97,7 +96,7 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
         return [_study_step(device, step) for step in steps]
     if suite == "collectives":
         if wish.world is not None:
-            return [together_across(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
+            return [together(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
         return [together(device, op, wish.ranks) for op in OPERATIONS if wish.ranks > 1]
     if suite == "prove":
         return _prove(device)

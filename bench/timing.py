@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 NOISY, UNSTABLE = 0.10, 0.25
@@ -117,6 +117,12 @@ def judge(samples: Sequence[float]) -> tuple[str, str, float]:
     return "ok", "", spread
 
 
+def timed_of(samples: Sequence[float]) -> Timed:
+    """The samples with their median, its interval, and how far they can be trusted by themselves."""
+    status, detail, spread = judge(samples)
+    return Timed(tuple(samples), median(samples), *median_interval(samples), spread, status, detail)
+
+
 def measure(
     timer: Timer,
     call: Callable[[], Any],
@@ -146,16 +152,13 @@ def measure(
         elapsed = time.perf_counter() - begin
         progress(min(1.0, max(elapsed / cap_s, len(samples) / MOST)))
         low, high = median_interval(samples)
-        middle = median(samples)
-        known = len(samples) >= FEWEST and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * middle
+        known = len(samples) >= FEWEST and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * median(samples)
         if known or len(samples) >= MOST or elapsed >= cap_s:
             break
-    status, detail, spread = judge(samples)
-    if threads is not None:
-        crowding = CpuUse.now().crowding_since(before, threads if rough_s >= LONG_CALL_S else 0)
-        if crowding:
-            status, detail = "shared", crowding
-    return Timed(tuple(samples), middle, low, high, spread, status, detail)
+    timed = timed_of(samples)
+    if threads is not None and (crowding := CpuUse.now().crowding_since(before, threads if rough_s >= LONG_CALL_S else 0)):
+        return replace(timed, status="shared", detail=crowding)
+    return timed
 
 
 @dataclass(frozen=True, slots=True)

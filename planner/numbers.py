@@ -25,6 +25,15 @@ Rate = Annotated[float, Meta(ge=1, le=1e15)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 """From none to all."""
 
+
+def as_number(text: str) -> float | None:
+    """The number that `text` spells, infinity and NaN among them; None for other text."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 Name = Annotated[str, Meta(max_length=200)]
 Title = Annotated[str, Meta(max_length=500)]
 Location = Annotated[str, Meta(max_length=4096)]

@@ -39,7 +39,7 @@ def can_draw() -> bool:
 
 def end_at_interrupt() -> None:
     """End at Ctrl+C at once: while modules are imported, and when all is said."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in {signal.default_int_handler, signal.SIG_DFL}:
         with contextlib.suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGINT, _end)
 

@@ -39,8 +39,10 @@ def is_known(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def digits(value: float, significant: int = 3) -> str:
+def digits(value: float | None, significant: int = 3) -> str:
     """`value` to `significant` figures, with thousands separators and no exponent: 1234.5 -> '1,230'."""
+    if value is None:
+        return UNKNOWN
     if value == 0:
         return "0"
     places = significant - 1 - math.floor(math.log10(abs(value)))
@@ -59,6 +61,11 @@ def bytes_text(value: float | None, unit: bool = True) -> str:
     return f"{value / GIB:,.1f}" + (" GiB" if unit else "")
 
 
+def used_text(used: float | None, total: float | None) -> str:
+    """Bytes that are used, of all: '71.3 of 139.8 GiB'."""
+    return UNKNOWN if used is None or total is None else f"{bytes_text(used, unit=False)} of {bytes_text(total)}"
+
+
 def bits_text(bytes_per_s: float) -> str:
     """A rate of a network as it is sold: 50e9 -> '400 Gb/s'."""
     return f"{digits(8 * bytes_per_s / GIGA)} Gb/s"
@@ -74,6 +81,23 @@ def si_text(value: float | None, unit: str = "", significant: int = 3) -> str:
         if abs(value) >= scale * (1 - 0.5 * 10**-significant):
             return f"{digits(value / scale, significant)} {prefix}{unit}".rstrip()
     return f"{value:.2g} {unit}".rstrip()
+
+
+def quantity_text(value: float | None, unit: str) -> str:
+    """A value in `unit`: bytes as GiB, others with an SI prefix, a bare number without one."""
+    if unit == "B":
+        return bytes_text(value)
+    return si_text(value, unit) if unit else digits(value)
+
+
+def number_text(value: float | None, unit: str = "", scale: float = 1.0) -> str:
+    """A whole number of `unit`, each of which is `scale`."""
+    return UNKNOWN if value is None else f"{value / scale:,.0f} {unit}".rstrip()
+
+
+def counted(number: int, thing: str) -> str:
+    """'1 result', '2,000 results'."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def count_text(value: float | None) -> str:
@@ -128,3 +152,8 @@ def numbers_text(numbers: Iterable[int]) -> str:
         else:
             runs.append([number])
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
+def change_text(fraction: float) -> str:
+    """A relative change as a whole percentage with its sign: 0.186 -> '+19 %'."""
+    return f"{fraction * 100:+.0f} %"

@@ -25,7 +25,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from program import ROOT, own_folders
+
 MINIMAL_APP = """
 from textual.app import App
 from textual.widgets import Static
@@ -68,9 +69,8 @@ poller.stop()
 
 def environment(home: str) -> dict[str, str]:
     """A home of its own and Python's own settings, so that neither a saved form nor missing bytecode changes what is timed."""
-    folders = {f"XDG_{name.upper()}_HOME": f"{home}/{name}" for name in ("config", "state", "cache", "data")}
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("TEXTUAL", "PYTHON")) and name != "NO_COLOR"}
-    return plain | folders | {"HOME": home, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
+    return plain | own_folders(home) | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
 
 @contextlib.contextmanager
@@ -137,14 +137,14 @@ def rerank_seconds(home: str, preset: str, repeats: int) -> list[float]:
     import msgspec
 
     from planner.session import Session
+    from planner.workload.tasks import trains
 
     session = Session.open()
     workload = session.presets.load(preset).workload
     session.plan(workload)
     taken = []
     for change in range(repeats):
-        trains = workload.task in {"train", "finetune"}
-        other = {"sequence": 2048 + 64 * change} if trains else {"output_tokens": 201 + change}
+        other = {"sequence": 2048 + 64 * change} if trains(workload.task) else {"output_tokens": 201 + change}
         changed = msgspec.structs.replace(workload, **other)
         began = time.perf_counter()
         session.plan(changed)
@@ -169,11 +169,7 @@ def telemetry_share(home: str) -> float | None:
 
 def request_lines(count: int, asked: str = "batch") -> str:
     """`count` different lines of `estimate`: a fixed batch, or a service by `concurrency` or `request_rate_per_s`."""
-    common = {
-        "model": "Qwen/Qwen3-8B",
-        "task": "generate" if asked == "batch" else "serve",
-        "output_tokens": 128,
-    }
+    common = {"model": "Qwen/Qwen3-8B", "task": "generate" if asked == "batch" else "serve", "output_tokens": 128}
     alike = len(GPUS) * 16
     lines = (
         {"id": n, "gpu": GPUS[n % len(GPUS)], asked: 1 + n // len(GPUS) % 16, **common, "input_tokens": 100 + n // alike}
@@ -239,12 +235,8 @@ def findings(repeats: int) -> Iterator[tuple[str, str, str, bool]]:
             yield f"re-rank of {preset}", f"{rerank:.1f} ms", f"≤ {most_ms} ms", rerank <= most_ms
         for replicas in (16, 256):
             served = simulated_per_minute(replicas, 256 if replicas == 16 else 64)
-            yield (
-                f"continuous batching simulated, {replicas} replicas at once",
-                f"{served / 1e6:.1f} M/min",
-                "≥ 1 M/min",
-                served >= 1e6,
-            )
+            what = f"continuous batching simulated, {replicas} replicas at once"
+            yield what, f"{served / 1e6:.1f} M/min", "≥ 1 M/min", served >= 1e6
 
 
 def main() -> int:

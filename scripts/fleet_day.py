@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import resource
 import shutil
 import subprocess
@@ -152,19 +151,10 @@ def main() -> None:
 
 def ask(port: int, hours: float) -> None:
     """Ask in a process of its own, twice: the second finds the server's pages in memory."""
-    command = [
-        sys.executable,
-        "-m",
-        "planner",
-        "rightsize",
-        "--prometheus",
-        f"http://127.0.0.1:{port}",
-        "--seconds",
-        str(hours * 3600),
-    ]
+    asked = ["rightsize", "--prometheus", f"http://127.0.0.1:{port}", "--seconds", str(hours * 3600), "--json"]
     for turn in ("first", "second"):
         began_s = time.monotonic()
-        answer = subprocess.run([*command, "--json"], check=True, capture_output=True, env=os.environ)
+        answer = subprocess.run([sys.executable, "-m", "planner", *asked], check=True, capture_output=True)
         seconds = time.monotonic() - began_s
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         gpus = len(json.loads(answer.stdout)["gpus"])

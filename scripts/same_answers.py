@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from program import ROOT, run_program
+
 PRESETS = sorted((ROOT / "presets" / "workloads").rglob("*.toml"))
 MOST_SHOWN = 20
 
@@ -50,20 +50,17 @@ def answers(requests: Path | None) -> dict[str, str]:
             questions[" ".join(["plan", path.stem, *detail])] = ["plan", path.stem, *detail, "--json"]
     with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor(os.cpu_count()) as pool:
         printed = pool.map(lambda arguments: ask(arguments, home), questions.values())
-        told = {question: _elsewhere(text) for question, text in zip(questions, printed, strict=True)}
+        found = {question: _elsewhere(text) for question, text in zip(questions, printed, strict=True)}
         if requests is not None:
             lines = requests.read_text()
             for line, answer in zip(lines.splitlines(), ask(["estimate", "-"], home, lines).splitlines(), strict=True):
-                told[f"estimate {line}"] = answer
-    return told
+                found[f"estimate {line}"] = answer
+    return found
 
 
 def ask(arguments: list[str], home: str, lines: str | None = None) -> str:
     """Output of `gpu-planner`, without the user's own files."""
-    folders = {name: f"{home}/{name}" for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")}
-    command = [sys.executable, "-m", "planner", *arguments]
-    environment = {**os.environ, **folders, "HOME": home, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, input=lines or "", capture_output=True, text=True, check=False, cwd=ROOT)
+    done = run_program(arguments, home, lines or "")
     return done.stdout if done.returncode in {0, 1} else f"exit {done.returncode}\n{done.stderr}"
 
 

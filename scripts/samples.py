@@ -7,15 +7,12 @@ A sample may stop early: its last line is then "…", and as many lines as stood
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 import tempfile
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from program import ROOT, run_program
+
 PAGES = ("README.md", "docs/guide/usage.md")
 COLUMNS = 120
 THIS_MACHINE = re.compile(r", here\b")
@@ -25,10 +22,7 @@ SAMPLE = re.compile(r"(?<=^```sh\n)(gpu-planner [^\n]*)(\n```\n\n```text\n)(.*?)
 def printed(command: str) -> list[str]:
     """Lines of stdout of a `gpu-planner` command on 120 columns, without the user's own files and without rows of this machine."""
     with tempfile.TemporaryDirectory() as home:
-        own = {f"XDG_{name}_HOME": f"{home}/{name}" for name in ("CONFIG", "STATE", "CACHE", "DATA")}
-        environment = {**os.environ, **own, "HOME": home, "COLUMNS": str(COLUMNS), "PYTHONPATH": str(ROOT)}
-        arguments = [sys.executable, "-m", "planner", *shlex.split(command)[1:]]
-        done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+        done = run_program(shlex.split(command)[1:], home, COLUMNS=str(COLUMNS))
     if done.returncode not in {0, 1} or not done.stdout:
         raise SystemExit(f"{command}: {done.stderr}")
     return [line.rstrip() for line in done.stdout.splitlines() if not THIS_MACHINE.search(line)]

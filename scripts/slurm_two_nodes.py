@@ -4,7 +4,7 @@
     apt-get install slurmctld slurmd slurm-client munge
     python scripts/slurm_two_nodes.py
 
-Needs root, which Slurm's daemons want, and PyTorch. The nodes have no GPUs: Slurm is told of two each, and the program in the job's VENV
+Needs root, which Slurm's daemons want, and PyTorch. The nodes have no GPUs: Slurm is configured with two each, and the program in the job's VENV
 measures this processor in their place (`cuda:0` becomes `cpu`). All else is the job as it was written: directives, srun, torchrun on each
 node, collectives among four ranks, the export by the first node. Everything lies in a temporary folder; the daemons end with the script.
 """
@@ -93,11 +93,8 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     processes = []
     try:
         for words in daemons:
-            processes.append(
-                subprocess.Popen(
-                    words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
-            )
+            null = subprocess.DEVNULL
+            processes.append(subprocess.Popen(words, env=environment, stdin=null, stdout=null, stderr=null))
             time.sleep(1)
         yield environment
     finally:

@@ -11,12 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-COMMANDS = (
-    ["--version"],
-    ["plan", "llama-3.1-8b-lora", "--gpu", "L4", "--top", "1"],
-    ["schema", "plan"],
-    ["help", "--tree"],
-)
+from program import own_folders
+
+COMMANDS = (["--version"], ["plan", "llama-3.1-8b-lora", "--gpu", "L4", "--top", "1"], ["schema", "plan"], ["help", "--tree"])
 TEXTS = ("LICENSE", "NOTICE")
 
 
@@ -24,14 +21,8 @@ def tried(built: Path, uv: Path) -> list[str]:
     """Fault of the program that `built` installs; empty: nothing."""
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
-        places = {
-            "UV_TOOL_DIR": f"{folder}/tools",
-            "UV_TOOL_BIN_DIR": f"{folder}/bin",
-            "HOME": folder,
-            "XDG_STATE_HOME": f"{folder}/state",
-        }
-        environment = {**os.environ, **places}
-        environment.pop("PYTHONPATH", None)
+        environment = {**os.environ, **own_folders(folder), "UV_TOOL_DIR": f"{folder}/tools", "UV_TOOL_BIN_DIR": f"{folder}/bin"}
+        environment.pop("PYTHONPATH")
         installed = subprocess.run(
             [str(uv), "tool", "install", "--quiet", str(built)], env=environment, capture_output=True, text=True, check=False
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -34,8 +35,6 @@ NEEDS = {
     "wheel": ("process",),
 }
 """Markers a test has by the fixtures it asks for."""
-TORCH_FILES = frozenset({"test_bench_suites.py", "test_calibration.py", "test_simulated_gpu.py"})
-"""They load PyTorch to be read at all."""
 MEASURING_FILES = frozenset(
     {
         "test_bench_endings.py",
@@ -60,11 +59,24 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out, unread, the files that load PyTorch where its tests are left out, and those without a test that is run alone."""
+    """Leave out the files that load PyTorch where its tests are left out, and those without a test that is run alone."""
     wanted = config.option.markexpr
-    if wanted.startswith("alone") and collection_path.suffix == ".py":
-        return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
-    return (collection_path.name in TORCH_FILES and wanted.startswith("not") and "torch" in wanted) or None
+    alone, no_torch = wanted.startswith("alone"), wanted.startswith("not") and "torch" in wanted
+    if collection_path.suffix != ".py" or not (alone or no_torch):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return (alone and "mark.alone" not in text) or (no_torch and "\npytestmark = pytest.mark.torch\n" in text) or None
+
+
+gc.disable()
+"""While tests are read: all of it stays, so that looking for garbage takes as long as reading and finds none."""
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage in what the tests make, and not in the modules and tests that stay; as seldom as a command does."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

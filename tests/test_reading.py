@@ -9,7 +9,7 @@ import click
 import pytest
 from repository import RunPlanner
 
-from planner.cli.invocation import Number
+from planner.cli.options import Number
 from planner.errors import UserError
 from planner.present.command_line import value_of
 from planner.reading import MOST_DEPTH, parse_toml, read_file, read_json, read_text, read_toml, user_path

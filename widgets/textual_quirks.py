@@ -12,6 +12,7 @@
 - A palette that is opened while the one before it is still being removed has its id, and fails.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
+- A timer for one time never fires where the processor is taken away as it starts: the app then waits for ever to take up a new size.
 - Behind a screen of an ANSI theme nothing is dimmed: its colours cannot be blended, so it is either blank or as bright as what is on top.
 - A fault exits with 1 and shows the local variables of every frame.
 """
@@ -45,6 +46,7 @@ from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import OptionList
 from textual.worker import WorkerFailed
 
@@ -74,6 +76,12 @@ class MendedApp(App[None]):
         """Textual's driver, on Unix with an input and an output that end when the terminal does."""
         driver = super().get_driver_class()
         return driver if driver is not LinuxDriver else PromptDriver
+
+    def set_timer(self, *given: Any, **named: Any) -> Timer:
+        """Call back once, however late."""
+        timer = super().set_timer(*given, **named)
+        timer._skip = False
+        return timer
 
     def action_command_palette(self) -> None:
         """Open the palette, unless one is open or still being closed."""

@@ -15,14 +15,20 @@ PAGE_TOKENS = 256
 """Tokens of a page: flash attention takes multiples of it."""
 
 
+def _operands(
+    bench: Bench, dtype: str, batch: int, heads: int, kv_heads: int, tokens: int, length: int, head_dim: int
+) -> list[Any]:
+    """Queries of `tokens` tokens, keys and values of `length`. Raises `UnsupportedError`."""
+    refuse_unsupported(bench.device, dtype)
+    sizes = ((heads, tokens), (kv_heads, length), (kv_heads, length))
+    return [torch.randn(batch, *size, head_dim, device=bench.device.torch_name, dtype=FLOAT_TYPES[dtype]) for size in sizes]
+
+
 def measure_prefill_attention(
     bench: Bench, point: Point, dtype: str, batch: int, heads: int, kv_heads: int, head_dim: int, sequence: int
 ) -> Result:
     """FLOP/s of causal attention, counted for the lower triangle: 2·heads·head width·s² a sequence. Raises `UnsupportedError`."""
-    refuse_unsupported(bench.device, dtype)
-    place, kind = bench.device.torch_name, FLOAT_TYPES[dtype]
-    query = torch.randn(batch, heads, sequence, head_dim, device=place, dtype=kind)
-    key, value = (torch.randn(batch, kv_heads, sequence, head_dim, device=place, dtype=kind) for _ in range(2))
+    query, key, value = _operands(bench, dtype, batch, heads, kv_heads, sequence, sequence, head_dim)
     grouped = heads != kv_heads
     timed = bench.time(lambda: F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped), point.cap_s)
     flop = 2.0 * batch * heads * head_dim * sequence**2
@@ -68,22 +74,11 @@ def measure_decode_attention(
     bench: Bench, point: Point, dtype: str, batch: int, heads: int, kv_heads: int, head_dim: int, context: int
 ) -> Result:
     """Bytes of the cache read per second by one new token of each sequence. Raises `UnsupportedError`."""
-    refuse_unsupported(bench.device, dtype)
-    place, kind = bench.device.torch_name, FLOAT_TYPES[dtype]
-    query = torch.randn(batch, heads, 1, head_dim, device=place, dtype=kind)
-    key, value = (torch.randn(batch, kv_heads, context, head_dim, device=place, dtype=kind) for _ in range(2))
+    query, key, value = _operands(bench, dtype, batch, heads, kv_heads, 1, context, head_dim)
     grouped = heads != kv_heads
     timed = bench.time(lambda: F.scaled_dot_product_attention(query, key, value, enable_gqa=grouped), point.cap_s)
     moved = float(operand_bytes(dtype) * 2 * batch * kv_heads * context * head_dim)
     cold = moved >= 2 * bench.device.cache_bytes
-    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "context": context}
-    return rate_result(
-        point,
-        timed,
-        moved,
-        "B/s",
-        dtype,
-        {**shape, "cache": "cold" if cold or not bench.device.is_cpu else "warm"},
-        flop=4.0 * batch * heads * head_dim * context,
-        bytes=moved,
-    )
+    cache = "cold" if cold or not bench.device.is_cpu else "warm"
+    shape = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "context": context, "cache": cache}
+    return rate_result(point, timed, moved, "B/s", dtype, shape, flop=4.0 * batch * heads * head_dim * context, bytes=moved)

@@ -9,15 +9,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench import protocol
 from bench.kinds.ranks import JOIN_S, Group
 from bench.machine import adapters
-from bench.points import Bench, UnsupportedError, rounded
-from bench.protocol import Point, Result, utc_now
-from bench.timing import Stopped, judge, median, median_interval
+from bench.points import Bench, UnsupportedError, rate_result
+from bench.protocol import Point, Result
+from bench.timing import Stopped, median, timed_of
 
 GPU_SIZES = tuple(2**power for power in (15, 18, 20, 22, 24, 26, 28, 30))
 GPU_SHARE = 16
@@ -57,40 +58,25 @@ def measure_joined(bench: Bench, point: Point, op: str, nodes: int, sizes: tuple
     return _result(bench, point, op, nodes, bench.group.measure(op, sizes))
 
 
-def _result(bench: Bench, point: Point, op: str, nodes: int, told: dict[str, Any]) -> Result:
-    ranks = int(told["ranks"])
-    series = [(int(size), median(samples)) for size, samples in told["series"]]
-    largest, samples = told["series"][-1]
+def _result(bench: Bench, point: Point, op: str, nodes: int, measured: dict[str, Any]) -> Result:
+    ranks = int(measured["ranks"])
+    series = [(int(size), median(samples)) for size, samples in measured["series"]]
+    largest, samples = measured["series"][-1]
     wire = bus_factor(op, ranks) * largest
-    low, high = median_interval(samples)
-    status, detail, spread = judge(samples)
+    timed = timed_of(samples)
     if bench.crowded:
-        status, detail = "shared", bench.crowded
-    return Result(
-        point=point.id,
-        kind=point.kind,
-        dtype=None,
-        parameters={
-            "op": op,
-            "ranks": ranks,
-            "nodes": nodes,
-            **(adapters.here(told["backend"]) if nodes > 1 else {}),
-            "backend": told["backend"],
-            "bytes": largest,
-            "latency_s": series[0][1],
-            "series": [[size, float(f"{seconds:.6g}")] for size, seconds in series],
-        },
-        value=wire / median(samples),
-        low=wire / high,
-        high=wire / low,
-        unit="B/s",
-        status=status,
-        detail=detail,
-        samples_s=rounded(tuple(samples)),
-        spread=round(spread, 6),
-        bytes=wire,
-        taken_at=utc_now(),
-    )
+        timed = replace(timed, status="shared", detail=bench.crowded)
+    parameters = {
+        "op": op,
+        "ranks": ranks,
+        "nodes": nodes,
+        **(adapters.here(measured["backend"]) if nodes > 1 else {}),
+        "backend": measured["backend"],
+        "bytes": largest,
+        "latency_s": series[0][1],
+        "series": [[size, float(f"{seconds:.6g}")] for size, seconds in series],
+    }
+    return rate_result(point, timed, wire, "B/s", None, parameters, bytes=wire)
 
 
 def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float) -> dict[str, Any]:
@@ -110,14 +96,10 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
                 **({"OMP_NUM_THREADS": "1"} if bench.device.is_cpu else {}),
             }
             command = [sys.executable, "-u", str(Path(protocol.__file__).parent), *arguments]
-            with _words_of(meeting, rank).open(
-                "w"
-            ) as words_of_rank:  # a pipe that nobody reads would hold up a rank that says much
-                started.append(
-                    subprocess.Popen(
-                        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words_of_rank, text=True
-                    )
-                )
+            # a pipe that nobody reads would hold up a rank that says much
+            with _words_of(meeting, rank).open("w") as words_of_rank:
+                pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": words_of_rank}
+                started.append(subprocess.Popen(command, env=environment, text=True, **pipes))
         begin = time.perf_counter()
         while any(one.poll() is None for one in started):
             elapsed = time.perf_counter() - begin

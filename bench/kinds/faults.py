@@ -10,9 +10,9 @@ from collections.abc import Callable
 import torch
 
 from bench.machine import nvml
-from bench.points import Bench, UnsupportedError
+from bench.points import Bench, UnsupportedError, plain_result
 from bench.products.matmul import refuse_unsupported
-from bench.protocol import OUT_OF_MEMORY, Point, Result, breaks_device, utc_now
+from bench.protocol import OUT_OF_MEMORY, Point, Result, breaks_device
 
 HELD_BYTES = 2**30
 START_S = 60.0
@@ -30,19 +30,7 @@ def measure_fault(bench: Bench, point: Point, fault: str) -> Result:
     said = FAULTS[fault](bench)
     missed = said or _works(bench)
     seconds = None if missed else time.perf_counter() - begin
-    return Result(
-        point=point.id,
-        kind=point.kind,
-        dtype=None,
-        parameters={"fault": fault},
-        value=seconds,
-        low=seconds,
-        high=seconds,
-        unit="s",
-        status="error" if missed else "ok",
-        detail=missed,
-        taken_at=utc_now(),
-    )
+    return plain_result(point, seconds, "s", {"fault": fault}, "error" if missed else "ok", missed)
 
 
 def _out_of_memory(bench: Bench) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 
-from bench.kinds.training import Layer, Qwen3, peak_memory_bytes, rotary, rotated
+from bench.kinds.training import Layer, Qwen3, flop_result, peak_memory_bytes, rotary
 from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, rate_result
 from bench.products.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
@@ -44,10 +44,9 @@ def measure_prefill(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, b
     tokens = torch.randint(shape.vocabulary, (batch, sequence), device=bench.device.torch_name)
     with torch.inference_mode():
         timed = bench.time(lambda: prompt_pass(model, tokens), point.cap_s, whole=False)
-    parameters = _described(shape, dtype, batch=batch, input_tokens=sequence)
+    parameters = shape.facts | {"weight_dtype": dtype, "batch": batch, "input_tokens": sequence}
     parameters["tokens_per_s"] = batch * sequence / timed.median_s
-    peak = peak_memory_bytes(bench.device.torch_name)
-    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+    return flop_result(bench, point, timed, flop, dtype, parameters)
 
 
 def measure_decode(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batch: int, context: int) -> Result:
@@ -66,7 +65,7 @@ def measure_decode(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, ba
     cache = 2 * batch * context * shape.depth * shape.kv_heads * shape.head_dim
     moved = float(operand_bytes(dtype) * (matrices + cache))
     flop = batch * (2.0 * matrices + 4.0 * shape.heads * shape.head_dim * context * shape.depth)
-    parameters = _described(shape, dtype, batch=batch, context=context)
+    parameters = shape.facts | {"weight_dtype": dtype, "batch": batch, "context": context}
     parameters |= {"graph": graph is not None, "bytes_per_s": moved / timed.median_s, "step_bytes": moved}
     peak = peak_memory_bytes(device.torch_name)
     return rate_result(
@@ -105,21 +104,11 @@ def decode_step(model: Any, shape: Qwen3Shape, batch: int, context: int, kind: A
 
 def _decode_layer(layer: Layer, x: Any, cosine: Any, sine: Any, keys: Any, values: Any, place: Any) -> Any:
     """`Layer.forward` for one new token, with its key and value written at `place` of the cache."""
-    shape, batch = layer.shape, x.shape[0]
-
-    def heads(projected: Any, count: int) -> Any:
-        return projected.view(batch, 1, count, shape.head_dim)
-
-    normed = layer.attention_norm(x)
-    q = rotated(layer.query_norm(heads(layer.query(normed), shape.heads)).transpose(1, 2), cosine, sine)
-    k = rotated(layer.key_norm(heads(layer.key(normed), shape.kv_heads)).transpose(1, 2), cosine, sine)
-    v = heads(layer.value(normed), shape.kv_heads).transpose(1, 2)
+    q, k, v = layer.projected(x, cosine, sine)
     keys.index_copy_(2, place, k)
     values.index_copy_(2, place, v)
-    mixed = F.scaled_dot_product_attention(q, keys, values, enable_gqa=shape.heads != shape.kv_heads)
-    x = x + layer.out(mixed.transpose(1, 2).reshape(batch, 1, -1))
-    normed = layer.ffn_norm(x)
-    return x + layer.down(F.silu(layer.gate(normed)) * layer.up(normed))
+    grouped = layer.shape.heads != layer.shape.kv_heads
+    return layer.finished(x, F.scaled_dot_product_attention(q, keys, values, enable_gqa=grouped))
 
 
 def _recorded(step: Callable[[], Any]) -> Any:
@@ -134,16 +123,3 @@ def _recorded(step: Callable[[], Any]) -> Any:
     with torch.cuda.graph(graph):
         step()
     return graph
-
-
-def _described(shape: Qwen3Shape, dtype: str, **more: int) -> dict[str, Any]:
-    """Parameters that identify the work, enough to predict its time."""
-    return {
-        "model": shape.name,
-        "width": shape.width,
-        "depth": shape.depth,
-        "vocabulary": shape.vocabulary,
-        "parameters": shape.parameters,
-        "weight_dtype": dtype,
-        **more,
-    }

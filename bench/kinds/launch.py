@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from bench.points import Bench, rounded
-from bench.protocol import Point, Result, utc_now
+from bench.points import Bench, plain_result, samples_of
+from bench.protocol import Point, Result
 from bench.timing import CpuTimer, Timed
 
 OPERATORS = 200
@@ -48,19 +49,5 @@ def _repeated(call: Callable[[], Any], bench: Bench) -> Callable[[], None]:
 
 def _latency(point: Point, timed: Timed, parameters: dict[str, Any]) -> Result:
     share = 1.0 / parameters["operators"]
-    return Result(
-        point=point.id,
-        kind=point.kind,
-        dtype=None,
-        parameters=parameters,
-        value=timed.median_s * share,
-        low=timed.low_s * share,
-        high=timed.high_s * share,
-        unit="s",
-        status=timed.status,
-        detail=timed.detail,
-        samples_s=rounded(tuple(sample * share for sample in timed.samples_s)),
-        spread=round(timed.spread, 6),
-        telemetry=timed.telemetry,
-        taken_at=utc_now(),
-    )
+    plain = plain_result(point, timed.median_s * share, "s", parameters, timed.status, timed.detail)
+    return replace(plain, low=timed.low_s * share, high=timed.high_s * share, **samples_of(timed, share))

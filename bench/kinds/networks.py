@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
 from torch import nn
 
-from bench.kinds.training import autocast, finished, peak_memory_bytes
-from bench.points import Bench, rate_result
+from bench.kinds.training import autocast, finished, flop_result
+from bench.points import Bench
 from bench.products.matmul import refuse_unsupported
 from bench.protocol import Point, Result
 from bench.timing import CpuTimer
@@ -90,5 +90,4 @@ def _measure(bench: Bench, point: Point, dtype: str, network: Any, inputs: Any, 
 
     timed = bench.time(finished(step, device.torch_name), point.cap_s, whole=False, timer=CpuTimer())
     parameters |= {"optimizer": "sgd-momentum", "samples_per_s": inputs.shape[0] / timed.median_s}
-    peak = peak_memory_bytes(device.torch_name)
-    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+    return flop_result(bench, point, timed, flop, dtype, parameters)

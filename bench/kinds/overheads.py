@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import torch
 
 from bench.kinds.training import training_step
 from bench.kinds.transformer import GPU_SHAPE
-from bench.points import Bench, UnsupportedError
-from bench.protocol import Point, Result, utc_now
+from bench.points import Bench, UnsupportedError, plain_result
+from bench.protocol import Point, Result
 
 STEPS = 3
 """Training steps until the allocator has reserved all it will."""
@@ -21,22 +20,20 @@ def measure_context(bench: Bench, point: Point) -> Result:
     if bench.device.is_cpu:
         if bench.resident_bytes is None:
             raise UnsupportedError("this system does not say what is resident")
-        return _bytes(point, bench.resident_bytes, "ok", "", {"of": "resident memory, torch loaded"})
+        return plain_result(point, bench.resident_bytes, "B", {"of": "resident memory, torch loaded"})
     gc.collect()
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info(bench.device.torch_name)
     held = float(total - free) - torch.cuda.memory_reserved(bench.device.torch_name)
     parameters = {"of": "device memory outside torch's allocator", "in_use_before_bytes": bench.used_before_bytes}
     if bench.used_before_bytes is None:
-        return _bytes(
-            point, held, "shared", "what other programs hold is in it: NVML did not tell what was in use before", parameters
-        )
+        why = "what other programs hold is in it: NVML did not tell what was in use before"
+        return plain_result(point, held, "B", parameters, "shared", why)
     own = held - bench.used_before_bytes
     if own <= 0:
-        return _bytes(
-            point, None, "error", "others gave memory back during the run, so that this process's part is not known", parameters
-        )
-    return _bytes(point, own, "ok", "", parameters)
+        why = "others gave memory back during the run, so that this process's part is not known"
+        return plain_result(point, None, "B", parameters, "error", why)
+    return plain_result(point, own, "B", parameters)
 
 
 def measure_slack(bench: Bench, point: Point, batch: int, sequence: int) -> Result:
@@ -61,7 +58,7 @@ def measure_slack(bench: Bench, point: Point, batch: int, sequence: int) -> Resu
         "batch": batch,
         "sequence": sequence,
     }
-    return _bytes(point, max(1.0, reserved - allocated), "ok", "", parameters)
+    return plain_result(point, max(1.0, reserved - allocated), "B", parameters)
 
 
 def resident_bytes() -> float | None:
@@ -74,19 +71,3 @@ def resident_bytes() -> float | None:
     import resource
 
     return float(pages * resource.getpagesize())
-
-
-def _bytes(point: Point, value: float | None, status: str, detail: str, parameters: dict[str, Any]) -> Result:
-    return Result(
-        point=point.id,
-        kind=point.kind,
-        dtype=None,
-        parameters=parameters,
-        value=value,
-        low=value,
-        high=value,
-        unit="B",
-        status=status,
-        detail=detail,
-        taken_at=utc_now(),
-    )

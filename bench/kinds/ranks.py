@@ -60,8 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     place = "cuda" if on_gpu else "cpu"
     series = [[size, _seconds(torch, dist, options.op, size, place)] for size in options.sizes]
     if dist.get_rank() == 0:
-        told = {"op": options.op, "ranks": dist.get_world_size(), "backend": dist.get_backend(), "series": series}
-        os.write(out, json.dumps(told).encode() + b"\n")
+        measured = {"op": options.op, "ranks": dist.get_world_size(), "backend": dist.get_backend(), "series": series}
+        os.write(out, json.dumps(measured).encode() + b"\n")
     dist.destroy_process_group()
     return 0
 

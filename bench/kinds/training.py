@@ -16,7 +16,7 @@ from bench.kinds.transformer import Qwen3Shape
 from bench.points import Bench, rate_result
 from bench.products.matmul import FLOAT_TYPES, refuse_unsupported
 from bench.protocol import Point, Result
-from bench.timing import CpuTimer
+from bench.timing import CpuTimer, Timed
 
 ROPE_BASE = 1e6
 NORM_EPSILON = 1e-6
@@ -53,18 +53,24 @@ class Layer(nn.Module):  # type: ignore[misc]  # see RmsNorm
 
     def forward(self, x: Any, cosine: Any, sine: Any) -> Any:
         """Residual stream in, residual stream out: (batch, sequence, width)."""
-        batch, sequence, _ = x.shape
-        head_dim = self.shape.head_dim
+        q, k, v = self.projected(x, cosine, sine)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.shape.heads != self.shape.kv_heads)
+        return self.finished(x, mixed)
+
+    def projected(self, x: Any, cosine: Any, sine: Any) -> tuple[Any, Any, Any]:
+        """Queries, keys and values, (batch, heads, sequence, head width)."""
 
         def heads(projected: Any, count: int) -> Any:
-            return projected.view(batch, sequence, count, head_dim)
+            return projected.view(*x.shape[:2], count, self.shape.head_dim)
 
         normed = self.attention_norm(x)
         q = rotated(self.query_norm(heads(self.query(normed), self.shape.heads)).transpose(1, 2), cosine, sine)
         k = rotated(self.key_norm(heads(self.key(normed), self.shape.kv_heads)).transpose(1, 2), cosine, sine)
-        v = heads(self.value(normed), self.shape.kv_heads).transpose(1, 2)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.shape.heads != self.shape.kv_heads)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, sequence, -1))
+        return q, k, heads(self.value(normed), self.shape.kv_heads).transpose(1, 2)
+
+    def finished(self, x: Any, mixed: Any) -> Any:
+        """The residual stream after the attention `mixed` and the feed-forward."""
+        x = x + self.out(mixed.transpose(1, 2).reshape(*x.shape[:2], -1))
         normed = self.ffn_norm(x)
         return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
 
@@ -163,8 +169,7 @@ def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batc
         "causal_flop": shape.causal_step_flop(batch, sequence),
         "six_n_d_flop": 6.0 * shape.parameters * batch * sequence,
     }
-    peak = peak_memory_bytes(device.torch_name)
-    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+    return flop_result(bench, point, timed, flop, dtype, parameters)
 
 
 def finished(step: Callable[[], None], device: str) -> Callable[[], None]:
@@ -181,11 +186,7 @@ def finished(step: Callable[[], None], device: str) -> Callable[[], None]:
 def step_parameters(shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> dict[str, Any]:
     """Parameters that identify a training step, enough to predict its time."""
     return {
-        "model": shape.name,
-        "width": shape.width,
-        "depth": shape.depth,
-        "vocabulary": shape.vocabulary,
-        "parameters": shape.parameters,
+        **shape.facts,
         "embedding_parameters": shape.embedding_parameters,
         "batch": batch,
         "sequence": sequence,
@@ -193,6 +194,12 @@ def step_parameters(shape: Qwen3Shape, dtype: str, batch: int, sequence: int) ->
         "recipe": "fp32" if dtype == "fp32" else "amp",
         "optimizer": "adamw",
     }
+
+
+def flop_result(bench: Bench, point: Point, timed: Timed, flop: float, dtype: str, parameters: dict[str, Any]) -> Result:
+    """The FLOP/s of a whole pass or step of `flop`, with the highest memory use."""
+    peak = peak_memory_bytes(bench.device.torch_name)
+    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
 
 
 def peak_memory_bytes(device: str) -> float:

@@ -7,6 +7,7 @@ PaLM, nanoGPT and torchtitan do), the backward pass counts twice the forward pas
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,17 @@ class Qwen3Shape:
     ffn: int
     vocabulary: int
     tied: bool = True
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Parameters of a point that say which model it measures."""
+        return {
+            "model": self.name,
+            "width": self.width,
+            "depth": self.depth,
+            "vocabulary": self.vocabulary,
+            "parameters": self.parameters,
+        }
 
     @property
     def layer_matrix_parameters(self) -> int:

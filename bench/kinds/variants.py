@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench.kinds.training import finished, peak_memory_bytes, step_parameters, training_step
+from bench.kinds.training import finished, flop_result, step_parameters, training_step
 from bench.kinds.transformer import Qwen3Shape
-from bench.points import Bench, UnsupportedError, rate_result
+from bench.points import Bench, UnsupportedError
 from bench.products.matmul import refuse_unsupported
 from bench.protocol import Point, Result, breaks_device
 from bench.timing import CpuTimer, Stopped
@@ -35,8 +35,7 @@ def measure_compiled(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, 
     timed = bench.time(whole, point.cap_s, whole=False, timer=CpuTimer())
     parameters = {**step_parameters(shape, dtype, batch, sequence), "compiled": True, "compile_s": round(compile_s, 3)}
     parameters["tokens_per_s"] = batch * sequence / timed.median_s
-    peak = peak_memory_bytes(device.torch_name)
-    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+    return flop_result(bench, point, timed, flop, dtype, parameters)
 
 
 def _compiled(bench: Bench, step: Any) -> float:
@@ -109,5 +108,4 @@ def measure_lora(bench: Bench, point: Point, shape: Qwen3Shape, batch: int, sequ
     timed = bench.time(finished(step, device.torch_name), point.cap_s, whole=False, timer=CpuTimer())
     parameters = {**step_parameters(shape, dtype, batch, sequence), "lora_rank": RANK, "trained": adapter_parameters(shape)}
     parameters["tokens_per_s"] = batch * sequence / timed.median_s
-    peak = peak_memory_bytes(device.torch_name)
-    return rate_result(point, timed, flop, "FLOP/s", dtype, parameters, flop=flop, peak_memory_bytes=peak)
+    return flop_result(bench, point, timed, flop, dtype, parameters)

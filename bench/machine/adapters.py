@@ -36,8 +36,8 @@ def _rdma_bits_per_s(root: Path) -> list[float]:
     found = []
     for port in sorted((root / "sys" / "class" / "infiniband").glob("*/ports/*")):
         if ACTIVE in _words(port / "state"):
-            told = re.match(r"([\d.]+) Gb/sec", _words(port / "rate"))
-            found.append(float(told[1]) * 1e9 if told else 0.0)
+            rate = re.match(r"([\d.]+) Gb/sec", _words(port / "rate"))
+            found.append(float(rate[1]) * 1e9 if rate else 0.0)
     return found
 
 

@@ -77,37 +77,20 @@ def find_device(wanted: str) -> Device:
     if wanted == "auto":
         wanted = "cuda:0" if torch.cuda.is_available() else "cpu"
     if wanted == "cpu":
-        return Device(
-            "cpu",
-            cpu.cpu_name(),
-            cpu.ram_bytes(),
-            cpu.cache_bytes(),
-            torch.get_num_threads(),
-            cpu.instructions(),
-        )
+        return Device("cpu", cpu.cpu_name(), cpu.ram_bytes(), cpu.cache_bytes(), torch.get_num_threads(), cpu.instructions())
     kind, _, index = wanted.partition(":")
     if kind != "cuda" or not (index or "0").isdigit():
         raise NoDeviceError(f"'{wanted}' is not a device: use 'cpu', 'cuda:N' or 'auto'")
     if not torch.cuda.is_available():
-        why = (
-            "is built without CUDA"
-            if torch.version.cuda is None and getattr(torch.version, "hip", None) is None
-            else "finds no GPU it can use"
-        )
-        raise NoDeviceError(f"torch {torch.__version__} {why}")
+        built = torch.version.cuda is not None or getattr(torch.version, "hip", None) is not None
+        raise NoDeviceError(f"torch {torch.__version__} {'finds no GPU it can use' if built else 'is built without CUDA'}")
     if int(index or 0) >= torch.cuda.device_count():
         raise NoDeviceError(f"there is no {wanted}: torch sees {torch.cuda.device_count()} GPU(s)")
     name = f"cuda:{int(index or 0)}"
     torch.cuda.set_device(name)  # events and graphs belong to the current device
     facts = torch.cuda.get_device_properties(name)
-    return Device(
-        name,
-        facts.name,
-        float(facts.total_memory),
-        last_cache_bytes(name),
-        1,
-        capability=(facts.major, facts.minor),
-    )
+    capability = (facts.major, facts.minor)
+    return Device(name, facts.name, float(facts.total_memory), last_cache_bytes(name), 1, capability=capability)
 
 
 def within_quota(device: Device) -> Device:
@@ -124,8 +107,8 @@ def machine_parts(device: Device) -> dict[str, Any]:
     """The parts of `protocol.machine_key`."""
     if device.is_cpu:
         return {"device": device.name, "cores": cpu.visible_cores(), "arch": platform.machine()}
-    uuid = getattr(torch.cuda.get_device_properties(device.torch_name), "uuid", None)
-    return {"device": device.name, "uuid": hidden(str(uuid)) if uuid is not None else None}
+    uuid = uuid_of(device)
+    return {"device": device.name, "uuid": hidden(uuid) if uuid is not None else None}
 
 
 def uuid_of(device: Device) -> str | None:
@@ -153,7 +136,7 @@ def software_parts(device: Device) -> dict[str, Any]:
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Everything else worth keeping beside the figures."""
+    """Further facts about the machine and its software."""
     found: dict[str, Any] = {
         "python": platform.python_version(),
         "torch": torch.__version__,

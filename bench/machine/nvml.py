@@ -113,11 +113,8 @@ class Meter:
 
         None also where the GPU is cut into MIG slices: its clocks, power and counters are those of all slices together.
         """
-        try:
-            library = ctypes.CDLL(LIBRARY)
-            if library.nvmlInitWithFlags(0) != 0:
-                return None
-        except (OSError, AttributeError):
+        library = _library()
+        if library is None:
             return None
         wanted = (uuid or "").lower().removeprefix("gpu-")
         handles = list(_handles(library))
@@ -238,29 +235,38 @@ class Meter:
 def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
     """Telemetry of the region between two readings, and why its figures are not the device's own ('' where they are)."""
     seconds = max(last.at_s - first.at_s, 1e-9)
-    told: dict[str, Any] = {name: last.figures[name] for name in ("power_limit_w", "temperature_c") if name in last.figures}
+    figures: dict[str, Any] = {name: last.figures[name] for name in ("power_limit_w", "temperature_c") if name in last.figures}
     for name in ("sm_clock_hz", "memory_clock_hz", "power_w"):
         if name in first.figures and name in last.figures:
-            told[name] = (first.figures[name] + last.figures[name]) / 2
+            figures[name] = (first.figures[name] + last.figures[name]) / 2
     if seconds >= LEAST_ENERGY_S and "energy_j" in first.figures and "energy_j" in last.figures:
-        told["energy_j"] = last.figures["energy_j"] - first.figures["energy_j"]
-        told["power_w"] = told["energy_j"] / seconds
+        figures["energy_j"] = last.figures["energy_j"] - first.figures["energy_j"]
+        figures["power_w"] = figures["energy_j"] / seconds
     held = {
         number: (last.held_ns[number] - before) / 1e9 / seconds
         for number, before in first.held_ns.items()
         if number in last.held_ns
     }
     if POWER_CAP in held:
-        told["power_limited_share"] = round(min(1.0, held[POWER_CAP]), 4)
+        figures["power_limited_share"] = round(min(1.0, held[POWER_CAP]), 4)
     why = [f"{what} {held[number]:.0%} of the time" for number, what in THROTTLING.items() if held.get(number, 0) > THROTTLED_SHARE]
     bits = int(last.figures.get("reasons", 0))
-    told["event_reasons"] = bits
+    figures["event_reasons"] = bits
     uncounted = sum(bit for number, bit in REASON_BITS.items() if number not in held)
     if uncounted == sum(REASON_BITS.values()):
         uncounted |= SLOWED
     if bits & uncounted:
         why.append(f"clocks are held down (event reasons {bits:#x})")
-    return told, f"held down by {', '.join(why)}" if why else ""
+    return figures, f"held down by {', '.join(why)}" if why else ""
+
+
+def _library() -> Any:
+    """The library, initialised; None where there is none, or no driver."""
+    try:
+        library = ctypes.CDLL(LIBRARY)
+        return library if library.nvmlInitWithFlags(0) == 0 else None
+    except (OSError, AttributeError):
+        return None
 
 
 def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
@@ -286,11 +292,8 @@ def _sliced(library: Any, handle: ctypes.c_void_p) -> bool:
 
 def memory_in_use() -> dict[str, float]:
     """UUID (lower case, without 'gpu-') -> bytes in use by all processes; empty without NVML."""
-    try:
-        library = ctypes.CDLL(LIBRARY)
-        if library.nvmlInitWithFlags(0) != 0:
-            return {}
-    except (OSError, AttributeError):
+    library = _library()
+    if library is None:
         return {}
     found = {}
     for handle, uuid in _handles(library):

@@ -44,18 +44,9 @@ def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int,
     with matrix_precision(dtype):
         call = rotating(lambda: product(bench.device.torch_name, dtype, m, n, k, fast=fast), moved, bench.device)
         timed = bench.time(call, point.cap_s)
-    result = rate_result(
-        point,
-        timed,
-        flop,
-        "FLOP/s",
-        dtype,
-        {"m": m, "n": n, "k": k, "cache": getattr(bench.timer, "cache", "warm"), **({"accumulation": "fast"} if fast else {})},
-        flop=flop,
-        bytes=moved,
-    )
     bench.best_flop_per_s[dtype] = max(bench.best_flop_per_s.get(dtype, 0.0), flop / timed.median_s)
-    return result
+    shape = {"m": m, "n": n, "k": k, "cache": getattr(bench.timer, "cache", "warm"), **({"accumulation": "fast"} if fast else {})}
+    return rate_result(point, timed, flop, "FLOP/s", dtype, shape, flop=flop, bytes=moved)
 
 
 def refuse_unsupported(device: Device, dtype: str) -> None:
@@ -138,20 +129,24 @@ def eight_bit(architecture: str) -> Any:
 def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
     """NVFP4: two elements a byte, a scale in 8 bits for every block of 16, the scales padded to tiles of 128 rows and 4 blocks.
 
-    All 16 codes are numbers, so random bytes are random elements; scales of one leave them as they are, in whatever order.
+    All 16 codes are numbers, so random bytes are random elements.
     """
-    left = torch.randint(0, 256, (m, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2)
-    right = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2).t()
-    scales = [torch.ones(scale_count("fp4", rows, k), device=device).to(torch.float8_e4m3fn) for rows in (m, n)]
-    return lambda: torch._scaled_mm(left, right, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
+    left, right = (
+        torch.randint(0, 256, (rows, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2) for rows in (m, n)
+    )
+    return _scaled(left, right.t(), [scale_count("fp4", rows, k) for rows in (m, n)], torch.float8_e4m3fn)
 
 
 def _mxfp8_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
     """MXFP8: a power of two for every block of 32 elements, in the tiles of `_fp4_product`."""
-    left = torch.randn(m, k, device=device).to(torch.float8_e4m3fn)
-    right = torch.randn(n, k, device=device).to(torch.float8_e4m3fn).t()
-    scales = [torch.ones(scale_count("mxfp8", rows, k), device=device).to(torch.float8_e8m0fnu) for rows in (m, n)]
-    return lambda: torch._scaled_mm(left, right, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
+    left, right = (torch.randn(rows, k, device=device).to(torch.float8_e4m3fn) for rows in (m, n))
+    return _scaled(left, right.t(), [scale_count("mxfp8", rows, k) for rows in (m, n)], torch.float8_e8m0fnu)
+
+
+def _scaled(left: Any, right: Any, counts: Sequence[int], kind: Any) -> Callable[[], Any]:
+    """The product with scales of one, which leave elements as they are in whatever order the scales lie."""
+    first, second = (torch.ones(count, device=left.device).to(kind) for count in counts)
+    return lambda: torch._scaled_mm(left, right, scale_a=first, scale_b=second, out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
 
 
 def scale_count(dtype: str, rows: int, k: int) -> int:

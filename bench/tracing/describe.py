@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,9 +29,17 @@ def identity(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)  # noqa: SLF001  # the address is 0 for all of the meta device
 
 
-def left(path: list[str]) -> None:
-    """A module's pass is over."""
-    path.pop()
+def hooked(model: Any, path: list[str]) -> list[Any]:
+    """Hooks that keep in `path` the names of the modules that are running."""
+
+    def left(*_: Any) -> None:
+        path.pop()
+
+    hooks = []
+    for name, module in model.named_modules():
+        hooks.append(module.register_forward_pre_hook(lambda *_, name=name: path.append(name)))
+        hooks.append(module.register_forward_hook(left, always_call=True))
+    return hooks
 
 
 class Trace:
@@ -50,11 +57,7 @@ class Trace:
         """Module -> (batch, m, n, k) of products of activations."""
         self.total = self.operators = 0
         self.used: set[str] = set()
-        self.hooks = [hook for name, module in model.named_modules() for hook in self._hooks(name, module)]
-
-    def _hooks(self, name: str, module: Any) -> Iterator[Any]:
-        yield module.register_forward_pre_hook(lambda *_: self.path.append(name))
-        yield module.register_forward_hook(lambda *_: left(self.path), always_call=True)
+        self.hooks = hooked(model, self.path)
 
     def take(self, packet: Any, args: Any, flops: int) -> None:
         """Note one product."""
@@ -211,10 +214,7 @@ def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple
         found: Counter[int] = Counter()
         seen: set[int] = set()
         path: list[str] = [""]
-        hooks = []
-        for name, module in model.named_modules():
-            hooks.append(module.register_forward_pre_hook(lambda *_, name=name: path.append(name)))
-            hooks.append(module.register_forward_hook(lambda *_: left(path), always_call=True))
+        hooks = hooked(model, path)
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
             layer, own = layer_of(path[-1], stack), identity(tensor)

@@ -98,7 +98,7 @@ class PlanResult(Result[Plan]):
     @property
     def best(self) -> PlanRow | None:
         """The row that ranks first; None where nothing is a solution."""
-        return next((row for row in self.answer.rows if row.rank), None)
+        return self.answer.best
 
     def _lines(self) -> Lines:
         return plan_lines(self.answer)

@@ -43,7 +43,7 @@ def completed(root: click.Command, instruction: str) -> int:
 
 
 def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A completion by names of one word that hold what was typed, those that begin with it first; nothing where the catalogue cannot be read."""
+    """A completion by names that contain the typed text, names that begin with it first; empty where the catalogue cannot be read."""
 
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
         from planner.cli.invocation import Invocation

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import json_option
 from planner.cli.terminal import sections as listing
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
@@ -88,17 +89,17 @@ def _nvml(subject: Subject) -> Facts:
 
 
 def _gpu(local: LocalGpu) -> Facts:
-    told = local.told
+    facts = local.facts
     return {
-        "index": told.index,
-        "uuid": told.uuid,
-        "name": told.nvml_name,
+        "index": facts.index,
+        "uuid": facts.uuid,
+        "name": facts.nvml_name,
         "catalogue": local.gpu.name if local.gpu else None,
-        "memory_bytes": told.memory_total_bytes,
-        "compute_capability": told.compute_capability,
-        "cuda_ordinal": told.cuda_ordinal,
-        "mig": None if told.mig_profiles is None else list(told.mig_profiles),
-        "gpm": told.gpm_state,
+        "memory_bytes": facts.memory_total_bytes,
+        "compute_capability": facts.compute_capability,
+        "cuda_ordinal": facts.cuda_ordinal,
+        "mig": None if facts.mig_profiles is None else list(facts.mig_profiles),
+        "gpm": facts.gpm_state,
     }
 
 

@@ -40,7 +40,7 @@ def guarded(run: Callable[[], int]) -> int:
     try:
         startup.raise_at_interrupt()
         code = _ended(run)
-    except KeyboardInterrupt:  # a second one, while the first was told
+    except KeyboardInterrupt:  # a second one, while the first was reported
         code = ExitCode.INTERRUPTED
     startup.end_at_interrupt()
     try:

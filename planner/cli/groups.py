@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,10 +12,10 @@ from planner.errors import nearest_names
 
 
 class LazyCommand(NamedTuple):
-    """The module and function of a command, and its line in the help, which is shown without importing it."""
+    """A command that is imported when it runs, and its line in the help, which is shown without importing it."""
 
-    module: str
-    attribute: str
+    target: str
+    """Module and function, as in an entry point: 'planner.cli.report:report'."""
     summary: str
 
 
@@ -47,8 +47,7 @@ class DefaultGroup(click.Group):
         """The command of that name, imported now if it is lazy; None when there is no such name."""
         if cmd_name in self.commands or cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
-        module, attribute, _ = self.lazy[cmd_name]
-        command = getattr(importlib.import_module(module), attribute)
+        command = pkgutil.resolve_name(self.lazy[cmd_name].target)
         assert isinstance(command, click.Command)
         return command
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, Number, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, Number
 from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.cli.plan.money import NAMES, money_options, terms_of
-from planner.cli.terminal.streams import say
-from planner.durable import write_out
+from planner.cli.terminal.streams import write_file
 from planner.errors import Problem, UserError
 from planner.text import escaped_json
 
@@ -26,9 +26,7 @@ FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json
 
 @click.command()
 @workload_options
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=".md, .html or .json; - or none: Markdown."
-)
+@click.option("--out", type=FILE, metavar="FILE", help=".md, .html or .json; - or none: Markdown.")
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--html", "form", flag_value="html", help="Print HTML.")
 @click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Electricity, to own GPUs.")
@@ -86,5 +84,4 @@ def _write(text: str, out: Path | None) -> None:
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return
-    write_out(out, text)
-    say(f"written to {out}")
+    write_file(out, text)

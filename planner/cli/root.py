@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -14,27 +14,20 @@ import planner
 from planner.cli.commands import COMMANDS
 from planner.cli.completion import VARIABLE, completed, first_words
 from planner.cli.groups import DefaultGroup, did_you_mean
-from planner.cli.invocation import Invocation, OpenApp, folder_options, pass_invocation
+from planner.cli.invocation import Invocation, OpenApp, pass_invocation
+from planner.cli.options import FILE, folder_options, options
 from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError, nearest_names
 from planner.startup import can_draw
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def app_options(command: Decorated) -> Decorated:
-    """Add the options that concern the terminal program."""
-    python = click.option("--python", metavar="PATH", help="Interpreter whose torch is measured.")
-    theme = click.option("--theme", metavar="NAME", help="Colour theme.")
-    ascii_only = click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs alone.")
-    replay = click.option(
-        "--replay",
-        metavar="FILE",
-        type=click.Path(path_type=Path, dir_okay=False),
-        help="Show recorded telemetry (watch --record).",
-    )
-    demo = click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured.")
-    return python(theme(ascii_only(replay(demo(command)))))
+app_options = options(
+    click.option("--python", metavar="PATH", help="Interpreter whose torch is measured."),
+    click.option("--theme", metavar="NAME", help="Colour theme."),
+    click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs alone."),
+    click.option("--replay", metavar="FILE", type=FILE, help="Show recorded telemetry (watch --record)."),
+    click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured."),
+)
+"""Options that concern the terminal program."""
 
 
 @click.group(

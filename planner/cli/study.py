@@ -9,7 +9,8 @@ from typing import Literal
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, basis_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, basis_option
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import Problem, UserError
@@ -61,9 +62,7 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
 @basis_option
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
-@click.option(
-    "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also draw both charts into this file."
-)
+@click.option("--svg", type=FILE, metavar="FILE", help="Also draw both charts into this file.")
 @pass_invocation
 @click.pass_context
 def study(
@@ -111,9 +110,7 @@ def study(
         write_out(svg, study_svg(found))
         say(f"charts: {svg}")
     if form == "json":
-        import msgspec
-
-        write_json(msgspec.json.encode(found))
+        write_json(found)
     elif form == "csv":
         from planner.present.files.csv_text import study_csv
 

@@ -42,17 +42,18 @@ MOST_NAMED = 10
 """Number of the worst groups that are named."""
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One measured value and what was predicted of it; `predicted` None: not answered."""
 
     kind: str
     source: str
     framework: str
     experiment: str
-    line: int
+    line: int = 0
+    """Line of the file it was published in."""
     gpu: str
-    model: str
-    gpus: int
+    model: str = ""
+    gpus: int = 1
     measured: float
     predicted: float | None
     low: float | None

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from planner.numbers import as_number
+
 ROOT = Path("/")
 
 ARM_CORES = {
@@ -134,7 +136,7 @@ def memory_total_bytes(root: Path = ROOT) -> float | None:
 
 def cgroup_memory_limit_bytes(root: Path = ROOT) -> float | None:
     """The smallest memory limit of the control groups this process is in (v2 memory.max, v1 memory.limit_in_bytes)."""
-    limits = [_number(text) for text in _cgroup_files(root, "memory", "memory.max", "memory.limit_in_bytes")]
+    limits = [as_number(text) for text in _cgroup_files(root, "memory", "memory.max", "memory.limit_in_bytes")]
     known = [limit for limit in limits if limit is not None and limit < 2**60]  # v1 writes "none" as a number near 2^63
     return min(known, default=None)
 
@@ -152,15 +154,8 @@ def cgroup_cpu_quota(root: Path = ROOT) -> float | None:
     return min(quotas, default=None)
 
 
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _ratio(quota: str, period: str) -> float | None:
-    above, below = _number(quota), _number(period)
+    above, below = as_number(quota), as_number(period)
     return above / below if above and below and above > 0 and below > 0 else None
 
 

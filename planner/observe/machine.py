@@ -27,22 +27,22 @@ UNCAPPED = 0.98
 class LocalGpu(msgspec.Struct, frozen=True):
     """One GPU the driver reports."""
 
-    told: GpuFacts
+    facts: GpuFacts
     gpu: Gpu | None
     """The part in the catalogue; None when the catalogue does not have it."""
 
     @property
     def name(self) -> str:
         """The canonical name, or the driver's when the catalogue does not have it."""
-        return self.gpu.name if self.gpu else self.told.nvml_name
+        return self.gpu.name if self.gpu else self.facts.nvml_name
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
         """The parts that programs find: the GPU, or each of the slices it is cut into; none where it is set to slices and has none."""
-        if self.gpu is None or self.told.mig_profiles is None:
+        if self.gpu is None or self.facts.mig_profiles is None:
             return (self.gpu,) if self.gpu else ()
         profiles = {profile.name: profile for profile in profiles_of(self.gpu)}
-        return tuple(slice_of(self.gpu, profiles[name]) for name in self.told.mig_profiles if name in profiles)
+        return tuple(slice_of(self.gpu, profiles[name]) for name in self.facts.mig_profiles if name in profiles)
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def silent(self) -> str:
-        """Why a driver that is installed tells of no GPU, in one sentence; empty where it answers, and where there is none."""
+        """Reason why an installed driver lists no GPU; empty where it answers, and without a driver."""
         return "" if self.nvml_state in {"ready", "no driver"} else self.nvml_detail
 
     @property
@@ -75,8 +75,8 @@ class Machine(msgspec.Struct, frozen=True):
         """Lowest limit in force of each whole GPU, by name, where it is below what the part ships with."""
         found: dict[str, float] = {}
         for local in self.gpus:
-            limit, part = local.told.power_limit_w, local.gpu
-            if part is not None and limit and part.tdp_w and limit < part.tdp_w * UNCAPPED and local.told.mig_profiles is None:
+            limit, part = local.facts.power_limit_w, local.gpu
+            if part is not None and limit and part.tdp_w and limit < part.tdp_w * UNCAPPED and local.facts.mig_profiles is None:
                 found[part.name] = min(limit, found.get(part.name, limit))
         return found
 
@@ -91,12 +91,12 @@ class Machine(msgspec.Struct, frozen=True):
         elif not self.gpus:
             lines.append("The NVIDIA driver reports no GPU")
         for local in self.gpus:
-            told, known = local.told, "" if local.gpu else ", not in the catalogue"
-            slices = "" if told.mig_profiles is None else f", MIG {' '.join(told.mig_profiles) or 'without slices'}"
-            cuda = f", cuda:{told.cuda_ordinal}" if told.cuda_ordinal is not None else ""
+            facts, known = local.facts, "" if local.gpu else ", not in the catalogue"
+            slices = "" if facts.mig_profiles is None else f", MIG {' '.join(facts.mig_profiles) or 'without slices'}"
+            cuda = f", cuda:{facts.cuda_ordinal}" if facts.cuda_ordinal is not None else ""
             limit = self.power_limits_w.get(local.name)
             cap = f", limited to {limit:.0f} W" if limit else ""
-            lines.append(f"GPU {told.index}: {local.name}, {bytes_text(told.memory_total_bytes)}{cuda}{slices}{cap}{known}")
+            lines.append(f"GPU {facts.index}: {local.name}, {bytes_text(facts.memory_total_bytes)}{cuda}{slices}{cap}{known}")
         return "\n".join(lines)
 
 
@@ -137,8 +137,8 @@ def read_machine(gpus: GpuCatalogue, started: Driver | None = None) -> Machine:
     cpu = read_cpu()
     try:
         with started or Driver.start() as driver:
-            told = driver.facts()
+            driver_facts = driver.facts()
     except DriverError as error:
         return Machine(cpu, (), error.state, error.detail)
-    found = tuple(LocalGpu(facts, match_gpu(facts.nvml_name, facts.memory_total_bytes, gpus)) for facts in told.facts)
-    return Machine(cpu, found, told.state, told.detail, told.driver_version, told.cuda_version)
+    found = tuple(LocalGpu(facts, match_gpu(facts.nvml_name, facts.memory_total_bytes, gpus)) for facts in driver_facts.facts)
+    return Machine(cpu, found, driver_facts.state, driver_facts.detail, driver_facts.driver_version, driver_facts.cuda_version)

@@ -46,6 +46,10 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reasons: dict[str, str] = {}
 
 
+NO_HOST = HostSnapshot(cpu_name="", cpu_cores=None)
+"""The host of readings that describe GPUs alone."""
+
+
 class MigSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One slice of a multi-instance GPU."""
 
@@ -137,7 +141,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     temperature_c: Reading | None = None
     memory_temperature_c: Reading | None = None
     event_reasons: tuple[str, ...] | None = None
-    """Why the clock is not at its highest right now."""
+    """Reasons why the clock is below its highest at this moment."""
     throttled_s: dict[str, Reading] | None = None
     """Reason -> time held back since the driver was loaded."""
     throttled_fraction: dict[str, Reading] | None = None
@@ -179,7 +183,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return self.power_average_w if self.power_w is None else self.power_w
 
     def why(self, field: str) -> str:
-        """Why `field` is None."""
+        """Reason why `field` is None."""
         if self.state != "ok":
             return next((text for state, text in REASON_TEXTS.items() if state == self.state), self.state)
         return self.reasons.get(field, "not read yet")

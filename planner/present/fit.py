@@ -9,13 +9,13 @@ from planner.engine.answers.fit import FitRow
 from planner.present.cells import Cell, Column, Fact, Facts, Paragraph, Part, Section, Table, basis_legend, range_cell
 from planner.present.names import VERDICT_SIGNS
 from planner.present.plan import rate_text, throughput
-from planner.units import UNKNOWN, bytes_text, count_text, percent_text
+from planner.units import UNKNOWN, bytes_text, count_text, number_text, percent_text
 from planner.workload.study_models import NAME_PREFIX
+from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
     from planner.engine.answers.fit import Fit
 
-TRAINING = ("train", "finetune")
 FASTER_READING = (
     "At full load one stream may be slow: --set targets.p95_tpot_s=0.1 asks for as many users as read 10 tokens a second."
 )
@@ -60,7 +60,7 @@ def best_facts(found: Fit) -> list[Fact]:
     """
     solutions = [row for row in found.rows if row.rank and not row.model.startswith(NAME_PREFIX)]
     solutions = [row for row in solutions if row.verdict == "fits"] or solutions
-    training = found.task.get("task") in TRAINING
+    training = trains(found.task.get("task"))
     facts = []
     for label, measure, text in _MEASURES:
         known = [row for row in solutions if measure(row) > 0 and (row.positions is not None or label != "longest context")]
@@ -81,7 +81,7 @@ def nearest_text(found: Fit) -> str:
 
 def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
     """`rows` as a table; the first stands out, rows that are no solution stand back."""
-    training = found.task.get("task") in TRAINING
+    training = trains(found.task.get("task"))
     columns: list[Column[FitRow]] = [
         Column("rank", "#", lambda row: str(row.rank) if row.rank else VERDICT_SIGNS[row.verdict], right=True),
         Column("model", "model", lambda row: row.model),
@@ -92,8 +92,8 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
         Column("headroom", "free", _headroom, right=True, priority=55),
         Column("rate", "tok/s" if training else "out tok/s", _rate, right=True, priority=98),
         *([] if training else _service_columns()),
-        Column("context", "context", lambda row: _tokens(row.context_tokens), right=True, priority=85),
-        Column("longest", "longest", lambda row: _tokens(row.longest_context_tokens), right=True, priority=50),
+        Column("context", "context", lambda row: number_text(row.context_tokens), right=True, priority=85),
+        Column("longest", "longest", lambda row: number_text(row.longest_context_tokens), right=True, priority=50),
         Column("chance", "fits", lambda row: percent_text(row.probability_fits), right=True, priority=45),
         Column("why", "why", lambda row: row.why, priority=40, least_width=20),
     ]  # fmt: skip
@@ -104,9 +104,7 @@ def _service_columns() -> list[Column[FitRow]]:
     return [
         Column("stream", "each, full", _stream, right=True, priority=65),
         Column("alone", "one user", lambda row: rate_text(row.alone_tokens_per_s), right=True, priority=88),
-        Column(
-            "users", "users", lambda row: UNKNOWN if row.concurrency is None else f"{row.concurrency:,}", right=True, priority=92
-        ),
+        Column("users", "users", lambda row: number_text(row.concurrency), right=True, priority=92),
     ]
 
 
@@ -137,10 +135,6 @@ def _headroom(row: FitRow) -> Cell:
     if row.headroom is None:
         return Cell()
     return Cell(percent_text(row.headroom) if row.headroom > -9.995 else f"{row.headroom:.0f}×", share=max(0.0, row.headroom))
-
-
-def _tokens(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"
 
 
 def _largest_text(row: FitRow) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.engine.answers.memory import MemoryItem
 from planner.present.cells import Cell, Column, Fact, Facts, Section, Table, spread_text
 from planner.present.names import COMPONENT_NAMES, device_name, row_place
-from planner.units import UNKNOWN, bytes_text, percent_text
+from planner.units import UNKNOWN, bytes_text, percent_text, used_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.memory import MemoryDetail
@@ -83,4 +83,4 @@ def memory_heading(row: PlanRow) -> str:
     rest = f"{bytes_text(free)} free" if free >= 0 else f"{bytes_text(-free)} too much"
     count = row.answer.layout.gpus if row.answer.layout else 1
     which = f", fullest of {count}" if count > 1 else ""
-    return f"{device_name(row.gpu)}{which} · {bytes_text(memory.total.value, unit=False)} of {bytes_text(memory.capacity)} · {rest}"
+    return f"{device_name(row.gpu)}{which} · {used_text(memory.total.value, memory.capacity)} · {rest}"

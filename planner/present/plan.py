@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from planner.engine.answers.figure import value_of
 from planner.present.cells import Cell, Column, NumberText, Table, basis_legend, figure_cell, range_cell
 from planner.present.names import VERDICT_SIGNS, row_device
 from planner.present.prices import network_text, provider_text
@@ -15,17 +16,18 @@ from planner.units import (
     digits,
     duration_text,
     is_known,
+    number_text,
     percent_text,
     si_text,
     usd_text,
 )
+from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
     from planner.engine.answers.answer import Answer
     from planner.engine.answers.figure import Figure, Percentiles
     from planner.engine.answers.plan import Plan, PlanRow
 
-TRAINING = ("train", "finetune")
 GENERATING = ("serve", "generate")
 IDENTITY = ("rank", "gpu", "gpus", "layout", "memory")
 """Columns that say what a row is and whether it fits; the others hold nothing where a row cannot run."""
@@ -88,8 +90,15 @@ def worst(latency: Percentiles | None) -> Figure | None:
     return (latency.p95 or latency.mean) if latency else None
 
 
+def percentile_of(row: PlanRow, name: str, percentile: str) -> Figure | None:
+    """One percentile of the latency `name` ('request', 'ttft', 'tpot', 'wait')."""
+    latency = getattr(row.answer, f"{name}_s")
+    found: Figure | None = getattr(latency, percentile) if latency is not None else None
+    return found
+
+
 def columns_for(plan: Plan) -> list[PlanColumn]:
-    """The columns that mean something for the task of `plan`, in the order they stand; those that no row fills are left out."""
+    """The columns for the task of `plan`, from left to right, without columns that no row fills."""
     return [
         column
         for column in _columns(plan.task)
@@ -104,7 +113,7 @@ def plan_table(plan: Plan) -> Table[PlanRow]:
 
 
 def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
-    training = task.get("task") in TRAINING
+    training = trains(task.get("task"))
     return [
         Column("rank", "#", _rank, right=True, sort=lambda row: row.rank, sorts_by="rank"),
         Column("gpu", "GPU", row_device, sort=lambda row: row.gpu.casefold(), sorts_by="name"),
@@ -125,7 +134,7 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
             lambda row: range_cell(_rate(row), rate_text),
             right=True,
             priority=98,
-            sort=lambda row: _value(_rate(row)),
+            sort=lambda row: value_of(_rate(row)),
             sorts_by="tokens/s",
             best_is_high=True,
         ),
@@ -206,7 +215,7 @@ def _figures(
         lambda row: figure_cell(figure_of(row), text),
         right=True,
         priority=priority,
-        sort=lambda row: _value(figure_of(row)),
+        sort=lambda row: value_of(figure_of(row)),
         sorts_by=sorts_by,
         best_is_high=best_is_high,
     )
@@ -215,10 +224,6 @@ def _figures(
 def _if_it_fits(figure_of: FigureOf) -> FigureOf:
     """`figure_of`, with nothing for a candidate that cannot run: how fast or dear it would be is nothing to plan with."""
     return lambda row: figure_of(row) if row.answer.fits else None
-
-
-def _value(figure: Figure | None) -> float | None:
-    return figure.value if figure else None
 
 
 def _purchase(row: PlanRow) -> float | None:
@@ -235,8 +240,7 @@ def _gpu_count(row: PlanRow) -> int | None:
 
 
 def _gpus(row: PlanRow) -> str:
-    count = _gpu_count(row)
-    return UNKNOWN if count is None else f"{count:,}"
+    return number_text(_gpu_count(row))
 
 
 def _layout(row: PlanRow) -> str | None:
@@ -266,14 +270,14 @@ def legend(rows: Sequence[PlanRow]) -> str:
 
 
 def reason(row: PlanRow, *, limit_shown: bool) -> str:
-    """Why a row is where it is; without its limit where a column has it."""
+    """Reason for the rank of a row, without the limit where a column shows it."""
     if not limit_shown:
         return row.why
     return row.why.removesuffix(f"limited by {row.answer.bottleneck}").rstrip("; ") or row.why
 
 
 def reasons(plan: Plan, *, limit_shown: bool) -> list[str]:
-    """Why the first rows are where they are, this machine's, and the nearest that are no solution."""
+    """Reasons for the ranks of the first rows, of this machine's, and of the nearest that are no solution."""
     solutions = [row for row in plan.rows if row.rank]
     others = [row for row in plan.rows if not row.rank and not row.here]
     listed = [*solutions[:FIRST_REASONS], *others[:OTHER_REASONS], *(row for row in plan.rows if row.here)]

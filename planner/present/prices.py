@@ -53,7 +53,7 @@ def network_sentence(row: PlanRow) -> str | None:
     else:
         what = "one node; no network is needed"
     if network.by_agreement:
-        reach = "; so many come with a contract, not by order"
+        reach = "; that number needs a contract, not an order"
     else:
         reach = f"; {network.most_nodes:,} at most at once" if network.most_nodes else ""
         reach += ", an assumption of its kind of provider" if "max_nodes" in row.answer.assumed else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from planner.present.cells import NumberText
-from planner.present.plan import hours_text, money_text, rate_text, throughput, throughput_label
+from planner.present.plan import hours_text, money_text, percentile_of, rate_text, throughput, throughput_label
 from planner.units import duration_text, percent_text, si_text
 
 if TYPE_CHECKING:
@@ -69,10 +69,6 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
 
 
 def _latency(label: str, name: str, percentile: str) -> RowFigure:
-    def figure(row: PlanRow) -> Figure | None:
-        latency = getattr(row.answer, f"{name}_s")
-        found: Figure | None = getattr(latency, percentile) if latency is not None else None
-        return found
-
+    figure = partial(percentile_of, name=name, percentile=percentile)
     target = f"{percentile}_{name}_s"
     return RowFigure(f"{label}, {percentile}", "", figure, duration_text, "latency", target=target, percentile=percentile)

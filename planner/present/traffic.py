@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planner.present.cells import Cell, Column, Fact, Facts, Paragraph, Points, Section, Table, basis_legend, range_cell
 from planner.present.names import device_name
 from planner.present.plan import money_text
-from planner.units import UNKNOWN, digits, duration_text, percent_text
+from planner.units import UNKNOWN, digits, duration_text, number_text, percent_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Percentiles
@@ -46,29 +46,27 @@ def _traffic_facts(traffic: Traffic) -> Iterator[Fact]:
     if traffic.seconds is not None:
         yield Fact("over", duration_text(traffic.seconds))
     peak = f"busiest hour {digits(traffic.peak_rate_per_s)}" if traffic.peak_rate_per_s else ""
-    yield Fact("requests a second", digits(traffic.rate_per_s) if traffic.rate_per_s else UNKNOWN, peak)
+    yield Fact("requests a second", digits(traffic.rate_per_s or None), peak)
     yield lengths_fact("input tokens", traffic.input_tokens)
     yield lengths_fact("output tokens", traffic.output_tokens)
-    prefix = UNKNOWN if traffic.prefix_tokens is None else digits(traffic.prefix_tokens)
-    yield Fact("prefix tokens", prefix, traffic.prefix_basis)
-    variation = UNKNOWN if traffic.arrival_variation is None else digits(traffic.arrival_variation)
-    yield Fact("arrival variation", variation, "1: at random; above: in bursts" if traffic.arrival_variation else "")
+    yield Fact("prefix tokens", digits(traffic.prefix_tokens), traffic.prefix_basis)
+    yield Fact(
+        "arrival variation",
+        digits(traffic.arrival_variation),
+        "1: at random; above: in bursts" if traffic.arrival_variation else "",
+    )
     if traffic.waiting is not None:
         yield Fact("in the queue", digits(traffic.waiting), "when the page was made")
     for why, count in traffic.left_out.items():
         yield Fact("left out", f"{count:,}", why)
 
 
-def _tokens(value: float | None) -> str:
-    return UNKNOWN if value is None else digits(value)
-
-
 _HOUR_COLUMNS: tuple[Column[TrafficHour], ...] = (
     Column("hour", "hour", lambda hour: clock_text(hour.clock, hour.begins_s), priority=100),
     Column("requests", "requests", lambda hour: f"{hour.requests:,}", right=True),
     Column("rate", "a second", lambda hour: digits(hour.rate_per_s), right=True),
-    Column("input", "input tokens", lambda hour: _tokens(hour.input_tokens), right=True, priority=80),
-    Column("output", "output tokens", lambda hour: _tokens(hour.output_tokens), right=True, priority=80),
+    Column("input", "input tokens", lambda hour: digits(hour.input_tokens), right=True, priority=80),
+    Column("output", "output tokens", lambda hour: digits(hour.output_tokens), right=True, priority=80),
 )
 
 
@@ -124,7 +122,7 @@ _REPLAY_COLUMNS: tuple[Column[ReplayHour], ...] = (
     Column("hour", "hour", lambda hour: clock_text(hour.clock, hour.begins_s)),
     Column("requests", "requests", lambda hour: f"{hour.requests:,}", right=True),
     Column("rate", "a second", lambda hour: digits(hour.rate_per_s), right=True, priority=90),
-    Column("needed", "replicas", lambda hour: UNKNOWN if hour.replicas_needed is None else str(hour.replicas_needed), right=True),
+    Column("needed", "replicas", lambda hour: number_text(hour.replicas_needed), right=True),
     Column("ttft", "TTFT p95", lambda hour: _share(hour.ttft_s, "p95"), right=True),
     Column("tpot", "TPOT p95", lambda hour: _share(hour.tpot_s, "p95"), right=True, priority=80),
     Column("request", "request p50", lambda hour: _share(hour.request_s, "p50"), right=True, priority=70),

@@ -86,8 +86,7 @@ def results(predicted: Predicted, seen: Mapping[str, float], source: str) -> lis
 
 def log_plan(session: Session, workload: Workload, plan: Plan) -> str:
     """Keep what `plan` says of its first row, to be held against what is seen of it later; what to tell of it, "" but the first time."""
-    first = next((row for row in plan.rows if row.rank), None)
-    said, begun = of_row(workload, first) if first else None, session.predictions.begun
+    said, begun = of_row(workload, plan.best) if plan.best else None, session.predictions.begun
     if said is None or not session.predictions.add(said).kept or begun:
         return ""
     return f"what plans say is kept in {session.predictions.path}, to be held against what is seen (gpu-planner predictions)"

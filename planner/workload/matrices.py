@@ -41,6 +41,7 @@ _TARGETS: dict[Role, frozenset[str]] = {
     "up": frozenset({"up"}),
     "down": frozenset({"down"}),
     "qkv": frozenset({"q", "k", "v"}),
+    "kv": frozenset({"k", "v"}),
     "gate_up": frozenset({"gate", "up"}),
     "q_a": frozenset({"q"}),
     "q_b": frozenset({"q"}),

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 Role = Literal[
-    "q", "k", "v", "qkv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "gate_up", "down", "router", "shared_gate",
+    "q", "k", "v", "qkv", "kv", "q_a", "q_b", "kv_a", "kv_b", "o", "gate", "up", "gate_up", "down", "router", "shared_gate",
     "index", "index_key", "index_weights", "in", "out", "other",
 ]  # fmt: skip
 """Use of a matrix: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""

@@ -91,10 +91,10 @@ def out_of_sample(folder: Path, diagram: Path) -> dict[str, str]:
 def remarks(found: dict[str, Any]) -> str:
     """Rows not asked, by reason, the most frequent first."""
     not_asked = list(found.get("not_asked", {}).items())
-    told = "; ".join(f"{reason} ({count})" for reason, count in not_asked[:FEW])
+    reasons = "; ".join(f"{reason} ({count})" for reason, count in not_asked[:FEW])
     refused = sum(found.get("refused", {}).values())
     more = sum(count for _, count in not_asked[FEW:])
-    return f"Rows not compared: {told}; other reasons ({more}). Experiments the planner has no format for: {refused}."
+    return f"Rows not compared: {reasons}; other reasons ({more}). Experiments the planner has no format for: {refused}."
 
 
 def main() -> None:

@@ -234,24 +234,25 @@ def report_leave_one_out(rows_of: dict[str, tuple[Spec, list[Row]]]) -> None:
 
 def attention_figures(name: str, spec: Spec, prefill: list[Row], decode: list[Row], gemm_efficiency: float) -> dict[str, Any]:
     """Share that attention reaches, with the 16-bit cache and the head sizes language models have."""
-    found: dict[str, Any] = {}
     chosen = [row for row in matching(prefill, kv_dtype="bfloat16", head_dim="128") if int(row["isl"]) >= 16]
     batch, length, heads, kv_heads, width, latency_us = columns(
         chosen, "batch", "isl", "heads", "kv_heads", "head_dim", "latency_us"
     )
     flop = 2 * batch * heads * width * length**2
     moved = 4 * batch * length * width * (heads + kv_heads)
-    fit = robust_fit(
-        roofline(spec.compute["bf16"], spec.bandwidth, flop, moved), latency_us * 1e-6, np.log([0.5, 0.6, 1e-5, 1.0]), {}
-    )
-    report_line(
-        f"{name:30} prefill    e {np.exp(fit.values[0]):.3f} b {np.exp(fit.values[1]):.3f} L {np.exp(fit.values[2]) * 1e6:4.1f} us p {np.exp(fit.values[3]):.2f}  {fit}  ({np.exp(fit.values[0]) / gemm_efficiency:.2f} of GEMM)"
-    )
-    found["attention_efficiency"] = (float(np.exp(fit.values[0])), 0.15)
-    found["attention_knee"] = float(np.exp(fit.values[3]))
-    found["attention_latency_s"] = (float(np.exp(fit.values[2])), 0.3)
-    found["attention_bandwidth_efficiency"] = (min(float(np.exp(fit.values[1])), 1.0), 0.3)
-    found["attention_error"] = Error(fit.median, fit.p90)
+    product = roofline(spec.compute["bf16"], spec.bandwidth, flop, moved)
+    fit = robust_fit(product, latency_us * 1e-6, np.log([0.5, 0.6, 1e-5, 1.0]), {})
+    e, b, latency, p = map(float, np.exp(fit.values))
+    figures = f"e {e:.3f} b {b:.3f} L {latency * 1e6:4.1f} us p {p:.2f}  {fit}  ({e / gemm_efficiency:.2f} of GEMM)"
+    report_line(f"{name:30} prefill    {figures}")
+    found: dict[str, Any] = {
+        "attention_efficiency": (e, 0.15),
+        "attention_knee": p,
+        "attention_latency_s": (latency, 0.3),
+        "attention_bandwidth_efficiency": (min(b, 1.0), 0.3),
+        "attention_error": Error(fit.median, fit.p90),
+    }
+
     chosen = [row for row in matching(decode, kv_dtype="bfloat16") if row["head_dim"] in {"64", "128"} and int(row["batch"]) <= 512]
     batch, step, heads, kv_heads, width, latency_us = columns(
         chosen, "batch", "step", "heads", "kv_heads", "head_dim", "latency_us"

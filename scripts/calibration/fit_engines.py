@@ -3,7 +3,8 @@
     scripts/calibration/fit_engines.py FOLDER
 
 FOLDER holds published measurements. Of `transformers` before 4.45: prompts and LoRA steps in 16 bit, of at least 1,024 tokens a pass;
-since then: full fine-tuning of packed sequences. Of `torch`: pre-training on up to eight GPUs with code of its own. They are predicted with the shipped figures; the factor is the
+since then: full fine-tuning of packed sequences. Of `torch`: pre-training on up to eight GPUs with code of its own. Of `megatron`: steps of dense
+models, of all programs that build on it. They are predicted with the shipped figures; the factor is the
 geometric mean of the sources' own geometric means, times the factor that is shipped. Printed: each source's mean, and the
 factor without it.
 
@@ -22,12 +23,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from published import config_of, options_of, plain_session, rows
+from published import config_of, experiments_of, options_of, plain_session, rows
 
 from planner.engine.answers.answer import Answer
 from planner.engine.job.engines import ENGINES, find_engine
 from planner.session import Session
-from planner.workload.tasks import Lora, Request
+from planner.workload.tasks import Lora, Request, trains
 
 LEAST_TOKENS = 1024
 NOT_16_BIT = ("awq", "gptq", "bnb")
@@ -81,6 +82,21 @@ def of_torch(folder: Path) -> Iterator[Experiment]:
         yield row["file"], asked | sizes | {"checkpointing": checkpointing, "engine": "torch", "global_batch": batch}, seconds
 
 
+def of_megatron(folder: Path) -> Iterator[Experiment]:
+    """Steps of dense models by Megatron and what builds on it."""
+    for one in experiments_of(plain_session(), folder).experiments:
+        request = one.request
+        if not trains(request.task) or request.ep or find_engine(request.engine or "torch").name != "megatron":
+            continue
+        asked = {name: value for name in request.__struct_fields__ if (value := getattr(request, name)) is not None}
+        tokens = (request.global_batch or 0) * (request.sequence or 0)
+        for value in one.values:
+            if value.quantity == "step_s":
+                yield one.source, asked, value.value
+            elif value.quantity == "tokens_per_s_per_gpu" and tokens:
+                yield one.source, asked, tokens / value.value / (request.gpus or 1)
+
+
 def report(session: Session, engine: str, asked: list[Experiment]) -> None:
     """Print the factor of one engine."""
     answers = session.estimate([Request(**request) for _, request, _ in asked], basis="spec")
@@ -127,14 +143,9 @@ def int8_products(session: Session, folder: Path) -> None:
         config, tokens = config_of(folder, row["model"]), int(row["micro_batch"] or 1) * int(row["isl"] or 0)
         if config is None or row["metric"] != "prefill_tokens_per_s" or row["weight_quant"].lower() != "q8_0":
             continue
-        asked: dict[str, Any] = {
-            "model": config,
-            "gpu": row["gpu"],
-            "task": "prefill",
-            "batch": int(row["micro_batch"] or 1),
-            "dtype": "fp16",
-        }
-        request = Request(**asked, input_tokens=int(row["isl"]), weight_dtype="q8_0", engine="llama.cpp@b6918")
+        asked: dict[str, Any] = {"model": config, "gpu": row["gpu"], "task": "prefill", "batch": int(row["micro_batch"] or 1)}
+        asked |= {"dtype": "fp16", "weight_dtype": "q8_0", "engine": "llama.cpp@b6918"}
+        request = Request(**asked, input_tokens=int(row["isl"]))
         (answer,) = session.estimate([request], basis="spec")
         if not isinstance(answer, Answer) or answer.prefill_s is None or answer.parameters is None:
             continue
@@ -151,7 +162,12 @@ def main() -> None:
     """Print the factors."""
     folder: Path = options_of(__doc__).parse_args().folder
     session = plain_session()
-    every = (("transformers@4.40", of_transformers), ("transformers@4.45", of_transformers_now), ("torch", of_torch))
+    every = (
+        ("transformers@4.40", of_transformers),
+        ("transformers@4.45", of_transformers_now),
+        ("torch", of_torch),
+        ("megatron", of_megatron),
+    )
     for engine, experiments in every:
         asked = list(experiments(folder))
         if not asked:

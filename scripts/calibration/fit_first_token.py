@@ -33,7 +33,6 @@ from planner.engine.job.resolve import resolve
 from planner.engine.memory import memory_of
 from planner.engine.performance.operators.chip import chip_of
 from planner.engine.performance.prefill_decode.generation import serve_of
-from planner.engine.performance.prefill_decode.request_latency import ROUNDS
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.continuous_batching import run_batches
 from planner.engine.performance.simulation.iteration_time import iteration_time
@@ -41,6 +40,7 @@ from planner.engine.performance.simulation.load import Load, token_lengths
 from planner.engine.performance.simulation.traffic import traffic_of
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
+from planner.workload.traffic.lengths import ROUNDS
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 TRIED = np.arange(1.0, 10.01, 0.25)

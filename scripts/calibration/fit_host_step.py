@@ -12,7 +12,7 @@ the error that source then has.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -65,13 +65,9 @@ class Timed:
     def predicted_s(self, host: Host) -> float:
         """Predicted time per output token with that host."""
         table = self.loop.table
-        given = {
-            "host_step_s": host.step_s,
-            "host_sequence_s": host.sequence_s,
-            "mixed_launches_per_layer": host.launches,
-            "mixed_factor": host.factor,
-        }
-        engine = replace(table.engine, **{name: np.array([value]) for name, value in given.items()})
+        names = ("host_step_s", "host_sequence_s", "mixed_launches_per_layer", "mixed_factor")
+        given = (host.step_s, host.sequence_s, host.launches, host.factor)
+        engine = replace(table.engine, **{name: np.array([value]) for name, value in zip(names, given, strict=True)})
         return float(serve_of(replace(table, engine=engine), continuous=True).tpot_s.mean[0])
 
     @cached_property
@@ -108,12 +104,12 @@ def shipped(of: Sequence[Timed]) -> Floats:
     """Logarithmic errors with what the engines' records say."""
     engines = (one.loop.engine for one in of)
     hosts = (Host(e.host_step_s, e.host_sequence_s, e.mixed_launches_per_layer, e.mixed_factor) for e in engines)
+    return with_hosts(of, hosts)
+
+
+def with_hosts(of: Sequence[Timed], hosts: Iterable[Host]) -> Floats:
+    """Logarithmic errors, each with its host."""
     return np.array([np.log(one.predicted_s(host) / one.loop.measured_s) for one, host in zip(of, hosts, strict=True)])
-
-
-def with_host(of: Sequence[Timed], host: Host) -> Floats:
-    """Logarithmic errors with that host."""
-    return np.array([np.log(one.predicted_s(host) / one.loop.measured_s) for one in of])
 
 
 def report(name: str, of: Sequence[Timed]) -> Iterator[str]:
@@ -124,7 +120,7 @@ def report(name: str, of: Sequence[Timed]) -> Iterator[str]:
     for source in sources if len(sources) > 1 else ():
         rest, own = ([one for one in of if (one.loop.source == source) == wanted] for wanted in (False, True))
         without, _ = fitted(rest)
-        yield f"  without {source}: {without}; it then has {error_text(with_host(own, without))}"
+        yield f"  without {source}: {without}; it then has {error_text(with_hosts(own, [without] * len(own)))}"
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ TASKS = frozenset({"serve", "generate", "prefill"})
 TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
 """Quantities that both predict."""
 NAMES = ("aiconfigurator", "aisimulate")
-"""What may be asked: the second is the first's successor."""
+"""Packages that may be asked: the second is the first's successor."""
 PAIR = ("both", "ours: median", "p90", "signed", "theirs: median", "p90", "signed")
 NARRATED_EVERY = 50
 FEW = 14
@@ -54,7 +54,7 @@ class Opinions:
 
     ours: list[Comparison] = field(default_factory=list)
     theirs: list[Comparison] = field(default_factory=list)
-    """The same values in the same order: those that both predict."""
+    """The values that both predict, in the same order."""
     unanswered: Counter[str] = field(default_factory=Counter)
     """Values by the reason why they are not compared."""
     missing: Counter[str] = field(default_factory=Counter)
@@ -84,7 +84,7 @@ def _question(session: Session, experiment: Experiment, answer: Answer | Excepti
 def their_answers(
     questions: Iterable[dict[str, Any]], python: Path, record: Path
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """(versions, answers by key), those that `record` holds and new ones, which are added to it."""
+    """(versions, answers by key): recorded and new ones, which are added to `record`."""
     versions, known = read_record(record)
     wanted = {question["key"]: question for question in questions if question["key"] not in known}
     if not wanted:

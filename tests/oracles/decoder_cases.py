@@ -26,7 +26,7 @@ WITHOUT_FAMILY: dict[str, str] = {
         ),
         OWN,
     ),
-    **dict.fromkeys(("blt", "cpmant", "hrm_text", "jetmoe", "xlm", "xlnet", "xmod"), UNTRACED),
+    "blt": UNTRACED,
 }  # fmt: skip
 """`model_type` of those that no family answers -> why."""
 

@@ -21,6 +21,7 @@ MIXED: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [2]},
     "gpt_neo": {"attention_types": [[["global", "local"], 3]]},
     "granitemoehybrid": {"layer_types": ["linear_attention"] * 5 + ["full_attention"]},
+    "hrm_text": {"num_hidden_layers": 48, "num_layers_per_stack": 6},
     "xlstm": {"num_blocks": 6},
     "zamba": {"layers_block_type": HYBRID},
     "zamba2": {"layers_block_type": HYBRID, "hybrid_layer_ids": [2, 4, 5]},
@@ -28,6 +29,11 @@ MIXED: dict[str, dict[str, Any]] = {
 """Patterns of layers where the first few of the default have no attention, or their number is not said by a list of them."""
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 UNTRACED = {
+    "cpmant": "32 learned tokens stand before every prompt",
+    "jetmoe": "its experts are looped over by value",
+    "xlm": "it looks for lengths among the values",
+    "xlnet": "its positions are of another dtype than its weights",
+    "xmod": "its adapters are chosen by value",
     "longcat_flash": "its experts are looped over by value",
     "openai-gpt": "it keeps no cache",
     "recurrent_gemma": "it keeps its cache in its modules",

@@ -50,7 +50,9 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
         return "norms"
     if tied and path == "lm_head.decoder":
         return "embedding"
-    if ".experts" in path:
+    if "attention.experts" in path:
+        return "biases" if leaf == "bias" else "attention"
+    if ".experts" in path or "ParallelExperts" in type(module).__name__:
         return "experts"
     if ROUTERS & set(path.split(".")) or leaf in {"expert_bias", "e_score_correction_bias"}:
         return "router"
@@ -82,12 +84,15 @@ def counted(model: Any) -> Counter[str]:
     routed = {layer_of(path) for path in modules if path.endswith(".experts")}
     found: Counter[str] = Counter()
     tensors = dict(model.named_parameters())
+    tied = (
+        model.config.tie_word_embeddings and "lm_head.weight" not in tensors
+    )  # CPM-Ant says so and has embeddings of another length
     for name, whole in tensors.items():
         joined = name.endswith(
             "experts.gate_up_proj"
         )  # LongCat's experts without weights have one in the library, none in checkpoints
         tensor = whole[: len(tensors[name.replace("gate_up", "down")])] if joined else whole
-        kind = kind_of(name, modules[name.rpartition(".")[0]], tied=model.config.tie_word_embeddings)
+        kind = kind_of(name, modules[name.rpartition(".")[0]], tied=tied)
         found["shared" if kind == "mlp" and layer_of(name) in routed and ".mlps." not in name else kind] += tensor.numel()
     for name, tensor in model.named_buffers():
         if name.endswith(("e_score_correction_bias", "expert_bias")):

@@ -117,7 +117,9 @@ class HostileSession(Session):
         real = super().machine
         told = GpuFacts(uuid="GPU-1", index=0, nvml_name="NVIDIA L40S", memory_total_bytes=48e9, mig_profiles=("1g.10gb",))
         gpus = (LocalGpu(told, self.gpus.find(GPU)),)
-        return marked(dataclasses.replace(real, gpus=gpus, nvml_state="ready", driver_version="570", cuda_version="13"), VOCABULARY)
+        return marked(
+            msgspec.structs.replace(real, gpus=gpus, nvml_state="ready", driver_version="570", cuda_version="13"), VOCABULARY
+        )
 
 
 class HostileModels(ModelShelf):

@@ -63,7 +63,7 @@ def number_of(name: str) -> int:
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
     painted, keys = PHASES[phase]
-    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-")) for names in SIGNALS}
+    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-"), columns=80, rows=24) for names in SIGNALS}
     every = list(cases.values())
     try:
         wait(every, lambda one: painted in one.written)

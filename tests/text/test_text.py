@@ -84,7 +84,7 @@ def test_the_gate_lets_the_programs_own_signs_through_alone(monkeypatch: pytest.
     with clean_streams():
         sys.stdout.write(MARKER + "\n")
         print_line(MARKER)
-        write_json(msgspec.json.encode(MARKER))
+        write_json(MARKER)
         CleanConsole(40).print(MARKER)
         sys.stderr.writelines([MARKER])
         say(MARKER)

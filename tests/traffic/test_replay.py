@@ -219,7 +219,7 @@ def test_training_is_not_replayed(asked: Planner) -> None:
         asked.session.replay(workload, row, trace_of(10, 1.0))
 
 
-@pytest.mark.alone
+@pytest.mark.sweep
 def test_a_hundred_thousand_requests_take_ten_seconds(asked: Planner) -> None:
     begin = time.process_time()
     found = replayed(asked, trace_of(100_000, 6.0, swing=0.5), {"targets.p95_ttft_s": 2.0})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.workload.tasks import Lengths, Request
+from planner.workload.tasks import Lengths, Request, Workload
 from planner.workload.traffic.lengths import CONVERSATIONS_SIGMA, drawn_outputs, in_step, sigma_of
 
 BURST: dict[str, Any] = {"concurrency": 1000, "requests": 1000}
@@ -66,3 +66,10 @@ def test_inputs_that_differ_move_clients_apart_as_well() -> None:
 
 def test_requests_at_a_rate_are_never_in_step() -> None:
     assert in_step(request(request_rate_per_s=5.0, output_tokens=200)) == 0.0
+
+
+def test_a_job_that_a_search_finds_places_for_is_no_benchmark() -> None:
+    """Its requests are the size of the job; ramp and drain of a replica are nothing beside it."""
+    job = Workload(model="llama-3.1-8b", task="serve", input_tokens=200, output_tokens=200, concurrency="max", requests=1e6)
+    assert drawn_outputs(job) == 200
+    assert in_step(job) == 1.0

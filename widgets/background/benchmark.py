@@ -6,7 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from planner.errors import UserError
 from planner.present.cells import spread_text
 from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import rate_text, throughput
-from planner.units import UNKNOWN, bytes_text, si_text
+from planner.units import UNKNOWN, quantity_text
 from widgets.background.planning import SessionThread
 from widgets.panes.benchmark import PointLine, Run
 from widgets.panes.machine.history import Marks
@@ -51,9 +51,9 @@ class RunChanged(Message):
 class Background(msgspec.Struct, frozen=True):
     """Reference of a result."""
 
-    compute_flop_per_s: Mapping[str, float] = field(default_factory=dict)
+    compute_flop_per_s: Mapping[str, float] = msgspec.field(default_factory=dict)
     bandwidth_bytes_per_s: float | None = None
-    before: Mapping[str, float] = field(default_factory=dict)
+    before: Mapping[str, float] = msgspec.field(default_factory=dict)
     """Point -> its last value."""
 
     def share(self, measurement: Measurement) -> float | None:
@@ -239,11 +239,11 @@ class BenchmarkRunner:
             line.state, line.detail = "failed", f"{measurement.status} {measurement.detail}".strip()
             return
         line.state, line.fraction = "done", 1.0
-        line.value = _value_text(measurement.value, measurement.unit)
+        line.value = quantity_text(measurement.value, measurement.unit)
         share = self._background.share(measurement)
         line.share = f"{share * 100:.0f}% peak" if share is not None else ""
         before = self._background.before.get(line.id)
-        line.was = f"was {_value_text(before, measurement.unit)}" if before is not None else ""
+        line.was = f"was {quantity_text(before, measurement.unit)}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status
 
 
@@ -251,10 +251,6 @@ def _learn(session: Session, measurement: Measurement) -> None:
     """Keep what had been predicted of the point, and let plans see it."""
     session.log_prediction(measurement)
     session.refresh()
-
-
-def _value_text(value: float, unit: str) -> str:
-    return bytes_text(value) if unit == "B" else si_text(value, unit)
 
 
 def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:

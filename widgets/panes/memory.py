@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from planner.present.memory import memory_heading
-from planner.present.plan import TRAINING
 from planner.units import count_text
+from planner.workload.tasks import trains
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import styled_lines
@@ -28,7 +28,7 @@ def headroom_of(plan: Plan | None) -> float:
     task = plan.task if plan else {}
     value = task.get("targets", {}).get("headroom", DEFAULT_HEADROOM)
     headroom = float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
-    engines = task.get("memory_fraction") if task.get("task") not in TRAINING else None
+    engines = task.get("memory_fraction") if not trains(task.get("task")) else None
     return 1 - (float(engines) if isinstance(engines, int | float) else 1.0) * (1 - headroom)
 
 

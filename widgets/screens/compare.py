@@ -15,7 +15,7 @@ from planner.present.cells import range_cell
 from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import memory_share
 from planner.present.row_figures import RowFigure, row_figures
-from planner.units import UNKNOWN, bytes_text, percent_text
+from planner.units import UNKNOWN, bytes_text, change_text, percent_text
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_end
@@ -135,5 +135,5 @@ class _Table(msgspec.Struct, frozen=True):
             return ""
         overlap = figure is not best and figure.low <= best.high and best.low <= figure.high
         ratio = figure.value / best.value
-        told = f"{(ratio - 1) * 100:+.0f} %" if ratio < 10 else f"{ratio:,.0f}×"
+        told = change_text(ratio - 1) if ratio < 10 else f"{ratio:,.0f}×"
         return f"{'≈' if overlap else ''}{told}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.hardware.catalogue.interconnects import fabric_of
-from planner.present.plan import TRAINING
+from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
     from planner.engine.answers.layout import LayoutAnswer
@@ -40,7 +40,7 @@ def crossing(layout: LayoutAnswer, task: str) -> Iterator[str]:
         yield "activations from stage to stage"
     if layout.prefill_replicas:
         yield "caches of prompts that were read"
-    if task in TRAINING and layout.dp > 1 and replica * layout.dp > inside:
+    if trains(task) and layout.dp > 1 and replica * layout.dp > inside:
         yield "gradients"
-    if task not in TRAINING and replica <= inside and not layout.prefill_replicas and layout.ep <= inside:
+    if not trains(task) and replica <= inside and not layout.prefill_replicas and layout.ep <= inside:
         yield "requests alone, as every replica lies in one node"

@@ -16,7 +16,8 @@ from planner.cli.bench.elsewhere import suite_elsewhere, write_job
 from planner.cli.bench.serving import SERVE, measure_server, serve_options
 from planner.cli.emit.measuring import FORMS, Form
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import Number, json_option
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 

@@ -64,9 +64,7 @@ class Narrator:
         self.measurements.append(measurement)
         predicted = self._measured(measurement)
         if self._as_json:
-            import msgspec
-
-            write_json(msgspec.json.encode(measurement))
+            write_json(measurement)
         else:
             value = value_text(measurement) if measurement.value is not None else UNKNOWN
             oddity = "" if measurement.status == "ok" else f"  {measurement.status} {measurement.detail}".rstrip()

@@ -7,12 +7,13 @@ import datetime as dt
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.terminal.streams import say
+from planner.cli.options import FILE, options, settings_option
+from planner.cli.terminal.streams import say, write_file
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 SERVE = "serve"
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 DEFAULT_AT_ONCE = (1.0, 8.0, 32.0)
 LEAST_REQUESTS, ROUNDS = 8, 4
 """Requests of a load by default: at least the first number, and the second for each client of a closed loop."""
@@ -31,41 +31,33 @@ RATE_S = 30.0
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
-def serve_options(command: Decorated) -> Decorated:
-    """Add the options of the suite serve."""
-    options = (
-        click.option("--url", metavar="URL", help="serve: address of the server, up to and including /v1."),
-        click.option(
-            "--at-once", metavar="N,N…", help="serve: number of clients that each send again when answered. [default: 1,8,32]"
-        ),
-        click.option("--rates", metavar="R,R…", help="serve: random arrivals in requests a second; besides --at-once or instead."),
-        click.option(
-            "--input-tokens",
-            type=click.IntRange(1, 10**6),
-            default=512,
-            show_default=True,
-            metavar="N",
-            help="serve: tokens of a prompt.",
-        ),
-        click.option(
-            "--output-tokens",
-            type=click.IntRange(2, 10**6),
-            default=128,
-            show_default=True,
-            metavar="N",
-            help="serve: tokens of an answer.",
-        ),
-        click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: requests of each load."),
-        click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="serve: a setting of the server, as gpu=H100; repeatable."
-        ),
-        click.option(
-            "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="serve: write the result to FILE too."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+serve_options = options(
+    click.option("--url", metavar="URL", help="serve: address of the server, up to and including /v1."),
+    click.option(
+        "--at-once", metavar="N,N…", help="serve: number of clients that each send again when answered. [default: 1,8,32]"
+    ),
+    click.option("--rates", metavar="R,R…", help="serve: random arrivals in requests a second; besides --at-once or instead."),
+    click.option(
+        "--input-tokens",
+        type=click.IntRange(1, 10**6),
+        default=512,
+        show_default=True,
+        metavar="N",
+        help="serve: tokens of a prompt.",
+    ),
+    click.option(
+        "--output-tokens",
+        type=click.IntRange(2, 10**6),
+        default=128,
+        show_default=True,
+        metavar="N",
+        help="serve: tokens of an answer.",
+    ),
+    click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: requests of each load."),
+    settings_option("serve: a setting of the server, as gpu=H100; repeatable."),
+    click.option("--out", type=FILE, metavar="FILE", help="serve: write the result to FILE too."),
+)
+"""Options of the suite serve."""
 
 
 def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
@@ -73,6 +65,8 @@ def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
 
     Where the settings do not say what runs there, what was seen is printed, and which settings a prediction needs.
     """
+    import msgspec
+
     from planner.cli.plan.settings import parse_settings
     from planner.observe.serving.http_stream import ServerRefusedError
     from planner.workload.changes import ABSENT
@@ -97,7 +91,7 @@ def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
         raise UserError(Problem("--url", "", f"{given['url']} {error}.")) from None
     _tell(session, results, settings, as_json=as_json)
     if given["out"] is not None:
-        _write(given["out"], results)
+        write_file(given["out"], msgspec.json.Encoder().encode_lines(results))
     return ExitCode.ANSWERED
 
 
@@ -159,15 +153,6 @@ async def _measured(
     return results
 
 
-def _write(path: Path, results: Sequence[Result]) -> None:
-    import msgspec
-
-    from planner.durable import write_out
-
-    write_out(path, b"".join(msgspec.json.encode(one) + b"\n" for one in results))
-    say(f"written to {path}")
-
-
 def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any], *, as_json: bool) -> None:
     from planner.cli.measurements.keeping import keep_results
     from planner.cli.terminal.sections import console, print_json, print_sections
@@ -176,9 +161,7 @@ def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any],
     compared = _compared(session, results, settings)
     keep_results(session, compared)
     if as_json:
-        import msgspec
-
-        print_json([msgspec.to_builtins(one) for one in compared] or [msgspec.to_builtins(one) for one in results])
+        print_json(compared or results)
         return
     sections = [result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in compared]
     print_sections(sections or [seen_section(one.name, dict(one.seen), one.notes) for one in results], console())

@@ -9,10 +9,11 @@ import click
 
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, basis_option, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import basis_option, json_option
 from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
 from planner.cli.terminal.streams import print_line, say
-from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
+from planner.units import UNKNOWN, percent_text, quantity_text, si_text
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
@@ -86,11 +87,11 @@ def _print_report(found: CeilingReport) -> None:
     rows = [
         (
             line.name,
-            figure_text(line.spec, line.unit),
-            figure_text(line.value, line.unit),
+            quantity_text(line.spec, line.unit),
+            quantity_text(line.value, line.unit),
             percent_text(math.sqrt(line.high / line.low) - 1),
             line.basis,
-            figure_text(line.before, line.unit) if line.before is not None else "",
+            quantity_text(line.before, line.unit) if line.before is not None else "",
             line.source if len(line.source) <= MOST_SOURCE else f"{line.source[: MOST_SOURCE - 1]}…",
         )
         for line in found.lines
@@ -117,13 +118,4 @@ def _print_residuals(residuals: list[Residual]) -> None:
 
 def change_text(line: CeilingLine) -> str:
     """'1,910 → 1,640 TFLOP/s, measured'."""
-    return f"{figure_text(line.before, line.unit)} → {figure_text(line.value, line.unit)}, {line.basis}"
-
-
-def figure_text(value: float | None, unit: str) -> str:
-    """A figure in its unit."""
-    if value is None:
-        return UNKNOWN
-    if unit == "B":
-        return bytes_text(value)
-    return si_text(value, unit) if unit else digits(value)
+    return f"{quantity_text(line.before, line.unit)} → {quantity_text(line.value, line.unit)}, {line.basis}"

@@ -9,7 +9,8 @@ import click
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import json_option
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import GIB, UNKNOWN, bytes_text, digits, si_text, usd_text
@@ -57,7 +58,7 @@ def _print_value(known: Sequence[Gpu]) -> int:
         return amount / gpu.purchase.price_usd if gpu.purchase and amount is not None else None
 
     def text(amount: float | None, unit: float) -> str:
-        return UNKNOWN if amount is None else digits(amount * 1000 / unit)
+        return digits(None if amount is None else amount * 1000 / unit)
 
     priced = sorted(
         (gpu for gpu in known if gpu.purchase is not None), key=lambda gpu: -(per_usd(gpu, gpu.memory_bandwidth_bytes_per_s) or 0.0)

@@ -10,7 +10,8 @@ import click
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup, LazyCommand
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import json_option
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.hardware.prices.offers import Offer
 from planner.units import usd_text
@@ -18,7 +19,7 @@ from planner.units import usd_text
 if TYPE_CHECKING:
     from planner.session import Session
 
-REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh", "refresh", "Fetch today's prices from the SkyPilot catalogue.")}
+REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh:refresh", "Fetch today's prices from the SkyPilot catalogue.")}
 
 
 @click.group(cls=DefaultGroup, default="list", lazy=REFRESH)
@@ -65,11 +66,7 @@ def _print_offers(found: Sequence[Offer], session: Session, as_json: bool) -> in
 
     yours, records = {offer.provider for offer in session.own_offers}, session.providers
 
-    def price_per_gpu(offer: Offer) -> float:
-        price = offer.on_demand_usd_per_h or offer.spot_usd_per_h
-        return price / offer.gpus if price else float("inf")
-
-    ordered = sorted(found, key=price_per_gpu)
+    ordered = sorted(found, key=lambda offer: offer.usd_per_gpu_h)
     if as_json:
         print_json(ordered)
     else:
@@ -92,7 +89,7 @@ def _print_offers(found: Sequence[Offer], session: Session, as_json: bool) -> in
                 offer.provider,
                 offer.gpu,
                 str(offer.gpus),
-                usd_text(price_per_gpu(offer)),
+                usd_text(offer.usd_per_gpu_h),
                 *(usd_text(getattr(offer, name)) for _, name in priced),
                 offer.instance,
                 offer.region,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +13,6 @@ from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from planner.cli.cluster.ray_cluster import RayCluster
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def _accepted(_ctx: click.Context, _param: click.Parameter, on: str | None) -> str | None:

@@ -15,6 +15,7 @@ import ray
 
 from planner.cli.terminal.streams import say, say_passing
 from planner.errors import Problem, UserError
+from planner.units import counted
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -50,7 +51,7 @@ class RayCluster:
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             raise UserError(Problem("--on", "", f"{on} cannot be joined: {str(error).splitlines()[0]}")) from None
         cluster = cls(on)
-        say(f"{cluster.nodes} node{'s' if cluster.nodes > 1 else ''} with {cluster.processors} processors by Ray {ray.__version__}")
+        say(f"{counted(cluster.nodes, 'node')} with {cluster.processors} processors by Ray {ray.__version__}")
         try:
             yield cluster
         finally:
@@ -62,7 +63,7 @@ class RayCluster:
         remote = ray.remote(max_retries=MOST_RETRIES, num_cpus=1)(function)
         waiting: deque[Any] = deque()
         rest, done = iter(arguments), 0
-        told = sys.stderr.isatty() and len(arguments) > 1
+        shown = sys.stderr.isatty() and len(arguments) > 1
         while True:
             while len(waiting) < AHEAD * self.processors and (argument := next(rest, None)) is not None:
                 waiting.append(remote.remote(argument))
@@ -70,9 +71,9 @@ class RayCluster:
                 break
             yield ray.get(waiting.popleft())
             done += 1
-            if told:
+            if shown:
                 say_passing(f"{self.name}: {done} of {len(arguments)} chunks")
-        if told:
+        if shown:
             say_passing("")
 
 

@@ -9,7 +9,8 @@ import click
 
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, basis_option, json_option, own_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import basis_option, json_option, own_option, settings_option
 from planner.cli.plan.settings import name_sources, parse_settings
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.fit.ranking import Order
@@ -33,13 +34,7 @@ TASKS = ("serve", "generate", "prefill", "train", "finetune")
 @click.option("--gpus", type=click.IntRange(1, 10**4), metavar="N", help="How many of them; none: 1, or all of this machine.")
 @own_option
 @click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="What they are to do.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).",
-)
+@settings_option("One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).")
 @click.option(
     "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="What comes first: the largest "
     "model in the best precision, the most tokens a second, the most users, or the longest context.",
@@ -129,20 +124,13 @@ def _hardware(session: Session, gpu: str | None, gpus: int | None) -> Own:
 
 
 def _write(found: list[Fit], top: int, *, every: bool, as_json: bool, pools: bool) -> None:
-    import msgspec
-
+    if as_json:
+        write_json({"pools": found} if pools else found[0])
+        return
+    from planner.cli.terminal.sections import console, print_sections
     from planner.present.fit import fit_sections, shown_rows
 
-    if as_json:
-        write_json(msgspec.json.encode({"pools": found} if pools else found[0]))
-        return
-    from planner.cli.terminal import sections as listing
-
-    out = listing.console()
-    for number, one in enumerate(found):
-        if number:
-            out.print()
-        rows = shown_rows(one, every=every)
-        listing.print_sections(fit_sections(one, rows[:top], len(rows)), out)
+    shown = [(one, shown_rows(one, every=every)) for one in found]
+    print_sections((part for one, rows in shown for part in fit_sections(one, rows[:top], len(rows))), console())
     for note in (note for one in found for note in one.notes):
         say(f"note: {note}")

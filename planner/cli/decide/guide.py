@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
-from planner.cli.terminal.streams import say, write_json
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, Number, json_option
+from planner.cli.terminal.streams import say, write_file, write_json
 from planner.cli.watch.rightsize import window
 from planner.cli.watch.source import Origin
-from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.reading import read_json
 from planner.schema import read_struct
@@ -31,24 +31,15 @@ GLANCE_S = 10.0
 
 
 @click.command()
-@click.option(
-    "--answers",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="The answers as JSON, instead of being asked.",
-)
+@click.option("--answers", type=FILE, metavar="FILE", help="The answers as JSON, instead of being asked.")
 @click.option(
     "--seconds",
     type=Number(1, 86400),
     metavar="S",
     help="Profile this machine's GPUs for this long. [default: 10 on a terminal, where there are GPUs]",
 )
-@click.option(
-    "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Profile a recording of `watch` instead."
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.md", help="Write the steps and the report here."
-)
+@click.option("--replay", type=FILE, metavar="FILE", help="Profile a recording of `watch` instead.")
+@click.option("--out", type=FILE, metavar="FILE.md", help="Write the steps and the report here.")
 @json_option
 @pass_invocation
 def guide(
@@ -69,7 +60,7 @@ def guide(
     found = session.guide(given, observed)
     decision = decide(session, found.workload, found.plan, _command(session, found.workload, invocation), terms=found.terms)
     if as_json:
-        _write_json(found.guide, decision)
+        write_json({"guide": found.guide, "report": decision.as_object()})
     else:
         _write_text(found.guide, decision, out)
     return ExitCode.ANSWERED if found.guide.row else ExitCode.NOTHING_FOUND
@@ -122,12 +113,6 @@ def _command(session: Session, workload: Workload, invocation: Invocation) -> Pl
     return PlanCommand(preset=DEFAULT_PRESET, settings=settings, config=invocation.config)
 
 
-def _write_json(guide: Any, decision: Decision) -> None:
-    import msgspec
-
-    write_json(msgspec.json.encode({"guide": guide, "report": decision.as_object()}))
-
-
 def _write_text(guide: Any, decision: Decision, out: Path | None) -> None:
     from planner.cli.terminal import sections as listing
     from planner.present.files.decision import sections
@@ -140,5 +125,4 @@ def _write_text(guide: Any, decision: Decision, out: Path | None) -> None:
         listing.print_sections([*steps, *report[:1]], listing.console())
         return
     whole = [title, *steps, *report]
-    write_out(out, (as_html if out.suffix.casefold() in {".html", ".htm"} else as_markdown)(whole))
-    say(f"written to {out}")
+    write_file(out, (as_html if out.suffix.casefold() in {".html", ".htm"} else as_markdown)(whole))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, basis_option, json_option, own_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, basis_option, json_option, own_option
 from planner.cli.terminal.streams import say, write_json
 from planner.reading import read_toml
 from planner.schema import read_struct
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FILE)
 @own_option
 @basis_option
 @json_option
@@ -39,7 +40,7 @@ def portfolio(invocation: Invocation, /, file: Path, own: Path | None, basis: Ba
         given = msgspec.structs.replace(given, own=[*given.own, *session.machines(own)])
     found = session.portfolio(given, str(file), basis=basis)
     if as_json:
-        write_json(msgspec.json.encode(found))
+        write_json(found)
     else:
         from planner.cli.terminal import sections as listing
 

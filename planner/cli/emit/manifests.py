@@ -75,16 +75,20 @@ def _quoted(text: str) -> bool:
     )
 
 
+def kubernetes_object(version: str, kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """An object of the API `version`."""
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
 def headless(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
     """The Service that gives the pods with `labels` names, before they are ready too."""
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(labels)}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    return kubernetes_object("v1", "Service", name, spec)
 
 
 def balanced(name: str, labels: Mapping[str, str], port: int) -> dict[str, Any]:
     """The Service that requests go to."""
-    spec = {"selector": dict(labels), "ports": [{"port": port, "targetPort": port}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+    return kubernetes_object("v1", "Service", name, {"selector": dict(labels), "ports": [{"port": port, "targetPort": port}]})
 
 
 def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any]:
@@ -94,28 +98,25 @@ def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str
         spec["activeDeadlineSeconds"] = limit_s
     labels = {"job-name": pod.name}
     template = template_of(pod, labels if nodes > 1 else {}, {"subdomain": pod.name, "restartPolicy": "Never"})
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": pod.name},
-        "spec": spec | {"template": {"spec": template}},
-    }
+    return kubernetes_object("batch/v1", "Job", pod.name, spec | {"template": {"spec": template}})
 
 
 def stateful_set(pod: Pod, nodes: int, service: str) -> dict[str, Any]:
     """A service whose one replica needs all of `nodes` pods; `service` gives them names."""
     labels = {"app": pod.name}
-    template = {"metadata": {"labels": labels}, "spec": template_of(pod, labels, {})}
     spec = {"serviceName": service, "replicas": nodes, "podManagementPolicy": "Parallel", "selector": {"matchLabels": labels}}
-    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": pod.name}, "spec": spec | {"template": template}}
+    return kubernetes_object("apps/v1", "StatefulSet", pod.name, spec | {"template": labelled(pod, labels)})
 
 
 def deployment(pod: Pod, replicas: int) -> dict[str, Any]:
     """A service each of whose replicas is one pod."""
-    labels = {"app": pod.name}
-    template = {"metadata": {"labels": labels}, "spec": template_of(pod, {}, {})}
-    spec = {"replicas": replicas, "selector": {"matchLabels": labels}}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": pod.name}, "spec": spec | {"template": template}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": pod.name}}}
+    return kubernetes_object("apps/v1", "Deployment", pod.name, spec | {"template": labelled(pod, {})})
+
+
+def labelled(pod: Pod, apart: Mapping[str, str]) -> dict[str, Any]:
+    """The template of a service's pods, which carry its name as their label `app`."""
+    return {"metadata": {"labels": {"app": pod.name}}, "spec": template_of(pod, apart, {})}
 
 
 def template_of(pod: Pod, apart: Mapping[str, str], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,13 +180,8 @@ def _docker(job: Job) -> str:
 def _ray(job: Job) -> str:
     """A job for a cluster of Ray (docs.ray.io/en/latest/cluster/running-applications/job-submission, read 2026-11-22)."""
     if job.nodes > 1:
-        raise UserError(
-            Problem(
-                "--emit",
-                "ray",
-                "a job of Ray starts on one machine; sky, slurm, kubernetes and jobset write jobs over several nodes.",
-            )
-        )
+        only = "a job of Ray starts on one machine; sky, slurm, kubernetes and jobset write jobs over several nodes."
+        raise UserError(Problem("--emit", "ray", only))
     steps = "; ".join(_measuring(job, ""))
     environment = json.dumps({"working_dir": ".", "pip": [".[bench]"], "excludes": [".git", ".venv"]})
     lines = [
@@ -210,7 +205,7 @@ def _kubernetes(job: Job, form: Form) -> str:
     if form == "jobset":
         who = operators.jobset_nodes(NAME, job.nodes) if several else ()
     else:
-        who = nodes.kubernetes(NAME, job.nodes, '"$JOB_COMPLETION_INDEX"', NAME) if several else ()
+        who = nodes.kubernetes(job.nodes, nodes.JOB_INDEX, f"{NAME}-0.{NAME}") if several else ()
     script = [*who, *_measuring(job, "")]
     pod = manifests.Pod(
         name=NAME, image=IMAGE, script=script, gpus=job.count, vendor=job.vendor, products=job.products, environment={}

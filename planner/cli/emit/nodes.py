@@ -23,18 +23,14 @@ SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
 """Run on each node, under srun."""
 
 
-def kubernetes(name: str, nodes: int, rank: str, service: str) -> tuple[str, ...]:
-    """In each pod of `name`, with the headless Service `service`; `rank` is shell for the pod's number.
+JOB_INDEX = '"$JOB_COMPLETION_INDEX"'
+"""Number of a pod of an Indexed Job."""
 
-    Pods may start before the first one has an address.
-    """
-    return (
-        f"NODES={nodes}",
-        f"NODE_RANK={rank}",
-        f"HEAD={name}-0.{service}",
-        f"PORT={PORT}",
-        'until getent hosts "$HEAD" > /dev/null; do sleep 1; done',
-    )
+
+def kubernetes(nodes: int | str, rank: str, head: str) -> tuple[str, ...]:
+    """Lines for a pod of Kubernetes; `rank` and `head` are shell. Pods may start before the first one has an address."""
+    wait = 'until getent hosts "$HEAD" > /dev/null; do sleep 1; done'
+    return (f"NODES={nodes}", f"NODE_RANK={rank}", f"HEAD={head}", f"PORT={PORT}", wait)
 
 
 def torchrun(gpus: int, program: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.cli.emit.manifests import Pod, indexed_job, template_of
-from planner.cli.emit.nodes import PORT
+from planner.cli.emit.manifests import Pod, indexed_job, kubernetes_object, labelled, template_of
+from planner.cli.emit.nodes import JOB_INDEX, kubernetes
 
 QUEUE = "gpu-queue"
 """A LocalQueue of the namespace; its name is the cluster's own."""
@@ -28,19 +28,12 @@ NEEDED = {
 
 def jobset_nodes(name: str, nodes: int) -> tuple[str, ...]:
     """Shell that gives each pod of a JobSet NODES, NODE_RANK, HEAD and PORT; its own Service names the pods."""
-    return (
-        f"NODES={nodes}",
-        'NODE_RANK="$JOB_COMPLETION_INDEX"',
-        f"HEAD={name}-{JOB}-0-0.{name}",
-        f"PORT={PORT}",
-        'until getent hosts "$HEAD" > /dev/null; do sleep 1; done',
-    )
+    return kubernetes(nodes, JOB_INDEX, f"{name}-{JOB}-0-0.{name}")
 
 
 def group_nodes() -> tuple[str, ...]:
     """Environment in each pod of a LeaderWorkerSet, by the variables that it sets."""
-    waiting = 'until getent hosts "$HEAD" > /dev/null; do sleep 1; done'
-    return ('NODES="$LWS_GROUP_SIZE"', 'NODE_RANK="$LWS_WORKER_INDEX"', 'HEAD="$LWS_LEADER_ADDRESS"', f"PORT={PORT}", waiting)
+    return kubernetes('"$LWS_GROUP_SIZE"', '"$LWS_WORKER_INDEX"', '"$LWS_LEADER_ADDRESS"')
 
 
 def jobset(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any]:
@@ -53,7 +46,7 @@ def jobset(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any
         "failurePolicy": {"maxRestarts": 0},
         "replicatedJobs": [{"name": JOB, "replicas": 1, "template": {"spec": job}}],
     }
-    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": pod.name}, "spec": spec}
+    return kubernetes_object("jobset.x-k8s.io/v1alpha2", "JobSet", pod.name, spec)
 
 
 def queued(job: dict[str, Any]) -> dict[str, Any]:
@@ -64,11 +57,9 @@ def queued(job: dict[str, Any]) -> dict[str, Any]:
 
 def leader_worker_set(pod: Pod, nodes: int, replicas: int) -> dict[str, Any]:
     """`replicas` groups of `nodes` pods, each group one server; a group whose pod fails begins anew."""
-    labels = {"app": pod.name}
-    template = {"metadata": {"labels": labels}, "spec": template_of(pod, {}, {})}
-    group = {"size": nodes, "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": template}
+    group = {"size": nodes, "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": labelled(pod, {})}
     spec = {"replicas": replicas, "leaderWorkerTemplate": group}
-    return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": pod.name}, "spec": spec}
+    return kubernetes_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", pod.name, spec)
 
 
 def leaders(name: str) -> dict[str, str]:
@@ -82,10 +73,7 @@ def inference_service(pod: Pod, replicas: int) -> dict[str, Any]:
     (container,) = template["containers"]
     container["name"] = "kserve-container"
     container["ports"] = [{"containerPort": pod.port, "protocol": "TCP"}]
-    predictor = {"minReplicas": replicas, "maxReplicas": replicas, **template}
-    return {
-        "apiVersion": "serving.kserve.io/v1beta1",
-        "kind": "InferenceService",
-        "metadata": {"name": pod.name, "annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}},
-        "spec": {"predictor": predictor},
-    }
+    spec = {"predictor": {"minReplicas": replicas, "maxReplicas": replicas, **template}}
+    found = kubernetes_object("serving.kserve.io/v1beta1", "InferenceService", pod.name, spec)
+    found["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": "RawDeployment"}
+    return found

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 TRAINING_IMAGE = "pytorch/pytorch:latest"
 PROGRAM = '"${TRAIN:-train.py}"'
-DAY_S = 86400
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -226,8 +225,7 @@ def _limit(seconds: float | None) -> str | None:
     """'2-06:00:00': whole hours, up; None leaves it to the site."""
     if seconds is None or not math.isfinite(seconds):
         return None
-    hours = max(1, math.ceil(seconds / 3600))
-    days, hours = divmod(hours, DAY_S // 3600)
+    days, hours = divmod(max(1, math.ceil(seconds / 3600)), 24)
     return f"{days}-{hours:02d}:00:00"
 
 
@@ -282,8 +280,8 @@ def _who(run: Running, form: Form, peers: str) -> Sequence[str]:
         return operators.group_nodes()
     if form == "jobset":
         return operators.jobset_nodes(run.name, run.nodes)
-    rank = '"${HOSTNAME##*-}"' if run.port is not None else '"$JOB_COMPLETION_INDEX"'
-    return nodes.kubernetes(run.name, run.nodes, rank, peers)
+    rank = '"${HOSTNAME##*-}"' if run.port is not None else nodes.JOB_INDEX
+    return nodes.kubernetes(run.nodes, rank, f"{run.name}-0.{peers}")
 
 
 def _kubernetes_head(run: Running, form: Form) -> list[str]:

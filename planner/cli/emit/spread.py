@@ -1,4 +1,4 @@
-"""Spread of a service over machines."""
+"""Distribution of a service over machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Over machines."""
+    """Machines of a service, and its replicas on them."""
 
     gpus: int
     """GPUs of one machine."""

@@ -18,7 +18,8 @@ from planner.cli.cluster.option import on_option
 from planner.cli.estimate.forks import Shared, spare_processors
 from planner.cli.estimate.lines import LONGEST_LINE, answer_lines, encoder
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, exact_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import exact_option
 from planner.reading import open_file
 from planner.text import escaped_json
 

@@ -33,7 +33,7 @@ async def serve(session: Planner) -> None:
 
 
 def _streams() -> AbstractAsyncContextManager[Any]:
-    """The process's own streams, which the SDK keeps stray output off; or those that stand in for them, of a caller in this process."""
+    """The streams of the process, which the SDK protects from stray output, or their replacements by a caller in this process."""
     try:
         if sys.stdin.fileno() == 0:
             return stdio_server()

@@ -36,7 +36,7 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Consider these GPUs alone; empty: the whole catalogue."""
     objective: Objective | None = None
     top: Rows = 5
-    """At most so many rows, best first."""
+    """Largest number of rows, best first."""
 
 
 class EstimateInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class OffersInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gpu: Name | None = None
     provider: Name | None = None
     top: Rows = 20
-    """At most so many, cheapest GPU hour first."""
+    """Largest number of offers, cheapest GPU hour first."""
 
 
 class RightsizeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,13 +134,10 @@ def _memory(planner: Planner, given: MemoryInput) -> Answered:
 def _offers(planner: Planner, given: OffersInput) -> Answered:
     wanted = None if given.provider is None else given.provider.casefold()
     found = [offer for offer in planner.offers(given.gpu) if wanted is None or offer.provider.casefold() == wanted]
-
-    def per_gpu(offer: Offer) -> float:
-        price = offer.on_demand_usd_per_h or offer.spot_usd_per_h
-        return price / offer.gpus if price else float("inf")
-
-    shown = sorted(found, key=per_gpu)[: given.top]
-    lines = [f"{one.provider} {one.instance}: {one.gpus} × {one.gpu}, {per_gpu(one):.2f} $/GPU-h, {one.as_of}" for one in shown]
+    shown = sorted(found, key=lambda offer: offer.usd_per_gpu_h)[: given.top]
+    lines = [
+        f"{one.provider} {one.instance}: {one.gpus} × {one.gpu}, {one.usd_per_gpu_h:.2f} $/GPU-h, {one.as_of}" for one in shown
+    ]
     return Answered("\n".join(lines) or "no offer", Offers(shown))
 
 

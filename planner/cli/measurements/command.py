@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.cli.measurements.importing import counted, import_measurements
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.measurements.importing import import_measurements
 from planner.cli.measurements.selection import chosen, chosen_by, fits, named
+from planner.cli.options import FILE, json_option
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.hardware.measurements.measurement import UNITS, Measurement
 from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, outlier_texts, state_of, value_text
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+from planner.units import counted
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -77,7 +77,7 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
 
 
 @measurements.command("export")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write there, not to stdout.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write there, not to stdout.")
 @chosen_by
 @pass_invocation
 def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: Any) -> int:
@@ -100,7 +100,7 @@ def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: A
         sys.stdout.write(text.decode())
     else:
         write_out(out, text)
-        say(f"{counted(len(found))} written to {out}")
+        say(f"{counted(len(found), 'measurement')} written to {out}")
     return ExitCode.ANSWERED
 
 
@@ -131,11 +131,11 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
         if len(found) > 10:
             say(f"… and {len(found) - 10:,} more")
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{counted(len(found))} would be removed; say so with --yes.")
-        click.confirm(f"Remove {counted(len(found))}?", abort=True, err=True)
+            raise click.UsageError(f"{counted(len(found), 'measurement')} would be removed; say so with --yes.")
+        click.confirm(f"Remove {counted(len(found), 'measurement')}?", abort=True, err=True)
     removed, result = session.store.remove(found)
     result.require()
-    print(f"{counted(removed)} removed")
+    print(f"{counted(removed, 'measurement')} removed")
     return ExitCode.ANSWERED
 
 

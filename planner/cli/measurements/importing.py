@@ -10,10 +10,12 @@ import click
 import msgspec
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, json_option, pass_invocation
-from planner.cli.terminal.streams import print_line, say
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import json_option, settings_option
+from planner.cli.terminal.streams import print_line, say, write_json
 from planner.durable import NotKeptError, WriteResult
 from planner.errors import Problem, UserError
+from planner.units import counted
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
@@ -36,9 +38,7 @@ class Taken(msgspec.Struct):
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting that the files do not hold, as gpu=H100; repeatable."
-)
+@settings_option("A setting that the files do not hold, as gpu=H100; repeatable.")
 @json_option
 @pass_invocation
 def import_measurements(invocation: Invocation, files: tuple[str, ...], settings: Sequence[str], as_json: bool) -> int:
@@ -57,7 +57,7 @@ def import_measurements(invocation: Invocation, files: tuple[str, ...], settings
     taken = _read(session, files, given)
     _keep(session, taken)
     if as_json:
-        _print_json(taken)
+        write_json(taken.results, indent=2)
     else:
         _print(session, taken)
     return ExitCode.ANSWERED
@@ -78,13 +78,13 @@ def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> Take
         except UserError as wrong:
             problems += wrong.problems
     if problems:
-        raise UserError(_told_once(problems))
+        raise UserError(_each_once(problems))
     if not taken.exported and not taken.results:
         raise UserError(Problem(", ".join(files), "", f"holds no measurements and no results in {len(taken.left_out):,} files."))
     return taken
 
 
-def _told_once(problems: Sequence[Problem]) -> list[Problem]:
+def _each_once(problems: Sequence[Problem]) -> list[Problem]:
     """One problem for what is wrong in the same way with several files, such as a setting that all of them lack."""
     files: dict[tuple[str, str], dict[str, Problem]] = {}
     for one in problems:
@@ -94,7 +94,7 @@ def _told_once(problems: Sequence[Problem]) -> list[Problem]:
 
 def _of_several(found: Sequence[Problem]) -> Problem:
     more = len(found) - 1
-    return found[0]._replace(where=f"{found[0].where} and {more:,} more file{'' if more == 1 else 's'}") if more else found[0]
+    return found[0]._replace(where=f"{found[0].where} and {counted(more, 'more file')}") if more else found[0]
 
 
 def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Taken) -> None:
@@ -140,13 +140,15 @@ def _keep(session: Session, taken: Taken) -> None:
     for where, runs, rows in taken.exported:
         new, result = session.store.add_all(rows, runs)
         _require(result, where, new)
-        print_line(f"{where}: {counted(new)} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else ""))
+        print_line(
+            f"{where}: {counted(new, 'measurement')} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else "")
+        )
     keep_results(session, taken.results)
 
 
 def _require(result: WriteResult, where: str, number: int) -> None:
     if not result.kept:
-        raise NotKeptError(Problem(where, "", f"{counted(number)} not taken in: {result.path} {result.reason}."))
+        raise NotKeptError(Problem(where, "", f"{counted(number, 'measurement')} not taken in: {result.path} {result.reason}."))
 
 
 def _print(session: Session, taken: Taken) -> None:
@@ -173,16 +175,3 @@ def _print(session: Session, taken: Taken) -> None:
         (result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in taken.results),
         console(),
     )
-
-
-def _print_json(taken: Taken) -> None:
-    import msgspec
-
-    from planner.cli.terminal.sections import print_json
-
-    print_json([msgspec.to_builtins(one) for one in taken.results])
-
-
-def counted(number: int) -> str:
-    """'1 measurement', '2 measurements'."""
-    return f"{number:,} measurement{'' if number == 1 else 's'}"

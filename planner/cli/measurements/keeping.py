@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planner.cli.terminal.streams import say
+from planner.units import counted
 
 if TYPE_CHECKING:
     from planner.observe.results.compared import Compared
@@ -35,7 +36,4 @@ def keep_results(session: Session, compared: Iterable[Compared]) -> None:
     if pairs:
         log_results(session, pairs)
     if pairs or known:
-        say(
-            f"{len(pairs):,} result{'' if len(pairs) == 1 else 's'} kept for validate"
-            + (f", {known:,} there already" if known else "")
-        )
+        say(f"{counted(len(pairs), 'result')} kept for validate" + (f", {known:,} there already" if known else ""))

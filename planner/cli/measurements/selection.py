@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from planner.cli.options import options
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.measurements.measurement import Measurement, MeasurementKind, Origin
 
 if TYPE_CHECKING:
     from planner.session import Session
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-
-def chosen_by(command: Decorated) -> Decorated:
-    """Add the options that choose measurements."""
-    options = (
-        click.option("--device", metavar="NAME", help="This GPU or CPU only."),
-        click.option("--run", metavar="ID", help="This run only."),
-        click.option("--suite", metavar="NAME", help="This suite only."),
-        click.option("--kind", type=click.Choice(get_args(MeasurementKind)), help="This kind only."),
-        click.option("--origin", type=click.Choice(get_args(Origin)), help="Your own, imported, or shipped with the program."),
-        click.option("--quarantined", is_flag=True, help="Only those that are not believed."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+chosen_by = options(
+    click.option("--device", metavar="NAME", help="This GPU or CPU only."),
+    click.option("--run", metavar="ID", help="This run only."),
+    click.option("--suite", metavar="NAME", help="This suite only."),
+    click.option("--kind", type=click.Choice(get_args(MeasurementKind)), help="This kind only."),
+    click.option("--origin", type=click.Choice(get_args(Origin)), help="Your own, imported, or shipped with the program."),
+    click.option("--quarantined", is_flag=True, help="Only measurements in quarantine."),
+)
+"""Options that choose measurements."""
 
 
 def chosen(session: Session, **wanted: Any) -> list[Measurement]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 import msgspec
 
 from planner.cli.completion import gpu_names, preset_names
-from planner.cli.invocation import Invocation, basis_option, own_option
+from planner.cli.invocation import Invocation
+from planner.cli.options import basis_option, options, own_option, settings_option
 from planner.cli.plan.settings import name_sources, parse_settings
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from planner.session import Session
     from planner.workload.tasks import Workload
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
 
 class Ranked(NamedTuple):
     """A workload with its plan."""
@@ -34,32 +32,22 @@ class Ranked(NamedTuple):
     plan: Plan
 
 
-def workload_options(command: Decorated) -> Decorated:
-    """Add the argument PRESET and the options that change it; `plan_command` takes them by name."""
-    options = (
-        click.argument("preset", required=False, shell_complete=preset_names),
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Change one key of the workload (targets.p95_request_s=3); no value: choose for me.",
-        ),
-        click.option(
-            "--gpu",
-            "gpus",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=gpu_names,
-            help="Consider this GPU only (repeat for more).",
-        ),
-        own_option,
-        click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),
-        basis_option,
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+workload_options = options(
+    click.argument("preset", required=False, shell_complete=preset_names),
+    settings_option("Change one key of the workload (targets.p95_request_s=3); no value: choose for me."),
+    click.option(
+        "--gpu",
+        "gpus",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=gpu_names,
+        help="Consider this GPU only (repeat for more).",
+    ),
+    own_option,
+    click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),
+    basis_option,
+)
+"""The argument PRESET and the options that change it, which `plan_command` takes by name."""
 
 
 def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) -> PlanCommand:

@@ -10,7 +10,8 @@ import click
 
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, exact_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import exact_option
 from planner.cli.plan.asked import plan_command, ranked, workload_options
 from planner.cli.plan.money import NAMES, money_options, terms_of
 from planner.cli.terminal.streams import say, write_json
@@ -91,8 +92,8 @@ def plan(
     preset, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
     chart = frontier_chart(found) if money and form is None else None
     found = cut(found, shown, each_gpu=each_gpu)
-    if (told := log_plan(session, workload, found)) and form is None:
-        say(f"note: {told}")
+    if (note := log_plan(session, workload, found)) and form is None:
+        say(f"note: {note}")
     if emit:
         return _emit(session, emit, preset, workload, found)
     if form is None:
@@ -107,12 +108,12 @@ def plan(
             }
 
         found = _detailed(found, workload, details, each=form == "json")
-    first = next((row for row in found.rows if row.rank), None)
+    first = found.best
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
     by_load = session.under_load(workload, first, basis=command.basis) if load and first else None
     more = _More(first if load else None, by_load, costs, chart)
     _write(found, form, command, more, each_gpu=each_gpu)
-    return ExitCode.ANSWERED if any(row.rank for row in found.rows) else ExitCode.NOTHING_FOUND
+    return ExitCode.ANSWERED if found.best else ExitCode.NOTHING_FOUND
 
 
 def _detailed(
@@ -135,7 +136,7 @@ def _detailed(
 
 def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
     """The row that ranks first as a job, on stdout."""
-    row = next((row for row in found.rows if row.rank), None)
+    row = found.best
     if row is None:
         say("nothing in the plan fits: there is no job to write")
         return ExitCode.NOTHING_FOUND
@@ -168,7 +169,7 @@ def _write(found: Plan, form: str | None, command: PlanCommand, more: _More, *, 
     if form == "json":
         import msgspec
 
-        write_json(msgspec.json.encode(msgspec.to_builtins(found) | more.as_object if more.as_object else found))
+        write_json(msgspec.to_builtins(found) | more.as_object if more.as_object else found)
     elif form == "csv":
         from planner.present.files.csv_text import plan_csv
 

@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from planner.cli.invocation import Number
+from planner.cli.options import Number, options
 
 if TYPE_CHECKING:
     from planner.engine.procurement.paying import Terms
     from planner.session import Session
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 NAMES = ("months", "use", "api", "api_rate", "against")
 """Parameters that `terms_of` takes by name."""
 
 
-def money_options(command: Decorated) -> Decorated:
-    """Add the options of costs over years."""
-    options = (
-        click.option(
-            "--months", type=click.IntRange(1, 120), default=36, show_default=True, metavar="N", help="Horizon of the costs."
-        ),
-        click.option(
-            "--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Share of the time in use."
-        ),
-        click.option("--api", metavar="NAME", help="Compare with this API, a name in the table of API prices."),
-        click.option(
-            "--api-price", "api_rate", metavar="IN,OUT[,CACHED]", help="The same at your own rate, in dollars per million tokens."
-        ),
-        click.option(
-            "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU for an hour."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+money_options = options(
+    click.option("--months", type=click.IntRange(1, 120), default=36, show_default=True, metavar="N", help="Horizon of the costs."),
+    click.option("--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Share of the time in use."),
+    click.option("--api", metavar="NAME", help="Compare with this API, a name in the table of API prices."),
+    click.option(
+        "--api-price", "api_rate", metavar="IN,OUT[,CACHED]", help="The same at your own rate, in dollars per million tokens."
+    ),
+    click.option(
+        "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU for an hour."
+    ),
+)
+"""Terms of costs over years."""
 
 
 def terms_of(session: Session, *, months: int, use: float, api: str | None, api_rate: str | None, against: float | None) -> Terms:

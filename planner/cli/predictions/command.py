@@ -10,12 +10,13 @@ import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, json_option
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError, nearest_names
 from planner.reading import read_file
-from planner.units import UNKNOWN, digits, percent_text
+from planner.units import change_text, counted, digits
 
 if TYPE_CHECKING:
     from planner.predictions.entries import Predicted, Seen
@@ -80,7 +81,7 @@ def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: 
 
 
 @predictions.command("import")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @pass_invocation
 def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
     """Take in FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}; each is predicted now and kept beside it. All or none."""
@@ -97,7 +98,7 @@ def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
     if problems:
         raise UserError(problems)
     log_results(session, pairs)
-    print_line(f"{len(pairs):,} result{'' if len(pairs) == 1 else 's'} taken in")
+    print_line(f"{counted(len(pairs), 'result')} taken in")
     return ExitCode.ANSWERED
 
 
@@ -121,7 +122,7 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
 
 @predictions.command("remove")
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="Forget all of them: ranges are again those that came with the program.")
+@click.option("--all", "everything", is_flag=True, help="Forget all of them: ranges are again as shipped.")
 @pass_invocation
 def remove_predictions(invocation: Invocation, names: tuple[str, ...], everything: bool) -> int:
     """Delete predictions and what was measured of them."""
@@ -133,7 +134,7 @@ def remove_predictions(invocation: Invocation, names: tuple[str, ...], everythin
     result.require()
     for one in found if names else ():
         print_line(f"{one.id} {one.what}")
-    print_line(f"{removed:,} prediction{'' if removed == 1 else 's'} removed")
+    print_line(f"{counted(removed, 'prediction')} removed")
     return ExitCode.ANSWERED
 
 
@@ -172,7 +173,7 @@ def _rows(one: Predicted, seen: dict[tuple[str, str], Seen]) -> list[tuple[str, 
     for place, (name, of) in enumerate(one.figures.items()):
         known = seen.get((one.id, name))
         head = (one.id, one.at[:10], one.origin, one.what) if place == 0 else ("", "", "", "")
-        rows.append((*head, name, digits(of.value), digits(of.low), digits(of.high), digits(known.value) if known else UNKNOWN))
+        rows.append((*head, name, digits(of.value), digits(of.low), digits(of.high), digits(known.value if known else None)))
     return rows
 
 
@@ -180,7 +181,9 @@ def _verdict(said: Predicted, figure: str, value: float) -> str:
     of = said.figures[figure]
     inside = "inside" if of.low <= value <= of.high else "outside"
     off = of.value / value - 1
-    return f"{digits(value)} seen, {digits(of.value)} predicted ({'+' if off >= 0 else '-'}{percent_text(abs(off))}), {inside} {digits(of.low)} to {digits(of.high)}"
+    return (
+        f"{digits(value)} seen, {digits(of.value)} predicted ({change_text(off)}), {inside} {digits(of.low)} to {digits(of.high)}"
+    )
 
 
 def _as_object(one: Predicted, seen: dict[tuple[str, str], Seen]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import click
 from planner.cli.cluster.option import cluster_of, on_option
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, Number, basis_option, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, Number, basis_option, json_option, length_options, settings_option
 from planner.cli.plan.settings import name_sources, parse_settings
 from planner.cli.terminal.streams import say
 from planner.cli.traffic.command import base_of
-from planner.cli.traffic.options import length_options
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
 from planner.workload.changes import fields_of
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("trace", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("trace", type=FILE)
 @click.argument("preset", required=False)
 @click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="Serve on this GPU, instead of the one that ranks first.")
 @click.option(
     "--replicas", type=click.IntRange(1, 4096), metavar="N", help="So many, instead of as many as the busiest hour needs."
 )
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change one key of the workload, as in plan.")
+@settings_option("Change one key of the workload, as in plan.")
 @click.option("--speed", type=Number(1e-3, 1e4), default=1.0, metavar="X", help="The same requests X times as fast. [default: 1]")
 @length_options
 @on_option

@@ -39,9 +39,7 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:
     """Write `value` (structs, dicts, lists) as indented JSON."""
-    import msgspec
-
-    write_json(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    write_json(value, indent=2)
 
 
 def print_sections(sections: Iterable[Section], out: Console) -> None:

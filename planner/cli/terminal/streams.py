@@ -9,10 +9,13 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.startup import stderr_may_fail
 from planner.text import clean, escaped_json, one_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class CleanStream:
@@ -39,19 +42,19 @@ class StdoutLostError(OSError):
 
 
 class Stdout:
-    """stdout, whose errors are told apart from those of other files."""
+    """stdout, whose errors differ from those of other files."""
 
     def __init__(self, beneath: Any) -> None:
         self._beneath = beneath
 
     def write(self, data: Any) -> int:
         """Write `data`; raises `StdoutLostError`."""
-        with _told_apart():
+        with _marked():
             return int(self._beneath.write(data))
 
     def flush(self) -> None:
         """Write what is held back; raises `StdoutLostError`."""
-        with _told_apart():
+        with _marked():
             self._beneath.flush()
 
     @property
@@ -64,7 +67,7 @@ class Stdout:
 
 
 @contextlib.contextmanager
-def _told_apart() -> Iterator[None]:
+def _marked() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -119,6 +122,17 @@ def say_passing(text: str) -> None:
     out.flush()
 
 
-def write_json(document: bytes) -> None:
-    """Write a JSON document and the end of its line to stdout."""
-    sys.stdout.write(escaped_json(document).decode() + "\n")
+def write_json(value: Any, *, indent: int = 0) -> None:
+    """Write `value` (structs, dicts, lists) to stdout as JSON: on one line, or indented."""
+    import msgspec
+
+    document = msgspec.json.encode(value)
+    sys.stdout.write(escaped_json(msgspec.json.format(document, indent=indent) if indent else document).decode() + "\n")
+
+
+def write_file(path: Path, text: str | bytes) -> None:
+    """Write the file that the user named, and its name to stderr. Raises `NotKeptError`."""
+    from planner.durable import write_out
+
+    write_out(path, text)
+    say(f"written to {path}")

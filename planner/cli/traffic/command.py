@@ -9,9 +9,9 @@ import click
 
 from planner.cli.completion import model_names, preset_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, Number, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, Number, json_option, length_options
 from planner.cli.terminal.streams import say
-from planner.cli.traffic.options import files_argument, length_options
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@files_argument
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option("--preset", metavar="NAME", shell_complete=preset_names, help="Whose model, engine and targets the new preset has.")
 @click.option("--model", metavar="NAME", shell_complete=model_names, help="Its model, instead of the preset's.")
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the workload into this .toml file."
-)
+@click.option("--out", type=FILE, metavar="FILE", help="Write the workload into this .toml file.")
 @click.option(
     "--rate",
     type=click.Choice(["peak", "mean"]),

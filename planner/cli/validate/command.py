@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import UserError
@@ -30,9 +30,7 @@ ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "mode
 @click.option("--csv", "form", flag_value="csv", help="Print the scores as CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print the tables as Markdown.")
 @click.option("--only", metavar="TEXT", default="", help="Only the files of DIR with TEXT in their name.")
-@click.option(
-    "--rows", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write every comparison to FILE, as CSV."
-)
+@click.option("--rows", type=FILE, metavar="FILE", help="Write every comparison to FILE, as CSV.")
 @pass_invocation
 def validate(invocation: Invocation, folder: Path | None, form: str | None, only: str, rows: Path | None) -> int:
     """Compare predictions with the published measurements in DIR, and with your own.
@@ -55,7 +53,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
         write_rows([*compared, *own], rows)
     result = validate_tables.gathered(published, compared, refused, own, own_left_out)
     if form == "json":
-        write_json(msgspec.json.format(msgspec.json.encode(result), indent=2))
+        write_json(result, indent=2)
     elif form == "csv":
         sys.stdout.write(validate_tables.scores_csv(result))
     elif form == "markdown":

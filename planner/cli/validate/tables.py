@@ -28,7 +28,7 @@ NOT_ASKED_SHOWN = 12
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why the planner is off on a source; absent framework or kind: any."""
+    """An explanation of the errors on a source; absent framework or kind: any."""
 
     source: str
     framework: str | None = None

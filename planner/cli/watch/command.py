@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Number, json_option
+from planner.cli.options import FILE, Number, json_option
 from planner.cli.terminal.streams import say, write_json
 from planner.cli.watch.readings import Readings
 from planner.cli.watch.serving import DEFAULT_LISTEN, STALE_AFTER, Latest, served
@@ -38,9 +38,7 @@ UNBOUNDED_WIDTH = 200
     "--listen", metavar="ADDRESS:PORT", help=f"With --serve-metrics: where. [default: {DEFAULT_LISTEN}, this machine alone]"
 )
 @origin_options
-@click.option(
-    "--record", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Append every reading to FILE as JSON lines."
-)
+@click.option("--record", type=FILE, metavar="FILE", help="Append every reading to FILE as JSON lines.")
 @click.option(
     "--record-limit",
     "limit_mib",
@@ -111,9 +109,7 @@ def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
 
 def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> None:
     if as_json:
-        import msgspec
-
-        write_json(msgspec.json.encode(snapshot))
+        write_json(snapshot)
         return
     if prometheus:
         from planner.observe.telemetry.exposition import prometheus_text

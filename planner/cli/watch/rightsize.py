@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, Number, folder_options, json_option, pass_invocation
+from planner.cli.invocation import Invocation, pass_invocation
+from planner.cli.options import FILE, Number, folder_options, json_option
 from planner.cli.terminal.streams import print_line, say
 from planner.cli.watch.readings import Readings
-from planner.cli.watch.source import Origin
+from planner.cli.watch.source import Origin, demo_option
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
@@ -40,10 +41,8 @@ GRACE_S = 15.0
     metavar="S",
     help="How long to watch, or of a recording its last S. [default: 30; all of a recording; 3600 with --prometheus]",
 )
-@click.option(
-    "--replay", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Judge a recording instead of this machine."
-)
-@click.option("--demo", is_flag=True, help="Judge the shipped recording, which was composed, not measured.")
+@click.option("--replay", type=FILE, metavar="FILE", help="Judge a recording instead of this machine.")
+@demo_option
 @click.option(
     "--source",
     "exporters",
@@ -197,7 +196,7 @@ def _observed_fleet(session: Session, fleet: Sequence[FleetGpu]) -> list[Observe
 
 
 def windows(session: Session, origins: Sequence[Origin], seconds: float | None) -> list[tuple[list[Observed], str, str]]:
-    """The window of each source, all watched at once; GPUs of several sources are told apart by the host of its address."""
+    """The window of each source, all watched at once; the host of its address names the GPUs of each."""
     if len(origins) == 1:
         return [window(session, origins[0], seconds)]
     from concurrent.futures import ThreadPoolExecutor

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from planner.cli.invocation import Number
+from planner.cli.options import FILE, Number, options
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.recording import Recording
     from planner.observe.telemetry.source import Telemetry
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,19 +101,12 @@ def _exporter_stream(url: str, on_snapshot: Callable[[Snapshot], None], interval
     return Stream(following, on_snapshot)
 
 
-def origin_options(command: Decorated) -> Decorated:
-    """Add `--replay`, `--demo`, `--source` and `--speed` to a command."""
-    replay = click.option(
-        "--replay",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="FILE",
-        help="Show a recording instead of this machine.",
-    )
-    demo = click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured.")
-    source = click.option(
-        "--source", metavar="URL", help="Read an exporter: dcgm-exporter's, or one in the format of --prometheus."
-    )
-    speed = click.option(
+demo_option = click.option("--demo", is_flag=True, help="Use the shipped recording, which was composed, not measured.")
+origin_options = options(
+    click.option("--replay", type=FILE, metavar="FILE", help="Show a recording instead of this machine."),
+    demo_option,
+    click.option("--source", metavar="URL", help="Read an exporter: dcgm-exporter's, or one in the format of --prometheus."),
+    click.option(
         "--speed", type=Number(0, 1e6), default=1.0, metavar="X", help="Speed of a replay; 0: without waiting. [default: 1]"
-    )
-    return replay(demo(source(speed(command))))
+    ),
+)

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from planner.engine.advice.observation import Observed
-from planner.units import UNKNOWN, bytes_text, percent_text
+from planner.units import UNKNOWN, bytes_text, percent_text, used_text
 
 Limiter = Literal["idle", "memory capacity", "thermal", "power", "bandwidth", "compute", "link", "launch/host", "unknown"]
 ZoneName = Literal["low", "right", "high", "unknown"]
@@ -92,8 +92,7 @@ def judge(seen: Observed) -> Judgement:
 
 def zones_of(seen: Observed) -> list[Zone]:
     """Every share that has zones, the most telling first."""
-    used, total = seen.memory_used_bytes, seen.memory_total_bytes
-    memory = f"{bytes_text(used, unit=False)} of {bytes_text(total)}"
+    memory = used_text(seen.memory_used_bytes, seen.memory_total_bytes)
     power = UNKNOWN if seen.power_w is None else f"{seen.power_w:.0f} of {seen.power_limit_w or 0:.0f} W"
     pauses = seen.busy is not None and IDLE < seen.busy < OFTEN_BUSY
     return [

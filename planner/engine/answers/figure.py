@@ -40,6 +40,11 @@ class Figure(msgspec.Struct, frozen=True):
         return Figure(min(self.value, most), min(self.low, most), min(self.high, most), self.basis)
 
 
+def value_of(figure: Figure | None) -> float | None:
+    """The value of a figure that may be absent."""
+    return figure.value if figure is not None else None
+
+
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A latency over requests."""
 

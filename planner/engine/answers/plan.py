@@ -127,3 +127,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Oldest price date among the shown rows."""
     notes: list[str] = []
     version: str = ""
+
+    @property
+    def best(self) -> PlanRow | None:
+        """The row that ranks first; None where nothing is a solution."""
+        return next((row for row in self.rows if row.rank), None)

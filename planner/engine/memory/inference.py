@@ -8,10 +8,12 @@ Symbols: h width · f feed-forward width of the MLP or the experts a token passe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 import numpy as np
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, added
 from planner.engine.memory.stages import stage_parameters, state_bytes, tensor_share
 from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 
@@ -82,6 +84,30 @@ def prompt_pass(t: Table) -> PromptPass:
     return PromptPass(tokens, (MLP_COPIES * m.mean_ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide)
 
 
+class UnusedBlocks(msgspec.Struct, frozen=True):
+    """Blocks that the allocator keeps beside what is alive at one moment."""
+
+    cache: Floats
+    """Bytes of the cache, of which `cache_slack` are left behind while it grows."""
+    kept: Floats
+    """Share of `left`."""
+    left: Floats
+    """Bytes of the largest layer's temporaries that are not alive; all of them where an engine frees none."""
+    bytes: Floats
+
+
+def unused_blocks(t: Table, terms: Iterable[Term]) -> UnusedBlocks:
+    """Unused blocks of the allocator beside `terms`."""
+    e, alive = t.engine, list(terms)
+    cache, activations = (
+        added([np.zeros(1), *(term.bytes for term in alive if term.component == name)]) for name in ("kv_cache", "activations")
+    )
+    temporaries = prompt_pass(t).bytes
+    left = np.where(e.kept_activations > 0, np.maximum(0.0, temporaries - activations), temporaries)
+    kept = np.where(e.kept_activations > 0, e.kept_activations, e.slack)
+    return UnusedBlocks(cache, kept, left, e.cache_slack * cache + kept * left)
+
+
 def inference_terms(t: Table) -> list[Term]:
     """Terms at the peak of serving or generating."""
     j, s, m, e = t.job, t.layout, t.model, t.engine
@@ -137,7 +163,9 @@ def inference_terms(t: Table) -> list[Term]:
     if np.any(j.output_tokens > 1):
         decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
         phases.append([term.times(decoding) for term in (after, copied, next_logits)])
-    return [_weights(t), _gptq_scratch(t), _shared_prefixes(t), *at_peak(phases, t.rows)]
+    always = [_weights(t), _gptq_scratch(t), _shared_prefixes(t)]
+    beside = [unused_blocks(t, [*always, *phase]).bytes for phase in phases]
+    return [*always, *at_peak(phases, beside, t.rows)]
 
 
 def _gptq_scratch(t: Table) -> Term:

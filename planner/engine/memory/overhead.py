@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.memory.inference import prompt_pass
+from planner.engine.memory.inference import unused_blocks
 from planner.engine.memory.stages import stage_parameters
-from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term, component_bytes
+from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term
 from planner.engine.records.engine import BARE_CONTEXT_BYTES
 from planner.units import GIB
 
@@ -31,7 +31,7 @@ def overhead_terms(t: Table, terms: list[Term]) -> list[Term]:
             {"communicator": e.communicator_bytes},
             COMMUNICATOR_RECORD,
         ),
-        _training_slack(t, terms) if train else _inference_slack(t, terms),
+        training_slack(t, terms) if train else _inference_slack(t, terms),
     ]
 
 
@@ -55,12 +55,16 @@ def _source(measured: Floats, record: str) -> str:
     return f"measured where the part was, else {record}" if known.any() else record
 
 
-def _training_slack(t: Table, terms: list[Term]) -> Term:
-    """The allocator's slack above everything that comes and goes, recomputed activations half as much again, and whole gradients."""
-    dynamic = added(component_bytes(terms, name, t.rows) for name in ("activations", "logits", "gradients"))
+def training_slack(t: Table, terms: list[Term]) -> Term:
+    """The allocator's slack above everything that comes and goes, recomputed activations half as much again, and whole gradients.
+
+    It broadcasts like `terms`, which may be those of several phases.
+    """
+    dynamic = added(term.bytes for term in terms if term.component in {"activations", "logits", "gradients"})
+    recomputed = added(term.bytes for term in terms if term.component == "activations")
     usual = np.where(np.isnan(t.chip.allocator_slack), t.engine.slack, t.chip.allocator_slack)
     held = _stream_gradients(t)
-    dynamic = dynamic + 0.5 * component_bytes(terms, "activations", t.rows) * (t.layout.checkpointing > 1)
+    dynamic = dynamic + 0.5 * recomputed * (t.layout.checkpointing > 1)
     return Term(
         "overhead",
         UNUSED,
@@ -82,18 +86,13 @@ def _stream_gradients(t: Table) -> Floats:
 
 def _inference_slack(t: Table, terms: list[Term]) -> Term:
     """Blocks left behind by a cache that grows, and by the largest layer: all of them when the peak comes later."""
-    e = t.engine
-    cache = component_bytes(terms, "kv_cache", t.rows)
-    temporaries = prompt_pass(t).bytes
-    later = np.maximum(0.0, temporaries - component_bytes(terms, "activations", t.rows))
-    left = np.where(e.kept_activations > 0, later, temporaries)
-    kept = np.where(e.kept_activations > 0, e.kept_activations, e.slack)
+    e, unused = t.engine, unused_blocks(t, terms)
     blocks = "{kept:percent} · {left:bytes} of activations"
     return Term(
         "overhead",
         UNUSED,
-        e.cache_slack * cache + kept * left,
+        unused.bytes,
         f"{{cache_slack:percent}} · {{cache:bytes}} of cache + {blocks}" if np.any(e.cache_slack) else blocks,
-        {"cache_slack": e.cache_slack, "cache": cache, "kept": kept, "left": left},
+        {"cache_slack": e.cache_slack, "cache": unused.cache, "kept": unused.kept, "left": unused.left},
         SLACK_RECORD,
     )

@@ -44,8 +44,13 @@ def component_bytes(terms: list[Term], component: str, rows: int) -> Floats:
     return np.broadcast_to(added([np.zeros(1), *(term.bytes for term in terms if term.component == component)]), (rows,))
 
 
-def at_peak(phases: list[list[Term]], rows: int) -> list[Term]:
-    """The terms of whichever phase is largest, row by row; a term of another phase is there with no bytes."""
-    totals = np.stack([np.broadcast_to(added([np.zeros(1), *(term.bytes for term in phase)]), (rows,)) for phase in phases])
+def at_peak(phases: list[list[Term]], beside: list[Floats], rows: int) -> list[Term]:
+    """The terms of whichever phase is largest with the bytes `beside` it, row by row; a term of another phase is there with no bytes."""
+    totals = np.stack(
+        [
+            np.broadcast_to(added([other, *(term.bytes for term in phase)]), (rows,))
+            for phase, other in zip(phases, beside, strict=True)
+        ]
+    )
     largest: Rows = np.argmax(totals, axis=0)
     return [term.times((largest == number) * 1.0) for number, phase in enumerate(phases) for term in phase]

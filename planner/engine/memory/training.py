@@ -1,7 +1,7 @@
 """Memory of training on the fullest GPU, in the phase of a step that needs most.
 
 Each candidate goes through the phases of a step (`step_phases`) on the first and on the last pipeline stage; the terms are
-those of the phase with the largest sum.
+those of the phase with the largest sum, with what the allocator leaves unused beside them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.memory.overhead import training_slack
 from planner.engine.memory.stages import micro_batches, stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
@@ -27,7 +28,7 @@ def training_terms(t: Table) -> list[Term]:
 
 
 def peak_of(t: Table) -> Phase:
-    """The phase of every candidate in which it needs most."""
+    """The phase of every candidate in which it needs most, with the allocator's slack: what comes and goes differs from phase to phase."""
     phases = phases_of(t)
     shape = (len(phases), t.rows)
     amounts = {}
@@ -35,7 +36,8 @@ def peak_of(t: Table) -> Phase:
         column = amounts[name] = np.empty(shape)
         for number, phase in enumerate(phases):
             column[number] = getattr(phase, name)
-    totals = np.broadcast_to(added(term.bytes for term in terms_at(t, Phase(**amounts))), shape)
+    terms = terms_at(t, Phase(**amounts))
+    totals = np.broadcast_to(added(term.bytes for term in [*terms, training_slack(t, terms)]), shape)
     fullest: Rows = np.argmax(totals, axis=0)
     return Phase(**{name: np.take_along_axis(column, fullest[None], axis=0)[0] for name, column in amounts.items()})
 

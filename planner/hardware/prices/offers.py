@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -55,6 +56,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """ISO date, or the year alone where the source states no more."""
     source: str
     note: str = ""
+
+    @property
+    def usd_per_gpu_h(self) -> float:
+        """Price of one GPU for an hour, on demand or else on spot; infinite without one."""
+        price = self.on_demand_usd_per_h or self.spot_usd_per_h
+        return price / self.gpus if price else math.inf
 
 
 def load_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:

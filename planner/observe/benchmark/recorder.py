@@ -8,6 +8,7 @@ import msgspec
 
 from bench.protocol import Hello, Message, Plan, Result, fingerprint
 from planner.hardware.measurements.measurement import UNITS, Measurement, Run, RunState, faults_of
+from planner.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ class Recorder:
     def kept_text(self) -> str:
         """'3 results kept', and how many are in memory only for which reason."""
         kept, waiting = self.kept, self.store.waiting(self.run)
-        text = f"{kept} result{'' if kept == 1 else 's'} kept"
+        text = f"{counted(kept, 'result')} kept"
         return f"{text}, {waiting} {self.store.result}" if waiting else text
 
     def record(self, message: Message) -> Measurement | None:

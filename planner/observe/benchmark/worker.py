@@ -107,8 +107,7 @@ class Worker:
     async def close(self) -> None:
         """Release everything; a worker that still runs is killed with all it started. `last_lines` are complete afterwards."""
         await self.kill()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self.kill_group()
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._transport.close()

@@ -65,10 +65,12 @@ class AmdDevice:
         metrics = self._asked("amdsmi_get_gpu_metrics_info")
         for field, (name, scale) in METRICS.items():
             value = _number(metrics.get(name))
-            reading.set(field, None if value is None else value * scale, "not told by this GPU")
+            reading.set(field, None if value is None else value * scale, "not reported by this GPU")
         energy = self._asked("amdsmi_get_energy_count")
         ticks, resolution = _number(energy.get("energy_accumulator"), widest=None), _number(energy.get("counter_resolution"))
-        reading.set("energy_j", None if ticks is None or resolution is None else ticks * resolution * MICRO, "not told by this GPU")
+        reading.set(
+            "energy_j", None if ticks is None or resolution is None else ticks * resolution * MICRO, "not reported by this GPU"
+        )
         total, used = (self._memory(f"amdsmi_get_gpu_memory_{what}") for what in ("total", "usage"))
         reading.set("memory_total_bytes", total)
         reading.set("memory_used_bytes", used)

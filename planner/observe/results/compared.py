@@ -12,7 +12,7 @@ from planner.engine.answers.answer import Answer
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.observe.results.explain import Explanation, Verdict, explanations, verdicts
-from planner.observe.results.request import Finders, pairs
+from planner.observe.results.request import Finders, request_of
 from planner.observe.results.result import Result
 from planner.workload.published.values import Quantity
 from planner.workload.tasks import Request
@@ -58,7 +58,7 @@ def compare(session: Estimates, given: Given, find_gpu: Callable[[str], Gpu | No
     requests, problems = list[Request](), list[Problem]()
     for one in given.results:
         try:
-            requests.append(pairs(one, given.settings, given.where, find)[0])
+            requests.append(request_of(one, given.settings, given.where, find))
         except UserError as wrong:
             problems += wrong.problems
     if problems:

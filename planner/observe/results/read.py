@@ -50,7 +50,7 @@ def recognised(data: bytes, where: str) -> bool:
     try:
         return any(one.recognises(contents) for one in readers())
     except UserError:
-        return contents.is_json and b"ttft" in data  # a result that was cut off is told, not left out
+        return contents.is_json and b"ttft" in data  # a result that was cut off is reported, not left out
 
 
 def read_results(data: bytes, where: str) -> Read:

@@ -12,7 +12,6 @@ from planner.hardware.catalogue.gpus import Gpu
 from planner.observe.results.result import Result
 from planner.schema import faults
 from planner.workload.published.names import model_key
-from planner.workload.published.values import Quantity
 from planner.workload.tasks import Request
 
 EXAMPLES = {
@@ -27,11 +26,10 @@ EXAMPLES = {
     "concurrency": "32",
 }
 """A value that is accepted of each setting that is asked for."""
-Pair = tuple[Request, dict[Quantity, float]]
 
 
-def pairs(result: Result, given: Mapping[str, Any], where: str, find: Finders) -> Pair:
-    """(request, seen) of a result, to be compared with an estimate.
+def request_of(result: Result, given: Mapping[str, Any], where: str, find: Finders) -> Request:
+    """The request whose estimate a result is compared with.
 
     `given` goes before what the file states. Raises `UserError` with one problem for each setting that neither has, or that is wrong.
     """
@@ -42,7 +40,7 @@ def pairs(result: Result, given: Mapping[str, Any], where: str, find: Finders) -
         problems = [one._replace(where="--set") if one.key.partition(".")[0] in given else one for one in wrong]
     if problems:
         raise UserError(problems)
-    return msgspec.convert(fields, Request), dict(result.seen)
+    return msgspec.convert(fields, Request)
 
 
 class Finders(msgspec.Struct, frozen=True):

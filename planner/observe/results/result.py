@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from planner.numbers import as_number
 from planner.observe.results.contents import Contents
 from planner.workload.published.names import WEIGHTS_IN_NAMES
 from planner.workload.published.values import Quantity
@@ -71,14 +72,19 @@ class Reader:
     """Name or beginning of its file, for a message about a file that nothing recognises."""
 
 
-def number(given: Mapping[str, Any], *path: str) -> float | None:
-    """The number at `path` in nested JSON objects; None where it is absent, not finite, or no number."""
+def each_object(result: Callable[[dict[str, Any]], Result]) -> Callable[[Contents], Read]:
+    """A `read` for files of which every JSON object is one result."""
+    return lambda contents: [result(one) for one in contents.objects]
+
+
+def number(given: Mapping[str, Any], *path: str, scale: float = 1.0) -> float | None:
+    """The number at `path` in nested JSON objects times `scale`; None where it is absent, not finite, or no number."""
     found: Any = given
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
         return None
-    return float(found)
+    return float(found) * scale
 
 
 def known(**values: float | None) -> dict[Any, float]:
@@ -86,14 +92,15 @@ def known(**values: float | None) -> dict[Any, float]:
     return {name: value for name, value in values.items() if value is not None and value > 0}
 
 
-def scaled(value: float | None, factor: float) -> float | None:
-    """`value` times `factor`; None stays None."""
-    return None if value is None else value * factor
-
-
 def ratio(total: float | None, count: float | None) -> float | None:
     """`total` ÷ `count`; None without either."""
     return total / count if total is not None and count else None
+
+
+def number_or_text(text: str) -> float | str:
+    """`text` as the number it spells, or as it is."""
+    value = as_number(text)
+    return text if value is None else value
 
 
 def whole(value: float | None) -> int | None:
@@ -110,6 +117,25 @@ def format_of(model: str) -> dict[str, Any]:
     """The storage format of weights that a model's name says: '…-AWQ', '…-FP8'."""
     words = model.lower().replace("_", "-").replace("/", "-").split("-")
     return stated(weight_dtype=next((WEIGHTS_IN_NAMES[word] for word in words if word in WEIGHTS_IN_NAMES), None))
+
+
+def served(
+    tool: str,
+    given: Mapping[str, Any],
+    seen: dict[Any, float],
+    *,
+    model: str = "",
+    name: str | None = None,
+    taken_at: str = "",
+    notes: Iterable[str] = (),
+    **fields: Any,
+) -> Result:
+    """The result of a service under the load `given`; `fields`: what the file states besides. Its name is the load's unless given."""
+    rate = given.get("request_rate_per_s")
+    of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
+    settings = {"task": "serve"} | stated(model=model, **fields) | format_of(model) | dict(given)
+    shown = of_load if name is None else name
+    return Result(tool=tool, name=shown, settings=settings, seen=seen, taken_at=taken_at, notes=tuple(notes))
 
 
 def load(

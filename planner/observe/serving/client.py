@@ -11,49 +11,12 @@ from typing import Any
 from planner.observe.serving.http_stream import Address, ServerRefusedError, lines
 
 TIMEOUT_S = 600.0
-WORDS = (
-    *(
-        "the",
-        "of",
-        "and",
-        "to",
-        "in",
-        "is",
-        "it",
-        "you",
-        "that",
-        "he",
-        "was",
-        "for",
-        "on",
-        "are",
-        "with",
-        "as",
-        "his",
-        "they",
-        "be",
-    ),
-    *("at", "one", "have", "this", "from", "or", "had", "by", "hot", "but", "some", "what", "there", "we", "can", "out", "other"),
-    *("were", "all", "your", "when", "up", "use", "word", "how", "said", "an", "each", "she", "which", "do", "their", "time", "if"),
-    *(
-        "will",
-        "way",
-        "about",
-        "many",
-        "then",
-        "them",
-        "would",
-        "write",
-        "like",
-        "so",
-        "these",
-        "her",
-        "long",
-        "make",
-        "thing",
-        "see",
-    ),
+TEXT = (
+    "the of and to in is it you that he was for on are with as his they be at one have this from or had by hot but some "
+    "what there we can out other were all your when up use word how said an each she which do their time if will way about "
+    "many then them would write like so these her long make thing see"
 )
+WORDS = TEXT.split()
 """Frequent English words: nearly every tokenizer has each as one token."""
 
 
@@ -120,7 +83,7 @@ class Client:
         return " ".join(chance.choice(WORDS) for _ in range(self.input_words))
 
     async def timed(self, number: int, due_s: float) -> Timed:
-        """Send request `number` and read its answer; a failure is told in the result."""
+        """Send request `number` and read its answer; the result names a failure."""
         clock = asyncio.get_running_loop().time
         body = {
             "model": self.model,

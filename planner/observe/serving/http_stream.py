@@ -53,8 +53,8 @@ async def lines(
     try:
         writer.write(_request(address, path, body, headers))
         await _within(writer.drain(), until_s)
-        status, told = await _head(reader, until_s)
-        chunks = _chunks(reader, told, until_s)
+        status, fields = await _head(reader, until_s)
+        chunks = _chunks(reader, fields, until_s)
         if status != 200:
             first = b"".join([part async for part in chunks])[:REFUSED_BYTES].decode(errors="replace").strip()
             raise ServerRefusedError(f"HTTP {status}" + (f": {first}" if first else ""), status)
@@ -84,10 +84,10 @@ async def _open(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 def _request(address: Address, path: str, body: dict[str, Any] | None, headers: dict[str, str]) -> bytes:
     text = b"" if body is None else json.dumps(body).encode()
-    told = {"Host": f"{address.host}:{address.port}", "Connection": "close", "Accept": "*/*", **headers}
+    fields = {"Host": f"{address.host}:{address.port}", "Connection": "close", "Accept": "*/*", **headers}
     if body is not None:
-        told |= {"Content-Type": "application/json", "Content-Length": str(len(text))}
-    head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+        fields |= {"Content-Type": "application/json", "Content-Length": str(len(text))}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"{'GET' if body is None else 'POST'} {address.path}{path} HTTP/1.1\r\n{head}\r\n".encode() + text
 
 
@@ -100,16 +100,16 @@ async def _head(reader: asyncio.StreamReader, until_s: float) -> tuple[int, dict
     return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-async def _chunks(reader: asyncio.StreamReader, told: dict[str, str], until_s: float) -> AsyncIterator[bytes]:
+async def _chunks(reader: asyncio.StreamReader, fields: dict[str, str], until_s: float) -> AsyncIterator[bytes]:
     """The body in the parts in which it arrives, by chunks, by its length, or to the end of the connection."""
     read = 0
-    if "chunked" in told.get("transfer-encoding", "").lower():
+    if "chunked" in fields.get("transfer-encoding", "").lower():
         while size := _size(await _within(reader.readline(), until_s)):
             yield await _within(reader.readexactly(size), until_s)
             await _within(reader.readexactly(2), until_s)
             read = _bounded(read + size)
         return
-    left = int(told["content-length"]) if told.get("content-length", "").isdecimal() else None
+    left = int(fields["content-length"]) if fields.get("content-length", "").isdecimal() else None
     while left is None or left > 0:
         part = await _within(reader.read(min(1 << 16, left) if left else 1 << 16), until_s)
         if not part:

@@ -19,14 +19,14 @@ TOOL = "gpu-planner bench serve"
 WARM = 3
 """Requests before anything is timed: they compile, and say how many tokens a word has."""
 CACHED_SHARE = 0.1
-"""Share of the prompts' tokens found in a cache above which it is told: the time to the first token is too short then."""
+"""Share of the prompts' tokens found in a cache above which a note says so: the time to the first token is then too short."""
 LATE_SHARE = 0.05
-"""Mean lateness of a client, of the time between its requests or a tenth of a second, above which it is told."""
+"""Mean lateness of a client, relative to the time between its requests or a tenth of a second, above which a note says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One load: so many clients at once, or so many requests a second."""
+    """One load: a number of clients at once, or of requests a second."""
 
     loop: Loop
     amount: float

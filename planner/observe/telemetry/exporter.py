@@ -15,7 +15,7 @@ from planner.errors import Problem, UserError
 from planner.observe.driver.counters import GPM_FIELDS, event_reason_names
 from planner.observe.health import health_warnings, typed
 from planner.observe.snapshot import MOST as MOST_READING
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.snapshot import NO_HOST, DeviceSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
 from planner.units import MEGA, MIB
 from planner.web import NoAnswerError, read_url
@@ -126,7 +126,7 @@ def snapshot_of(
         interval_s=0.0,
         nvml_state="ready",
         nvml_detail=source,
-        host=HostSnapshot(cpu_name="", cpu_cores=None),
+        host=NO_HOST,
         devices=devices,
         source=source,
     )
@@ -250,7 +250,7 @@ def _device(index: int, gpu: str, parts: Sequence[Place], seen: Mapping[Place, _
 
 @lru_cache(maxsize=64)
 def _not_given(known: frozenset[str], *, reasons: bool) -> dict[str, str]:
-    """Why the other fields have no value; one for all GPUs that have the same."""
+    """Reasons of the fields that are not `known`; one table for all GPUs with the same fields."""
     return dict.fromkeys([*sorted(READ_FIELDS - known), *(["event_reasons"] if reasons else [])], NOT_GIVEN)
 
 

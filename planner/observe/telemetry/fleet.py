@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.engine.advice.observation import Observed
-from planner.observe.snapshot import HostSnapshot
+from planner.observe.snapshot import NO_HOST
 from planner.observe.telemetry.prometheus import FleetGpu
 from planner.observe.telemetry.window import observed_of
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import GpuCatalogue
-
-NO_HOST = HostSnapshot(cpu_name="", cpu_cores=None)
 
 
 def observe_fleet(fleet: Iterable[FleetGpu], gpus: GpuCatalogue) -> list[Observed]:

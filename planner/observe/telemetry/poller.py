@@ -70,7 +70,7 @@ class Poller(Telemetry):
     def thinned(self) -> bool:
         """Whether everything is read at the slow interval alone, and processes not at all: something is being timed on this machine.
 
-        Setting it reads nothing; taking it back reads at once.
+        Setting it reads nothing; clearing it reads at once.
         """
         return self._thinned
 

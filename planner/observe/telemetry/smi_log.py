@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 from planner.errors import Problem, UserError
 from planner.observe.driver.counters import event_reason_names
 from planner.observe.health import typed
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
+from planner.observe.snapshot import DeviceSnapshot, Snapshot
+from planner.observe.telemetry.exporter import devices_of, snapshot_of
+from planner.observe.telemetry.exposition import read_samples
 from planner.units import MEGA, MIB
 
 NOT_LOGGED = "the log does not have it"
@@ -103,9 +105,6 @@ def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None
 
 
 def _page(text: str, where: str, label: str) -> Snapshot:
-    from planner.observe.telemetry.exporter import devices_of, snapshot_of
-    from planner.observe.telemetry.exposition import read_samples
-
     devices = devices_of(read_samples(text, where))
     if not devices:
         raise UserError(Problem(where, "", "has no metric of a GPU."))
@@ -168,17 +167,8 @@ def _snapshots(rows: Iterable[Row], label: str) -> list[Snapshot]:
 
 def _snapshot(rows: Mapping[int, Row], label: str) -> Snapshot:
     at_s = min(row.at_s for row in rows.values())
-    return Snapshot(
-        taken_at=dt.datetime.fromtimestamp(at_s, tz=dt.UTC).isoformat(timespec="milliseconds"),
-        taken_at_s=at_s,
-        collect_s=0.0,
-        interval_s=0.0,
-        nvml_state="ready",
-        nvml_detail=label,
-        host=HostSnapshot(cpu_name="", cpu_cores=None),
-        devices=tuple(_device(rows[index]) for index in sorted(rows)),
-        source=label,
-    )
+    devices = tuple(_device(rows[index]) for index in sorted(rows))
+    return snapshot_of(devices, label, dt.datetime.fromtimestamp(at_s, tz=dt.UTC), at_s)
 
 
 FIELDS = frozenset(field for field, _ in (*QUERY.values(), *DMON.values())) | {

@@ -13,11 +13,11 @@ LONGEST_LINE = 1 << 22
 MOST_BYTES = 8 << 30
 FEW = 0.01
 """Share of a file's lines that may be unusable."""
-MOST_TOLD = 5
+MOST_LISTED = 5
 
 
 class Lines:
-    """The lines of the file at `path` that are not blank, with their numbers; what cannot be used is told to `wrong`."""
+    """The lines of the file at `path` that are not blank, with their numbers; `wrong` counts those that cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class Lines:
     def wrong(self, number: int, message: str) -> None:
         """Note that line `number` cannot be used."""
         self.wrongs += 1
-        if len(self.problems) < MOST_TOLD:
+        if len(self.problems) < MOST_LISTED:
             self.problems.append(self._problem(number, message))
 
     def _problem(self, number: int, message: str) -> Problem:

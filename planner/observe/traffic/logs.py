@@ -16,6 +16,7 @@ import msgspec
 
 from planner.errors import Problem, UserError
 from planner.observe.traffic.lines import Lines
+from planner.observe.traffic.tables import seconds_of
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
 ACCESS = re.compile(
@@ -25,8 +26,6 @@ MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep"
 TIMES = ("timestamp", "time", "ts", "@timestamp", "startTime", "start_time", "created", "created_at", "time_iso8601", "msec")
 INPUTS = ("prompt_tokens", "input_tokens")
 OUTPUTS = ("completion_tokens", "output_tokens")
-MILLISECONDS = 1e11
-"""Numbers above this count milliseconds since 1970, not seconds."""
 
 
 def read_access_log(path: Path) -> Trace:
@@ -101,14 +100,8 @@ def _time(found: Any) -> float:
         raise ValueError("it is not an object")  # noqa: TRY004  # as for every other line that is no request
     for name in TIMES:
         value = found.get(name)
-        if isinstance(value, (int, float)):
-            return float(value) / (1e3 if value > MILLISECONDS else 1.0)
-        if isinstance(value, str):
-            try:
-                moment = dt.datetime.fromisoformat(value)
-            except ValueError:
-                return float(value) / (1e3 if float(value) > MILLISECONDS else 1.0)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
+        if isinstance(value, (int, float, str)):
+            return seconds_of(str(value))
     raise ValueError(f"none of {', '.join(TIMES)} is there")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from planner.errors import Problem, UserError, nearest_names
+from planner.numbers import as_number
 from planner.observe.traffic.lines import Lines
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
@@ -62,8 +63,8 @@ def read_table(path: Path) -> Trace:
     for number, row in rows:
         try:
             moment = row[places["time"]]
-            absolute = absolute or not _is_number(moment)
-            time_s = _seconds(moment)
+            absolute = absolute or as_number(moment) is None
+            time_s = seconds_of(moment)
             inputs, outputs = float(row[places["input"]]), float(row[places["output"]])
             prefix = float(row[places["prefix"]]) if "prefix" in places else None
         except (ValueError, IndexError) as error:
@@ -101,18 +102,10 @@ def _of_session(sessions: dict[str, float], session: str, inputs: float, outputs
     return before if before <= inputs else 0.0
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
     """A number of seconds, or a date as seconds since 1970 (UTC where it names no zone); raises ValueError."""
-    if _is_number(text):
-        return float(text) / (1e3 if float(text) > MILLISECONDS else 1.0)
+    if (number := as_number(text)) is not None:
+        return number / (1e3 if number > MILLISECONDS else 1.0)
     whole, dot, rest = text.strip().partition(".")
     if dot:  # Python reads six digits of a second; the traces have seven
         digits = rest[: next((place for place, sign in enumerate(rest) if not sign.isdigit()), len(rest))]

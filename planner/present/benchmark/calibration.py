@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.present.cells import Paragraph, Section, text_table
-from planner.units import UNKNOWN, digits, percent_text, si_text
+from planner.units import digits, percent_text, si_text
 
 if TYPE_CHECKING:
     from planner.engine.estimate.calibration_check import CalibrationCheck
@@ -18,8 +18,7 @@ def change_sections(change: Change) -> Iterator[Section]:
     rows = []
     for plan in change.plans:
         moved = f"{plan.after / plan.before - 1:+.0%}" if plan.before and plan.after else ""
-        rates = (digits(rate) if rate else UNKNOWN for rate in (plan.before, plan.after))
-        rows.append((plan.workload, *rates, moved))
+        rows.append((plan.workload, digits(plan.before or None), digits(plan.after or None), moved))
     heads = ("workload on one device", "published tok/s", "measured tok/s", "change")
     known = any(plan.after for plan in change.plans)
     nothing = Paragraph("None of the plans that are compared has a known speed on it.")

@@ -22,12 +22,12 @@ def value_text(one: Measurement) -> str:
 
 
 def state_of(one: Measurement) -> str:
-    """Its status, or that it is not believed."""
+    """Its status, or 'quarantined'."""
     return "quarantined" if one.quarantine else one.status
 
 
 def note_of(one: Measurement) -> str:
-    """Why it is not believed, or what was odd about it."""
+    """Reason for its quarantine, or the detail of its status."""
     return one.quarantine or one.detail
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.present.cells import Paragraph, Points, Section, figure_text, text_table
-from planner.units import UNKNOWN, digits, duration_text
+from planner.units import UNKNOWN, change_text, digits, duration_text
 
 if TYPE_CHECKING:
     from planner.observe.results.explain import Explanation, Verdict
@@ -55,12 +55,14 @@ def sentence(found: Sequence[Verdict]) -> str:
         return "Nothing of what was seen is predicted."
     where = "inside" if main.inside else "outside"
     text = value_text(main.quantity, main.predicted.value)
-    return f"Predicted {text}, you got {value_text(main.quantity, main.seen, unit=False)}: {_signed(main.off)}, {where} the range."
+    return (
+        f"Predicted {text}, you got {value_text(main.quantity, main.seen, unit=False)}: {change_text(main.off)}, {where} the range."
+    )
 
 
 def explanation_text(one: Explanation) -> str:
     """One explanation: 'kv_dtype=fp8 would give 3,590 output tokens/s: -1 %.'."""
-    return f"{one.setting}={one.value} would give {value_text(one.quantity, one.predicted)}: {_signed(one.off)}."
+    return f"{one.setting}={one.value} would give {value_text(one.quantity, one.predicted)}: {change_text(one.off)}."
 
 
 def value_text(quantity: str, value: float, *, unit: bool = True) -> str:
@@ -79,8 +81,4 @@ def _row(one: Verdict) -> tuple[str, ...]:
         return (name, UNKNOWN, text(one.seen), UNKNOWN, "not predicted")
     inside = "inside" if one.inside else "outside"
     low, high = text(one.predicted.low), text(one.predicted.high)
-    return (name, figure_text(one.predicted, text), text(one.seen), _signed(one.off), f"{inside} {low} to {high}")
-
-
-def _signed(off: float) -> str:
-    return f"{off * 100:+.0f} %"
+    return (name, figure_text(one.predicted, text), text(one.seen), change_text(one.off), f"{inside} {low} to {high}")

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from planner.units import digits, duration_text
+from planner.workload.tasks import trains
 
-TRAINING = ("train", "finetune")
 SMALLER = {"fp32": "bf16", "bf16": "fp8", "fp16": "fp8", "fp8": "int4", "int8": "int4"}
 """Format of weights -> the next smaller one."""
 TWICE, HALF = 2.0, 0.5
@@ -37,7 +37,7 @@ def _market(task: Mapping[str, Any]) -> Iterator[Alternative]:
 
 
 def _precision(task: Mapping[str, Any]) -> Iterator[Alternative]:
-    if task.get("task") in TRAINING:
+    if trains(task.get("task")):
         if task.get("checkpointing") != "full":
             yield Alternative("full activation checkpointing", {"checkpointing": "full"})
         return

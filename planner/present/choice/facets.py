@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
+from planner.engine.answers.figure import value_of
 from planner.errors import nearest_names
 from planner.present.plan import memory_share, throughput, worst
 from planner.workload.tasks import Market, ProviderKind
 
 if TYPE_CHECKING:
-    from planner.engine.answers.figure import Figure
     from planner.engine.answers.plan import PlanRow
 
 Test = Callable[["PlanRow"], bool]
@@ -235,25 +235,21 @@ def _holds(value: float | None, sign: str, limit: float) -> bool:
     return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit, "=": value == limit}[sign]
 
 
-def _value(figure: Figure | None) -> float | None:
-    return figure.value if figure is not None else None
-
-
 def _percent(share: float | None) -> float | None:
     return share * 100 if share is not None else None
 
 
 _FIGURES: Mapping[str, Callable[[PlanRow], float | None]] = {
-    "$/h": lambda row: _value(row.usd_per_h),
-    "$/month": lambda row: _value(row.usd_per_month),
-    "$/job": lambda row: _value(row.job_usd),
-    "$/m": lambda row: _value(row.answer.usd_per_million_tokens),
+    "$/h": lambda row: value_of(row.usd_per_h),
+    "$/month": lambda row: value_of(row.usd_per_month),
+    "$/job": lambda row: value_of(row.job_usd),
+    "$/m": lambda row: value_of(row.answer.usd_per_million_tokens),
     "gpus": lambda row: row.answer.layout.gpus if row.answer.layout else None,
-    "p95": lambda row: _value(worst(row.answer.request_s)),
-    "first": lambda row: _value(worst(row.answer.ttft_s)),
+    "p95": lambda row: value_of(worst(row.answer.request_s)),
+    "first": lambda row: value_of(worst(row.answer.ttft_s)),
     "sure": lambda row: _percent(row.probability_meets),
     "memory": lambda row: _percent(memory_share(row.answer)),
-    "tok/s": lambda row: _value(throughput(row.answer)),
-    "hours": lambda row: _value(row.job_h),
+    "tok/s": lambda row: value_of(throughput(row.answer)),
+    "hours": lambda row: value_of(row.job_h),
 }
 """Name in a comparison -> the figure of a row: dollars, counts, seconds, percent, tokens per second, hours."""

@@ -1,4 +1,4 @@
-"""Cost against time: every solution of a plan as a dot, those that nothing beats in both named."""
+"""Cost against time: every solution of a plan as a dot, with names for the solutions that no other beats in both."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from planner.engine.answers.figure import value_of
 from planner.present.choice.ranked_by import FigureOf, asked_latency, ends
 from planner.present.choice.sentence import count_and_device
 from planner.present.drawing.axes import axis_around
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit
-from planner.present.plan import TRAINING
 from planner.present.prices import provider_text
 from planner.units import SECONDS_PER_HOUR, digits, short_usd_text, usd_text
+from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
-    from planner.engine.answers.figure import Figure
     from planner.engine.answers.plan import Plan, PlanRow
 
 MOST_NAMED = 12
@@ -101,21 +101,17 @@ def _measures(plan: Plan) -> _Measures | None:
         return _Measures(
             lambda row: row.job_usd,
             "dollars for the job",
-            lambda row: _value(row.expected_job_h or row.job_h, SECONDS_PER_HOUR),
+            lambda row: hours * SECONDS_PER_HOUR if (hours := value_of(row.expected_job_h or row.job_h)) is not None else None,
             "time of the job",
             targets.get("budget_usd"),
             deadline_h * SECONDS_PER_HOUR if deadline_h else None,
         )
-    if plan.task.get("task") in TRAINING:
+    if trains(plan.task.get("task")):
         return None
     latency = asked_latency(plan.task)
     figure, limit_s = latency.figure, latency.limit_s
     title = f"{latency.title} token" if " " in latency.title else f"{latency.title} of a request"
-    return _Measures(lambda row: row.usd_per_month, "dollars a month", lambda row: _value(figure(row)), title, None, limit_s)
-
-
-def _value(figure: Figure | None, factor: float = 1.0) -> float | None:
-    return figure.value * factor if figure is not None else None
+    return _Measures(lambda row: row.usd_per_month, "dollars a month", lambda row: value_of(figure(row)), title, None, limit_s)
 
 
 def _dot(one: _Place, time: str, plan: Plan, *, named: bool) -> Dot:

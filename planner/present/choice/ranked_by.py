@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planner.engine.answers.figure import value_of
 from planner.present.cells import Cell, Column
-from planner.present.plan import TRAINING, PlanColumn, throughput
+from planner.present.plan import PlanColumn, percentile_of, throughput
 from planner.units import duration_text, percent_text
+from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Figure
@@ -51,7 +53,7 @@ def ranked_by(plan: Plan) -> RankedBy:
 
 def ends(plan: Plan) -> bool:
     """Whether the work ends, so that it has hours and dollars as a whole."""
-    stated = plan.task.get("task") in TRAINING or plan.task.get("requests") is not None
+    stated = trains(plan.task.get("task")) or plan.task.get("requests") is not None
     return stated and any(row.job_h is not None for row in plan.rows)
 
 
@@ -90,7 +92,7 @@ def deciding_columns(plan: Plan) -> list[PlanColumn]:
                 latency.title,
                 lambda row: _with_basis(latency.figure(row)),
                 right=True,
-                sort=lambda row: figure.value if (figure := latency.figure(row)) is not None else None,
+                sort=lambda row: value_of(latency.figure(row)),
                 sorts_by=f"{latency.title} latency",
             ),
         )
@@ -98,12 +100,7 @@ def deciding_columns(plan: Plan) -> list[PlanColumn]:
 
 
 def _latency(name: str, percentile: str) -> FigureOf:
-    def figure(row: PlanRow) -> Figure | None:
-        latency = getattr(row.answer, f"{name}_s") if row.answer.fits else None
-        found: Figure | None = getattr(latency, percentile) if latency is not None else None
-        return found
-
-    return figure
+    return lambda row: percentile_of(row, name, percentile) if row.answer.fits else None
 
 
 def _with_basis(figure: Figure | None) -> Cell:

@@ -10,7 +10,7 @@ import msgspec
 from planner.present.choice.ranked_by import latency_of, ranked_by
 from planner.present.levers import lever_text
 from planner.present.names import device_name
-from planner.units import SECONDS_PER_HOUR, duration_text, percent_text, usd_text
+from planner.units import SECONDS_PER_HOUR, change_text, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -79,16 +79,16 @@ def sure_text(row: PlanRow) -> str:
 
 def _kept_promises(row: PlanRow, task: Mapping[str, Any]) -> str:
     """The latency or the hours of a row beside what was asked for, and how sure that is: 'p95 4.76 s of 5.00 s (94 % sure)'."""
-    told, targets = "", task.get("targets", {})
+    time, targets = "", task.get("targets", {})
     if row.job_h is not None:
         deadline = targets.get("deadline_h")
         limit = f" of {duration_text(deadline * SECONDS_PER_HOUR)}" if deadline else ""
-        told = f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
+        time = f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
     elif (latency := latency_of(task)) is not None and (figure := latency.figure(row)) is not None:
         limit = f" of {duration_text(latency.limit_s)}" if latency.limit_s else ""
-        told = f"{latency.title} {duration_text(figure.value)}{limit}"
+        time = f"{latency.title} {duration_text(figure.value)}{limit}"
     sure = sure_text(row)
-    return f"{told} ({sure})" if told and sure else told or sure
+    return f"{time} ({sure})" if time and sure else time or sure
 
 
 def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
@@ -101,7 +101,7 @@ def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
     apart = theirs.value / ours.value - 1
     if abs(apart) < ALIKE:
         return f"{what}, the same"
-    return f"{what}, {apart * 100:+.0f} %" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
+    return f"{what}, {change_text(apart)}" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
 
 
 def _nothing(plan: Plan) -> Sentence:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.units import count_text, digits, percent_text, usd_text
+from planner.units import change_text, count_text, digits, percent_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Flip, Plan, PlanRow
@@ -60,14 +60,9 @@ def sensitivity(plan: Plan) -> list[str]:
 
 def _flip(flip: Flip) -> str:
     if flip.key == "usd_per_h":
-        return f"{flip.gpu} if 1 costs {usd_text(float(flip.value))} $/h ({_change(flip.factor)})"
+        return f"{flip.gpu} if 1 costs {usd_text(float(flip.value))} $/h ({change_text((flip.factor or 1.0) - 1)})"
     label = LABELS.get(flip.key, flip.key)
     if flip.factor is None:
         return f"{flip.gpu} with {label} {flip.value}"
     amount = float(flip.value)
-    return f"{flip.gpu} with {label} {count_text(amount) if amount >= 1e6 else digits(amount)} ({_change(flip.factor)})"
-
-
-def _change(factor: float | None) -> str:
-    change = (factor or 1.0) - 1
-    return f"{'+' if change >= 0 else '-'}{percent_text(abs(change))}"
+    return f"{flip.gpu} with {label} {count_text(amount) if amount >= 1e6 else digits(amount)} ({change_text(flip.factor - 1)})"

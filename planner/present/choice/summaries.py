@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
 
 SPEEDS = ("bf16", "fp16", "fp32")
-"""Dtypes whose peak is told, the first that is known."""
+"""Dtypes whose peak is shown: the first that is known."""
 
 
 def model_summary(architecture: Architecture) -> str:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from planner.engine.answers.figure import value_of
 from planner.present.choice.sentence import cost_text, count_and_device
-from planner.units import percent_text
+from planner.units import change_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -38,7 +39,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 def difference(before: Plan, after: Plan) -> str:
     """Difference of the first solution of `after` from that of `before`: '9,640 → 6,200 $/month (-36 %)'."""
-    was, now = _first(before), _first(after)
+    was, now = before.best, after.best
     if now is None:
         return "nothing fits with it either" if was is None else "nothing fits any more"
     if was is None:
@@ -51,14 +52,8 @@ def difference(before: Plan, after: Plan) -> str:
         return moved or "the same answer"
     if abs(new / old - 1) < ALIKE:
         return moved or "the same price"
-    sign = "-" if new < old else "+"
-    return f"{cost_text(was).split(' ')[0]} → {cost_text(now)} ({sign}{percent_text(abs(new / old - 1))})"
-
-
-def _first(plan: Plan) -> PlanRow | None:
-    return next((row for row in plan.rows if row.rank), None)
+    return f"{cost_text(was).split(' ')[0]} → {cost_text(now)} ({change_text(new / old - 1)})"
 
 
 def _price(row: PlanRow) -> float | None:
-    figure = row.job_usd or row.usd_per_month or row.usd_per_h
-    return figure.value if figure is not None else None
+    return value_of(row.job_usd or row.usd_per_month or row.usd_per_h)

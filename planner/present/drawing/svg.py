@@ -1,4 +1,4 @@
-"""A chart as SVG inside a page: no script, nothing fetched, colours of the page's light or dark scheme, told apart on paper by dashes."""
+"""A chart as SVG inside a page: no script, nothing fetched, colours of the page's light or dark scheme, and dashes for paper."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str) -> str:
 
 
 def _short(name: str) -> str:
-    """`name` cut to what the margin holds; the whole name is told where the curve is pointed at."""
+    """`name` cut to the width of the margin; the tooltip of the curve has the whole name."""
     most = int((RIGHT - 18) / LETTER)
     return name if len(name) <= most else f"{name[: most - 1]}…"
 

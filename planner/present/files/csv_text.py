@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planner.numbers import as_number
 from planner.present.plan import throughput
 from planner.present.prices import network_text
 from planner.text import one_line
@@ -95,15 +96,7 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = one_line(value)
-    return f"'{text}" if text.lstrip().startswith(FORMULA_SIGNS) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return f"'{text}" if text.lstrip().startswith(FORMULA_SIGNS) and as_number(text) is None else text
 
 
 def _heads(names: Iterable[str]) -> list[str]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FIRST_KEYS = ("model", "task")
 ALTERNATIVES, LOSERS = 10, 5
-"""Rows listed of those that are solutions, and of those that are not."""
+"""Largest numbers of rows listed: solutions, and others."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def chosen(self) -> PlanRow | None:
         """The row that ranks first; None where nothing fits."""
-        return next((row for row in self.plan.rows if row.rank), None)
+        return self.plan.best
 
     def as_object(self) -> dict[str, Any]:
         """For programs: the plan as `plan --json` gives it, and the details of its first row."""
@@ -86,7 +86,7 @@ def decide(
     """The decision that `plan`, which `command` asks for, comes to; costs of owning are the workload's own where it states them."""
     owning = workload.owning or owning
     priced = workload if owning is None else msgspec.structs.replace(workload, owning=owning)
-    first = next((row for row in plan.rows if row.rank), None)
+    first = plan.best
     return Decision(
         plan=plan,
         made_on=dt.date.today().isoformat(),  # noqa: DTZ011  (the user's own calendar)

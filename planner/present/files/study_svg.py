@@ -14,7 +14,7 @@ from planner.text import one_line
 from planner.units import si_text
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d7400", "#56b4e9")
-"""Okabe and Ito's set, told apart with the common colour-vision deficiencies."""
+"""Okabe and Ito's set, distinct with the common colour-vision deficiencies."""
 SHAPES = ("circle", "square", "triangle", "diamond")
 WIDTH, PANEL, HEIGHT, TOP, BOTTOM, LEFT = 1120, 550, 360, 74, 44, 64
 LINE_HEIGHT = 18

@@ -31,7 +31,7 @@ class TextColumn(msgspec.Struct, frozen=True):
 
 
 class TextTable(msgspec.Struct, frozen=True):
-    """The columns that fit, each with its width, and those that do not."""
+    """The columns that fit, each with its width, and the columns left out."""
 
     columns: tuple[TextColumn, ...]
     widths: tuple[int, ...]

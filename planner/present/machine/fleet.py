@@ -41,9 +41,8 @@ def _groups(title: str, what: str, groups: Sequence[Group]) -> Section:
 
 
 def _row(one: Group) -> tuple[str, ...]:
-    cost = usd_text(one.usd_per_month) if one.usd_per_month is not None else UNKNOWN
     waste = f"{'≤ ' if one.at_most else ''}{usd_text(one.waste_usd_per_month)}" if one.waste_usd_per_month else "0"
-    return (one.name, f"{one.gpus:,}", percent_text(one.busy), cost, waste)
+    return (one.name, f"{one.gpus:,}", percent_text(one.busy), usd_text(one.usd_per_month), waste)
 
 
 def _suspects(found: Sequence[Suspect]) -> Section:

@@ -10,7 +10,7 @@ import msgspec
 from planner.observe.health import warning_text
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, ProcessSnapshot, Snapshot
 from planner.present.cells import LEAST_SHARE, Cell, Column, Fact, Table
-from planner.units import MEGA, UNKNOWN, bytes_text, digits, numbers_text, percent_text, si_text
+from planner.units import MEGA, UNKNOWN, bytes_text, digits, number_text, numbers_text, percent_text, si_text, used_text
 
 JOULES_PER_KWH = 3.6e6
 Part = DeviceSnapshot | MigSnapshot
@@ -35,16 +35,13 @@ def _of_gpu(text: Callable[[DeviceSnapshot], str]) -> Callable[[Part], str]:
 
 def memory_text(part: Part) -> str:
     """Used, of all: '71.3 of 139.8 GiB'."""
-    if part.memory_used_bytes is None or part.memory_total_bytes is None:
-        return UNKNOWN
-    return f"{bytes_text(part.memory_used_bytes, unit=False)} of {bytes_text(part.memory_total_bytes)}"
+    return used_text(part.memory_used_bytes, part.memory_total_bytes)
 
 
 def power_text(device: DeviceSnapshot) -> str:
     """Drawn, of what may be drawn: '650 of 700 W'."""
     drawn, limit = device.drawn_power_w, device.power_limit_w
-    shown = UNKNOWN if drawn is None else digits(drawn)
-    return f"{shown} of {digits(limit)} W" if limit is not None else f"{shown} W" if drawn is not None else UNKNOWN
+    return f"{digits(drawn)} of {digits(limit)} W" if limit is not None else f"{digits(drawn)} W" if drawn is not None else UNKNOWN
 
 
 def held_back_text(device: DeviceSnapshot) -> str:
@@ -163,14 +160,12 @@ def process_table(snapshot: Snapshot) -> Table[ProcessLine] | None:
 
 def host_line(host: HostSnapshot) -> str:
     """The computer around the GPUs in one line."""
-    memory = UNKNOWN
-    if host.memory_used_bytes is not None and host.memory_total_bytes is not None:
-        memory = f"{bytes_text(host.memory_used_bytes, unit=False)} of {bytes_text(host.memory_total_bytes)}"
+    memory = used_text(host.memory_used_bytes, host.memory_total_bytes)
     return f"CPU {host.cpu_name}: {percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} logical CPUs busy, memory {memory}"
 
 
 def missing_notes(snapshot: Snapshot, columns: Iterable[Column[Part]] = COLUMNS) -> list[str]:
-    """Why values of `columns` are missing: one line per reason, with the columns and GPUs it concerns."""
+    """A line for each reason why values of `columns` are missing, with the columns and GPUs concerned."""
     concerned: dict[str, tuple[dict[str, None], dict[int, None]]] = {}
     fields = [(column.title, field) for column in columns for field in FIELDS.get(column.id, ())]
     for device in snapshot.devices:
@@ -184,11 +179,6 @@ def missing_notes(snapshot: Snapshot, columns: Iterable[Column[Part]] = COLUMNS)
         notes.append(f"{', '.join(titles)}{where}: {reason}")
     reasons = snapshot.host.reasons.items()
     return notes + [f"host {field.rpartition('_')[0].replace('_', ' ')}: {reason}" for field, reason in reasons]
-
-
-def number_text(value: float | None, unit: str = "", scale: float = 1.0) -> str:
-    """A whole number of `unit`, each of which is `scale`."""
-    return UNKNOWN if value is None else f"{value / scale:,.0f} {unit}".rstrip()
 
 
 def device_facts(device: DeviceSnapshot, why_no_errors: str) -> Iterator[Fact]:

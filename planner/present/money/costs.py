@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from planner.engine.money.costs import Costs, WayCosts
 from planner.present.cells import Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.money.curves import cost_charts
-from planner.units import UNKNOWN, digits, percent_text, usd_text
+from planner.units import digits, percent_text, usd_text
 
 MARKETS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
 
@@ -27,10 +27,7 @@ def cost_sections(costs: Costs) -> list[Section]:
     found = [Section(heading, [*parts, *cost_charts(costs)])]
     if costs.providers:
         markets = [market for market in MARKETS if any(market in one.usd for one in costs.providers)]
-        table = [
-            (one.provider, one.instance, *(usd_text(one.usd.get(market)) if market in one.usd else UNKNOWN for market in markets))
-            for one in costs.providers
-        ]
+        table = [(one.provider, one.instance, *(usd_text(one.usd.get(market)) for market in markets)) for one in costs.providers]
         title = f"{costs.horizon_months} months at each provider, $"
         found.append(Section(title, [text_table(("provider", "instance", *markets), table, markets)]))
     if facts := token_facts(costs):
@@ -42,11 +39,8 @@ def cost_sections(costs: Costs) -> list[Section]:
 
 def break_evens(costs: Costs) -> Iterator[str]:
     """Break-even of each way with the first, in months and in use."""
-    if not costs.ways:
-        return
-    first = costs.ways[0]
     for other in costs.ways[1:]:
-        yield break_even_text(costs, first, other)
+        yield break_even_text(costs, costs.ways[0], other)
 
 
 def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:

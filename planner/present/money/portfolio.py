@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.present.cells import Fact, Facts, Paragraph, Section, text_table
-from planner.units import UNKNOWN, count_text, percent_text, usd_text
+from planner.units import count_text, percent_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.procurement.portfolio.records import Placed, PoolUse, Portfolio
+    from planner.engine.procurement.portfolio.records import PoolUse, Portfolio
 
 
 def portfolio_sections(found: Portfolio) -> list[Section]:
@@ -17,7 +17,14 @@ def portfolio_sections(found: Portfolio) -> list[Section]:
     if not found.workloads:
         return [Section("No placement", [Paragraph("; ".join(found.notes) or "There is none.")])]
     workloads = [
-        (one.name, one.gpu, one.layout, _count(one.gpus_at_least, one.gpus_at_most), _may_stop(one), _usd(one.alone_usd_per_month))
+        (
+            one.name,
+            one.gpu,
+            one.layout,
+            _count(one.gpus_at_least, one.gpus_at_most),
+            "yes" if one.interruptible else "no",
+            usd_text(one.alone_usd_per_month),
+        )
         for one in found.workloads
     ]
     heads = ("workload", "GPU", "layout", "GPUs over the day", "may stop", "alone, $/month")
@@ -41,14 +48,10 @@ def _facts(found: Portfolio) -> Iterator[Fact]:
             f"{usd_text(found.alone_usd_per_month)} $",
             f"a month on what is rented for it alone; together {percent_text(saved)} less",
         )
-    proof = (
-        ""
-        if found.gap is None
-        else f"; no mix is more than {found.gap * 100:.2g} % cheaper"
-        if found.gap > 0
-        else "; no mix is cheaper"
-    )
-    yield Fact("found by", found.solver, proof.lstrip("; "))
+    proof = ""
+    if found.gap is not None:
+        proof = f"no mix is more than {found.gap * 100:.2g} % cheaper" if found.gap > 0 else "no mix is cheaper"
+    yield Fact("found by", found.solver, proof)
 
 
 def _taken(use: PoolUse) -> Iterator[str]:
@@ -67,11 +70,3 @@ def _taken(use: PoolUse) -> Iterator[str]:
 
 def _count(least: int, most: int) -> str:
     return f"{most:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def _may_stop(one: Placed) -> str:
-    return "yes" if one.interruptible else "no"
-
-
-def _usd(value: float | None) -> str:
-    return UNKNOWN if value is None else usd_text(value)

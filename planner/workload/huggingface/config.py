@@ -65,6 +65,11 @@ _TWO_STACKS = (
     "vision-encoder-decoder", "whisper",
 )  # fmt: skip
 """Model types of an encoder and a decoder."""
+_DECODER_ALONE = frozenset({
+    "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian", "mbart", "mvp", "pegasus", "plbart", "prophetnet",
+    "trocr", "whisper",
+})  # fmt: skip
+"""Those of them whose decoder transformers 5.23 builds alone."""
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
@@ -143,7 +148,12 @@ def _unknown(name: object, where: str, key: str) -> Problem:
     if name is None:
         return Problem(where, key, f"missing; {supported}")
     if name in _TWO_STACKS:
-        why = f"{shown(name)} is an encoder with a decoder that reads its output; planned are models of one stack (is_encoder_decoder = false: the decoder alone)"
+        alone = (
+            "is_encoder_decoder = false plans its decoder alone"
+            if name in _DECODER_ALONE
+            else "transformers builds no part of it alone"
+        )
+        why = f"{shown(name)} is an encoder with a decoder that reads its output: prompts pass one stack and answers another, and planned are models of one stack; {alone}"
     else:
         why = f"{shown(name)} is not supported: transformers of this Python does not build it (`gpu-planner models show PATH --exact` says why)"
     return Problem(where, key, f"{why}; {supported}", nearest_names(str(name), FAMILIES))

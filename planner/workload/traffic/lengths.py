@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from planner.workload.tasks import Lengths, Workload, varies
+from planner.workload.tasks import Lengths, Request, Workload, varies
 
 CONVERSATIONS_SIGMA = 0.8
 """Standard deviation of the logarithm of lengths in conversations as load generators cut them (ShareGPT up to 1,024 tokens in, 2,048 in all): a standard
@@ -25,11 +25,12 @@ def drawn_outputs(workload: Workload) -> int | Lengths | None:
     """Output lengths as a simulation draws them: as given, but a mean alone spreads where clients send so many requests in all.
 
     Such a load ends with a drain, in which the longest answers run almost alone. A load that goes on, or comes at a rate, hardly depends on how
-    lengths spread. The same `p50` and mean say that all answers are alike.
+    lengths spread, nor does the rate of a job that a search finds places for. The same `p50` and mean say that all answers are alike.
     """
     given = workload.output_tokens
     mean = given.mean if isinstance(given, Lengths) and not varies(given) else given
-    if not workload.requests or workload.request_rate_per_s or mean is None or isinstance(mean, Lengths):
+    ends = isinstance(workload, Request) and workload.requests and not workload.request_rate_per_s
+    if not ends or mean is None or isinstance(mean, Lengths):
         return given
     return as_conversations(mean)
 

@@ -14,7 +14,7 @@ from ranges.residuals import LeftOut, Residual, interval_scores, left_out, mean_
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_OF_A_CLASS = 30
-"""Values from which a class is told on its own."""
+"""Smallest number of values of a class with a row of its own."""
 SIDE, MARGIN = 320, 48
 """Size of the diagram's square and of the room for its labels, in pixels."""
 

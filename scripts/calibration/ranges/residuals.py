@@ -210,12 +210,12 @@ def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None)
 
 
 def _wanted(share: float) -> float:
-    """Share of so many sources that covers a new one with `share`."""
+    """Share of `UNITS` sources that covers a new one with `share`."""
     return min(share * (1 + 1 / UNITS), (1 + share) / 2)
 
 
 def open_of(one: Residual) -> str:
-    """What the question of a value leaves open, one of `UNSAID`; "" where it leaves nothing open."""
+    """The member of `UNSAID` that the question of a value leaves open; "" where it leaves nothing open."""
     return next((name for name in reversed(UNSAID) if one.facts.get(name, 0.0) > 0), "")
 
 

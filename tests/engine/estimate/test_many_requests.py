@@ -101,7 +101,7 @@ def test_the_order_of_requests_does_not_matter() -> None:
             assert close(wire(one), wire(other))
 
 
-@pytest.mark.alone
+@pytest.mark.sweep
 def test_two_thousand_requests_are_a_handful_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_all(*mixed(8))
     built, plain = [], Candidates.table
@@ -111,9 +111,9 @@ def test_two_thousand_requests_are_a_handful_of_tables(monkeypatch: pytest.Monke
         return plain(self)
 
     monkeypatch.setattr(Candidates, "table", counted)
-    started = time.perf_counter()
+    began = time.process_time()
     answers = ask_all(*mixed(2000))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - began < 5
     assert len(built) <= 20
     assert max(built) >= 500
     assert sum(isinstance(answer, UserError) for answer in answers) == 250

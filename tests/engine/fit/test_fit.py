@@ -149,7 +149,7 @@ def test_what_cannot_be_asked_of_any_model_is_refused() -> None:
         session().fit({"input_tokns": 3}, "L40S", 8)
 
 
-@pytest.mark.alone
+@pytest.mark.sweep
 def test_the_whole_catalogue_is_answered_in_two_seconds() -> None:
     began = time.process_time()
     found = Session.open().fit({}, "L40S", 8)

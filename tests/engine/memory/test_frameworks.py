@@ -68,7 +68,13 @@ def test_megatron_bridge_divides_states_and_keeps_gradients_in_16_bit() -> None:
 
     By hand, a GPU: 28.99 G parameters of experts ÷ 16, whose states no other rank shares, at 16 B; 1.54 G others at 4 B and 12 ÷ 16 B.
     """
-    fields = {"model": "qwen3-30b-a3b", "gpu": "H100-SXM-80GB", "task": "train", "dtype": "bf16", "engine": "megatron-bridge"}
+    fields: dict[str, Any] = {
+        "model": "qwen3-30b-a3b",
+        "gpu": "H100-SXM-80GB",
+        "task": "train",
+        "dtype": "bf16",
+        "engine": "megatron-bridge",
+    }
     fields |= {"gpus": 16, "tp": 1, "pp": 1, "ep": 16, "micro_batch": 1, "global_batch": 1024, "sequence": 4096}
     answer = ask(**fields)
     assert answer.assumed["sharding"] == "zero1"

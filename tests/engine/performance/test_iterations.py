@@ -39,20 +39,40 @@ def test_every_running_sequence_takes_the_host_its_time(clients: int) -> None:
 
 
 def test_prompts_beside_running_sequences_wait_for_the_host() -> None:
-    """By hand: 16 clients and 128 tokens, an eighth of a prompt begins with each step, 1.0638 where any do."""
+    """By hand: 16 clients and 127 steps after the first token, 16/127 prompts begin with each step, 1.0643 where any do; 8 share a pass."""
     table = with_engine(table_of(16), mixed_factor=1.0, host_step_s=0.0)
     batch, one, fresh = np.full(1, 16.0), np.ones(1), np.full(1, 1024.0)
     step = forward(table, batch, np.full(1, 1024.0 + 64), one, head_rows=batch)
-    prompt = forward(table, fresh, fresh / 2, fresh, head_rows=one)
+    prompts = forward(table, 8 * fresh, fresh / 2, fresh, head_rows=8 * one)
     launch_s = 32 * 180 * chip(H100).launch_s
-    assert launch_s > step.device[0] + prompt.device[0], "or the host would not show"
-    together = 0.125 / (1 - np.exp(-0.125))
-    assert together == pytest.approx(1.0638, abs=1e-4)
-    waited_s = (launch_s - step.device[0]) / together - prompt.device[0]
+    assert launch_s > step.device[0] + prompts.device[0] / 8, "or the host would not show"
+    together = 16 / 127 / (1 - np.exp(-16 / 127))
+    assert together == pytest.approx(1.0643, abs=1e-4)
+    waited_s = (launch_s - step.device[0]) / together - prompts.device[0] / 8
     none, some = (serve_of(with_engine(table, mixed_launches_per_layer=launches), continuous=True) for launches in (0.0, 180.0))
     assert some.prefill_s[0] - none.prefill_s[0] == pytest.approx(waited_s, rel=1e-9)
     assert some.request_s.mean[0] - none.request_s.mean[0] == pytest.approx(16 * waited_s, rel=1e-9)
     assert some.by_class["launch"][0] == pytest.approx(waited_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("output", [1, 2, 40])
+def test_a_loop_that_waits_for_the_host_takes_all_its_steps_launched_at_most(output: int) -> None:
+    """More clients share the same iterations: prompts of 64 tokens never take longer than every step launched operator by operator."""
+    launch_s = 32 * 180 * chip(H100).launch_s
+    loops = []
+    for clients in (2, 8, 32, 128):
+        table = with_engine(
+            table_of(clients, input_tokens=64, output_tokens=output),
+            mixed_factor=1.0,
+            mixed_launches_per_layer=180.0,
+            host_step_s=0.0,
+            host_sequence_s=0.0,
+        )
+        found = serve_of(table, continuous=True)
+        loops.append(found.request_s.mean[0])
+        alone = serve_of(with_engine(table, mixed_launches_per_layer=0.0), continuous=True)
+        assert found.request_s.mean[0] <= max(alone.request_s.mean[0], (output + 1) * launch_s) * 1.01
+    assert loops == sorted(loops)
 
 
 def test_who_is_alone_or_has_long_prompts_waits_for_nobody() -> None:

@@ -119,7 +119,7 @@ def test_a_capital_is_spent_where_it_saves_most(seed: int) -> None:
     assert usd(solved.placement, solved.bought) == pytest.approx(best, rel=1e-4)
 
 
-@pytest.mark.alone
+@pytest.mark.sweep
 def test_twenty_workloads_on_sixty_offers_take_less_than_five_seconds() -> None:
     milp = pytest.importorskip("planner.engine.procurement.portfolio.milp")
     pytest.importorskip("highspy")

@@ -354,7 +354,9 @@ def test_a_gpu_costs_a_replica_more_at_most_than_asked_for_alone(gpu: str) -> No
 
     beside, alone = first(solutions(shipped(DEFAULT_PRESET))), first(solutions(plan(DEFAULT_PRESET, gpus_considered=[gpu])))
     assert beside.answer.request_s is not None
+    assert beside.answer.request_s.p95 is not None
     assert alone.answer.request_s is not None
+    assert alone.answer.request_s.p95 is not None
     assert beside.usd_per_h is not None
     assert alone.usd_per_h is not None
     assert beside.usd_per_h.value == pytest.approx(alone.usd_per_h.value, rel=0.15)

@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from planner.engine.columns import added
+from planner.engine.columns import Floats, added
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.probability import room_for
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.memory import MemoryColumns, memory_of
-from planner.engine.memory.step_phases import phases_of
+from planner.engine.memory.overhead import training_slack
+from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.training import peak_of, terms_at
 from planner.engine.performance.training import step_of
 from planner.engine.records.layout import CHECKPOINTING
@@ -121,9 +122,14 @@ def test_the_peak_of_a_step_is_its_fullest_phase() -> None:
     layouts = enumerate_layouts(job, nodes)
     node, layout = everywhere(layouts)
     t = Candidates([job], np.zeros_like(node), chips, node, layouts.columns(node, layout)).table()
-    sums = [np.broadcast_to(added(term.bytes for term in terms_at(t, phase)), (t.rows,)) for phase in phases_of(t)]
+
+    def with_slack(phase: Phase) -> Floats:
+        terms = terms_at(t, phase)
+        return np.broadcast_to(added(term.bytes for term in [*terms, training_slack(t, terms)]), (t.rows,))
+
+    sums = [with_slack(phase) for phase in phases_of(t)]
     assert len({int(phase) for phase in np.argmax(sums, axis=0)}) > 1
-    np.testing.assert_array_equal(added(term.bytes for term in terms_at(t, peak_of(t))), np.max(sums, axis=0))
+    np.testing.assert_array_equal(with_slack(peak_of(t)), np.max(sums, axis=0))
 
 
 def test_layouts_are_spread_over_the_gpus_they_name() -> None:

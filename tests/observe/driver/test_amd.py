@@ -41,7 +41,7 @@ def test_a_reading_is_in_si_and_what_is_not_told_has_a_reason() -> None:
     assert first.drawn_power_w == 702
     assert first.power_average_w is None
     assert first.sm_clock_hz is None  # all bits of the field are set
-    assert first.why("sm_clock_hz") == first.why("power_average_w") == "not told by this GPU"
+    assert first.why("sm_clock_hz") == first.why("power_average_w") == "not reported by this GPU"
 
 
 def test_the_machine_knows_the_part() -> None:
@@ -57,7 +57,7 @@ def test_calls_that_are_refused_leave_the_others(monkeypatch: pytest.MonkeyPatch
         (first, _) = driver.read(slow=False).devices
     assert first.memory_used_bytes == 20_000_000_000
     assert (first.power_w, first.energy_j) == (None, None)
-    assert first.why("energy_j") == "not told by this GPU"
+    assert first.why("energy_j") == "not reported by this GPU"
 
 
 def test_a_library_that_does_not_start_is_a_state_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,11 +61,11 @@ class Copies:
 class Copy:
     """One copy and the main end of its terminal."""
 
-    def __init__(self, copies: Copies, folder: Path, mode: str = "plain") -> None:
+    def __init__(self, copies: Copies, folder: Path, mode: str = "plain", *, columns: int = 120, rows: int = 40) -> None:
         self._copies = copies
         self._main, worker = os.openpty()
         self._name = os.ttyname(worker)
-        termios.tcsetwinsize(self._main, (40, 120))
+        termios.tcsetwinsize(self._main, (rows, columns))
         self._worker = worker
         self._before = termios.tcgetattr(worker)
         self.written = b""
@@ -128,6 +128,7 @@ def serve() -> None:
 
     del benchmark
     gc.freeze()
+    gc.set_threshold(100_000, 50, 50)  # as a command of the program does
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while line := sys.stdin.readline():
@@ -162,6 +163,8 @@ def _run(launch: Any, app: Any, sample_options: Any, folder: str, terminal: str,
         for number in range(3):
             os.dup2(name, number)
         os.close(name)
+        for number in (signal.SIGHUP, signal.SIGQUIT):  # ignored where the tests run in the background
+            signal.signal(number, signal.SIG_DFL)
         if mode == "nohup":
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if mode == "crash":

@@ -86,7 +86,7 @@ def main(path: Path) -> None:
     from planner.observe.serving.client import WORDS
 
     if not path.exists():
-        write_model(path, WORDS)
+        write_model(path, tuple(WORDS))
     options = xllamacpp.CommonParams()
     options.model.path = str(path)
     options.model_alias = {path.stem}

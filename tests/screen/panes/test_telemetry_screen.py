@@ -139,7 +139,7 @@ def test_a_day_is_kept_in_averages_and_the_axis_says_how_long_ago() -> None:
     assert history.values("busy", Cells(history.until_s, 4, 1800.0)) == [1.0, 1.0, 0.5, 0.5]
     assert history.values("busy", Cells(history.until_s, 3, COARSE_S))[-1] == 0.5
     assert len(history._coarse) == 7200 // COARSE_S - 1
-    for step_s, oldest in ((1.0, "-50 s"), (30.0, "-25 min"), (600.0, "-8.33 h")):
+    for step_s, oldest in ((1.0, "-50 s"), (30.0, "-25 min"), (600.0, "-8 h")):
         axis = str(time_axis(Drawing(UNICODE, 106, step_s, Marks(), recorded=False)))
         assert axis.endswith("now")
         assert oldest in axis

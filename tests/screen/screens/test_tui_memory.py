@@ -13,6 +13,7 @@ from tui_sample import FORMULAS, first_note, settle
 
 from planner.engine.answers.lever import Lever
 from planner.units import bytes_text
+from widgets.app import PlannerApp
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.key_line import KeyLine
@@ -23,9 +24,8 @@ from widgets.screens.why import WhyScreen
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("theme", ["planner-dark", "planner-light"])
-async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
-    app = app_in(tmp_path, theme=theme)
+async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = app_in(tmp_path)
     async with app.run_test(size=size) as pilot:
         text = await opened(pilot, ItemsScreen, "M")
         row = app.table.highlighted
@@ -47,18 +47,17 @@ async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tupl
         assert "412 sequences at once fit" in text
         bar = app.screen.query_one(MemoryBar)
         assert bar.memory == row.answer.memory_bytes
+        no_line_is_wider_than_the_screen(app)
+        await pilot.press("escape")
+        await opened(pilot, ItemsScreen, "G", "k", "M")
+        no_line_is_wider_than_the_screen(app)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("keys", [("M",), ("G", "k", "M")])
-async def test_no_line_is_wider_than_the_screen(tmp_path: Path, size: tuple[int, int], keys: tuple[str, ...]) -> None:
-    app = app_in(tmp_path)
-    async with app.run_test(size=size) as pilot:
-        await opened(pilot, ItemsScreen, *keys)
-        box = app.screen.query_one("#text", VerticalScroll)
-        lines = str(app.screen.query_one(Static).content).splitlines()
-        assert max(map(len, lines)) <= box.scrollable_content_region.width
-        assert app.screen.query_one(Static).size.height == len(lines), "nothing is folded a second time"
+def no_line_is_wider_than_the_screen(app: PlannerApp) -> None:
+    box = app.screen.query_one("#text", VerticalScroll)
+    lines = str(app.screen.query_one(Static).content).splitlines()
+    assert max(map(len, lines)) <= box.scrollable_content_region.width
+    assert app.screen.query_one(Static).size.height == len(lines), "nothing is folded a second time"
 
 
 async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:

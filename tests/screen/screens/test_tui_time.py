@@ -31,9 +31,9 @@ def told(tmp_path: Path) -> TimeDetail:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("theme", ["planner-dark", "planner-light"])
-async def test_phases_roofline_and_operators(tmp_path: Path, told: TimeDetail, size: tuple[int, int], theme: str) -> None:
-    app = app_in(tmp_path, theme=theme)
+async def test_phases_roofline_and_operators(tmp_path: Path, told: TimeDetail, size: tuple[int, int]) -> None:
+    """Chart and phases are seen without scrolling."""
+    app = app_in(tmp_path)
     async with app.run_test(size=size) as pilot:
         text = await opened(pilot, TimeScreen, "T")
         assert f"one request: {duration_text(told.total_s)}" in text
@@ -50,6 +50,10 @@ async def test_phases_roofline_and_operators(tmp_path: Path, told: TimeDetail, s
         assert "2 shorter ones 3.10 ms <1 %" in text
         if size[0] == 200:
             assert "52·7,168·8,192 15,920 97.2 T 95.3 410 ms 43 % bandwidth" in text
+        lines = str(app.screen.query_one(Static).content).splitlines()
+        axis = next(number for number, line in enumerate(lines) if "└" in line)
+        assert axis + 1 < app.screen.query_one("#text", VerticalScroll).size.height, "the labels of the axis too"
+        assert app.screen.query_one(Static).size.height == len(lines), "nothing is folded a second time"
 
 
 @pytest.mark.parametrize("width", range(50, 172, 7))
@@ -61,18 +65,6 @@ def test_no_line_is_wider_than_its_room(told: TimeDetail, width: int, symbols: A
     table = [line.plain for line in lines[lines.index(next(line for line in lines if line.plain == head)) + 1 :]]
     end = head.index("of phase") + len("of phase")
     assert all(row[end - 1] == "%" for row in table if row[:1].strip() and len(row) >= end), "the columns stand below each other"
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_chart_and_phases_are_seen_without_scrolling(tmp_path: Path, size: tuple[int, int]) -> None:
-    app = app_in(tmp_path)
-    async with app.run_test(size=size) as pilot:
-        await opened(pilot, TimeScreen, "T")
-        box = app.screen.query_one("#text", VerticalScroll)
-        lines = str(app.screen.query_one(Static).content).splitlines()
-        axis = next(number for number, line in enumerate(lines) if "└" in line)
-        assert axis + 1 < box.size.height, "the labels of the axis too"
-        assert app.screen.query_one(Static).size.height == len(lines), "nothing is folded a second time"
 
 
 @pytest.mark.parametrize("symbols", [UNICODE, ASCII])
@@ -108,25 +100,6 @@ def test_time_without_products_has_no_chart(told: TimeDetail) -> None:
     assert "all-reduce" in text
 
 
-async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
-    app = app_in(tmp_path)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot, TimeScreen, "T")
-        box = app.screen.query_one("#text", VerticalScroll)
-        await pilot.press("j", "j", "down", "k")
-        await pilot.pause()
-        assert box.scroll_y == 2
-        await pilot.press("G")
-        await pilot.pause()
-        assert box.scroll_y == box.max_scroll_y > 0
-        await pilot.press("g", "space")
-        await pilot.pause()
-        assert 0 < box.scroll_y < box.max_scroll_y
-        await pilot.press("T")
-        await pilot.pause()
-        assert len(app.screen_stack) == 1
-
-
 async def test_it_opens_from_why(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -137,6 +110,9 @@ async def test_it_opens_from_why(tmp_path: Path) -> None:
         assert "T itemises it" in str(app.screen.query_one(Static).content)
         await opened(pilot, TimeScreen, "T")
         assert len(app.screen_stack) == 2
+        await pilot.press("T")
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
 
 
 async def test_a_row_without_time_says_why(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from textual.content import Content
 
-from planner.present.machine.telemetry import device_facts, held_back_text, number_text
+from planner.present.machine.telemetry import device_facts, held_back_text
 from planner.present.names import device_name
-from planner.units import MEGA, UNKNOWN, bytes_text, percent_text
+from planner.units import MEGA, UNKNOWN, bytes_text, number_text, percent_text
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, labelled, shorten_end, styled_lines
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
@@ -223,7 +223,8 @@ def time_axis(drawing: Drawing) -> Content:
     """Time axis of the histories above: ages of the cells, and the time that one covers."""
     room = drawing.width - drawing.left
     label = f"0 to 100 %, {_span_text(drawing.step_s)} a cell"
-    step = max(10, -(-room // MOST_TICKS) // 10 * 10)
+    whole = 12 if drawing.step_s % 600 == 0 else 10  # so that ages are whole hours, or round numbers of minutes and seconds
+    step = max(whole, -(-room // MOST_TICKS) // whole * whole)
     line = [" "] * room
     for back in range(0, room, step):
         text = f"-{_span_text(back * drawing.step_s)}" if back else "now"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from planner.present.machine.telemetry import number_text
-from planner.units import UNKNOWN, bytes_text, percent_text
+from planner.units import UNKNOWN, bytes_text, number_text, percent_text
 from widgets.drawing.text import shorten_end
 from widgets.panes.machine.gpu import power_text
 from widgets.panes.machine.levels import activities, held_back_by, history_values, share, style_of

@@ -220,10 +220,10 @@ LATER = (
         since=(1,),
         released="2025-09",
         release="1.0 and later",
-        mixed_launches_per_layer=180,
+        mixed_launches_per_layer=120,
         source="as before; from 1.0 on PyTorch runs the model (TensorRT-LLM's release notes of 1.0: the PyTorch backend is the default), with CUDA graphs of "
-        "decoding alone, unless piecewise ones are asked for; mixed iterations: scripts/calibration/fit_host_step.py on 356 published loops "
-        "(2026-11-21) of one GPU model",
+        "decoding alone, unless piecewise ones are asked for; mixed iterations: of 110, 120, 140 and 180 the one that meets published loops "
+        "of Hopper parts best (InferenceX, AIConfigurator's silicon data; 2026-11-23)",
     ),
     _MMQ,
     replace(

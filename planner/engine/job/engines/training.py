@@ -83,7 +83,7 @@ FIRST = (
         keeps_8_bit_inputs=True,
         recomputes_modules=True,
         slack_source="as torch: an assumption",
-        source="fused softmax, norms and bias-activation kernels; Transformer Engine keeps what it rounded (Linear and GroupedLinear save FP8 tensors, 2.0); selective recomputation by modules, experts weighed inside their activation (Megatron Core 0.14, 2025-08)",
+        source="fused softmax, norms and bias-activation kernels; Transformer Engine keeps what it rounded (Linear and GroupedLinear save FP8 tensors, 2.0); selective recomputation by modules, experts weighed inside their activation (Megatron Core 0.14, 2025-08); device factor: scripts/calibration/fit_engines.py on 19 published runs of dense models on A100 and H100 (2026-11-23), 1.18 with BLOOM's cluster",
     ),
 )
 

@@ -26,6 +26,7 @@ _NAMES: dict[Role, str] = {
     "k": "k projection",
     "v": "v projection",
     "qkv": "q, k, v projection",
+    "kv": "k, v projection",
     "q_a": "q to its latent",
     "q_b": "q from its latent",
     "kv_a": "k, v to their latent",

@@ -157,14 +157,17 @@ def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | f
 def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:
     """Seconds the iterations of a prompt wait for the host, where those with running sequences are launched operator by operator.
 
-    n = B·chunks/o passes of prompts begin with each decoding step of a closed loop, by chance. An iteration lasts as long as its
-    prompts and the step take on the device, or as the host needs to launch it.
+    n = B·chunks/steps passes of prompts begin with each decoding step of a closed loop, by chance. An iteration lasts as long as its
+    prompts and the step take on the device, or as the host needs to launch it, so that a loop never takes longer than all its steps launched.
     """
     t = model.table
     launch_s = t.model.layers / t.layout.pp * t.engine.mixed_launches_per_layer * t.chip.launch_s
-    together = mean_if_any(batch.sequences * model.single_chunks / np.maximum(t.job.output_tokens, 1.0))
-    wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - model.single.device)
-    result: Floats = wait_s * model.single_chunks * t.layout.pp * (t.engine.mixed_launches_per_layer > 0) * (batch.sequences > 1)
+    chunks = model.single_chunks
+    together = mean_if_any(batch.sequences * chunks / np.maximum(batch.steps, 1.0))
+    device = model.prompts.device * model.prompts_chunks / batch.requests / chunks
+    wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - device)
+    meeting = (t.engine.mixed_launches_per_layer > 0) & (batch.sequences > 1) & (batch.steps > 0)
+    result: Floats = wait_s * chunks * t.layout.pp * meeting
     return result
 
 

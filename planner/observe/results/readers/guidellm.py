@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, format_of, known, number, scaled, stated, whole
+from planner.observe.results.result import Reader, Result, known, number, served, stated, whole
 
 MS = 1e-3
 
@@ -23,28 +23,23 @@ def _read(contents: Contents) -> list[Result]:
 def _result(document: dict[str, Any], one: dict[str, Any]) -> Result:
     metrics = one.get("metrics") or {}
 
-    def mean(name: str) -> float | None:
-        return number(metrics, name, "successful", "mean")
+    def mean(name: str, scale: float = 1.0) -> float | None:
+        return number(metrics, name, "successful", "mean", scale=scale)
 
     model = next(filter(None, _models(document)), "")
     given, name = _load(one, mean("request_concurrency"))
-    output_per_s, requests_per_s = mean("output_tokens_per_second"), mean("requests_per_second")
-    return Result(
-        tool="GuideLLM",
-        name=name,
-        settings={"task": "serve"}
-        | stated(model=model, input_tokens=whole(mean("prompt_token_count")), output_tokens=whole(mean("output_token_count")))
-        | format_of(model)
-        | given,
-        seen=known(
-            ttft_s=scaled(mean("time_to_first_token_ms"), MS),
-            tpot_s=scaled(mean("inter_token_latency_ms"), MS),  # time_per_output_token_ms counts the first token in
-            request_s=mean("request_latency"),
-            output_tokens_per_s=output_per_s,
-            requests_per_s=requests_per_s,
-        ),
-        notes=tuple(_notes(metrics)),
+    seen = known(
+        ttft_s=mean("time_to_first_token_ms", MS),
+        tpot_s=mean("inter_token_latency_ms", MS),  # time_per_output_token_ms counts the first token in
+        request_s=mean("request_latency"),
+        output_tokens_per_s=mean("output_tokens_per_second"),
+        requests_per_s=mean("requests_per_second"),
     )
+    lengths: dict[str, Any] = {
+        "input_tokens": whole(mean("prompt_token_count")),
+        "output_tokens": whole(mean("output_token_count")),
+    }
+    return served("GuideLLM", given, seen, name=name, model=model, notes=_notes(metrics), **lengths)
 
 
 def _models(document: dict[str, Any]) -> Iterator[str]:

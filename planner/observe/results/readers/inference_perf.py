@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, load, number, stated, whole
-
-
-def _read(contents: Contents) -> list[Result]:
-    return [_result(one) for one in contents.objects]
+from planner.observe.results.result import Reader, Result, each_object, known, load, number, served, whole
 
 
 def _result(one: dict[str, Any]) -> Result:
@@ -23,22 +18,20 @@ def _result(one: dict[str, Any]) -> Result:
     achieved = number(done, "throughput", "requests_per_sec")
     given = load(rate, number(summary, "concurrency"), number(done, "count"), achieved) if rate else {}
     delay = number(summary, "schedule_delay", "mean") or 0.0
-    return Result(
-        tool="inference-perf",
+    seen = known(
+        ttft_s=number(latency, "time_to_first_token", "mean"),
+        tpot_s=number(latency, "time_per_output_token", "mean"),
+        request_s=number(latency, "request_latency", "mean"),
+        output_tokens_per_s=number(done, "throughput", "output_tokens_per_sec"),
+        requests_per_s=achieved,
+    )
+    return served(
+        "inference-perf",
+        given,
+        seen,
         name=f"rate {rate:g}/s" if rate else "",
-        settings={"task": "serve"}
-        | stated(
-            input_tokens=whole(number(done, "prompt_len", "mean") or number(done, "prompt_tokens", "mean")),
-            output_tokens=whole(number(done, "output_len", "mean") or number(done, "output_tokens", "mean")),
-        )
-        | given,
-        seen=known(
-            ttft_s=number(latency, "time_to_first_token", "mean"),
-            tpot_s=number(latency, "time_per_output_token", "mean"),
-            request_s=number(latency, "request_latency", "mean"),
-            output_tokens_per_s=number(done, "throughput", "output_tokens_per_sec"),
-            requests_per_s=achieved,
-        ),
+        input_tokens=whole(number(done, "prompt_len", "mean") or number(done, "prompt_tokens", "mean")),
+        output_tokens=whole(number(done, "output_len", "mean") or number(done, "output_tokens", "mean")),
         notes=(f"the client fell {delay:.3g} s behind its schedule on average",) if delay > 1 else (),
     )
 
@@ -49,6 +42,6 @@ READER = Reader(
         contents.have("load_summary", "successes")
         and all(isinstance(one["successes"], dict) and isinstance(one["load_summary"], dict) for one in contents.objects)
     ),
-    _read,
+    each_object(_result),
     "stage_0_lifecycle_metrics.json",
 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.errors import Problem, UserError
 from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, number, stated
+from planner.observe.results.result import Reader, Result, known, number, number_or_text, stated
 
 FILE_TYPES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0"}
 """Words of a model's type, of GGUF -> storage format; K-quants keep their own name, in the planner's spelling."""
@@ -38,14 +38,7 @@ def _rows(contents: Contents) -> Iterator[dict[str, Any]]:
     else:
         for row in csv.DictReader(contents.lines):
             if None not in row.values():  # a row that was cut off has fewer cells than the head
-                yield {name: _value(text) for name, text in row.items() if name}
-
-
-def _value(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+                yield {name: number_or_text(text) for name, text in row.items() if name}
 
 
 def _markdown(contents: Contents) -> Iterator[dict[str, Any]]:
@@ -63,7 +56,7 @@ def _markdown(contents: Contents) -> Iterator[dict[str, Any]]:
             yield {
                 "model_type": row.get("model", ""),
                 "backends": row.get("backend", ""),
-                "n_gpu_layers": _value(layers) if layers else None,
+                "n_gpu_layers": number_or_text(layers) if layers else None,
                 "n_prompt": tokens if test["kind"] == "pp" else 0.0,
                 "n_gen": tokens if test["kind"] == "tg" else 0.0,
                 "n_depth": float(test["depth"] or 0),

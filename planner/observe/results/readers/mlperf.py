@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.errors import Problem, UserError
 from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, number, ratio, scaled, stated, whole
+from planner.observe.results.result import Reader, Result, known, number, number_or_text, ratio, served, stated, whole
 
 NS = 1e-9
 TITLE, LAST_PART = "MLPerf Results Summary", "Test Parameters Used"
@@ -44,38 +44,28 @@ def _values(contents: Contents) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for line in contents.whole_lines:
         if matched := LINE.fullmatch(line.strip()):
-            name, value = matched.groups()
-            try:
-                found.setdefault(name, float(value))
-            except ValueError:
-                found.setdefault(name, value)
+            found.setdefault(matched[1], number_or_text(matched[2]))
     return found
 
 
-def _first(lines: dict[str, Any], names: tuple[str, ...]) -> float | None:
-    return next((value for name in names if (value := number(lines, name)) is not None), None)
+def _first(lines: dict[str, Any], names: tuple[str, ...], scale: float = 1.0) -> float | None:
+    return next((value for name in names if (value := number(lines, name, scale=scale)) is not None), None)
 
 
 def _result(where: str, lines: dict[str, Any]) -> Result:
     scenario, folder = str(lines.get("Scenario") or ""), FOLDER.search(where)
     per_s, tokens_per_s = _first(lines, RATES), _first(lines, TOKEN_RATES)
     given, name = _load(scenario, lines)
-    at_once = scenario == "Offline"
-    return Result(
-        tool="MLPerf Inference",
-        name=name,
-        settings={"task": "serve"}
-        | stated(model=MODELS[folder[1]] if folder else None, output_tokens=whole(ratio(tokens_per_s, per_s)))
-        | given,
-        seen=known(
-            ttft_s=scaled(number(lines, "Mean First Token latency (ns)"), NS),
-            tpot_s=scaled(_first(lines, TOKEN_TIMES), NS),
-            request_s=None if at_once else scaled(number(lines, "Mean latency (ns)"), NS),
-            output_tokens_per_s=tokens_per_s,
-            requests_per_s=per_s,
-        ),
-        notes=("the run is not valid by MLPerf's rules",) if lines.get("Result is") != "VALID" else (),
+    seen = known(
+        ttft_s=number(lines, "Mean First Token latency (ns)", scale=NS),
+        tpot_s=_first(lines, TOKEN_TIMES, NS),
+        request_s=None if scenario == "Offline" else number(lines, "Mean latency (ns)", scale=NS),
+        output_tokens_per_s=tokens_per_s,
+        requests_per_s=per_s,
     )
+    model, outputs = MODELS[folder[1]] if folder else "", whole(ratio(tokens_per_s, per_s))
+    notes = ("the run is not valid by MLPerf's rules",) if lines.get("Result is") != "VALID" else ()
+    return served("MLPerf Inference", given, seen, name=name, model=model, output_tokens=outputs, notes=notes)
 
 
 def _load(scenario: str, lines: dict[str, Any]) -> tuple[dict[str, Any], str]:

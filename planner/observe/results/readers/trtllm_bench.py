@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, load, number, scaled, stated, whole
+from planner.observe.results.result import Reader, Result, known, load, number, number_or_text, stated, whole
 
 MS = 1e-3
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
@@ -52,10 +52,7 @@ def _printed(contents: Contents) -> dict[str, Any]:
         name, _, value = (part.strip() for part in line.partition(":"))
         if name in PRINTED and value != "None":
             part, key = PRINTED[name]
-            try:
-                found.setdefault(part, {})[key] = float(value)
-            except ValueError:
-                found.setdefault(part, {})[key] = value
+            found.setdefault(part, {})[key] = number_or_text(value)
     return found
 
 
@@ -83,9 +80,9 @@ def _result(one: dict[str, Any]) -> Result:
         )
         | load(None, at_once, number(requests, "num_requests")),
         seen=known(
-            ttft_s=scaled(number(streaming, "avg_ttft_ms"), MS),
-            tpot_s=scaled(number(streaming, "avg_tpot_ms"), MS),
-            request_s=scaled(number(performance, "avg_request_latency_ms"), MS),
+            ttft_s=number(streaming, "avg_ttft_ms", scale=MS),
+            tpot_s=number(streaming, "avg_tpot_ms", scale=MS),
+            request_s=number(performance, "avg_request_latency_ms", scale=MS),
             output_tokens_per_s=number(performance, "system_output_throughput_tok_s"),
             requests_per_s=number(performance, "request_throughput_req_s"),
         ),

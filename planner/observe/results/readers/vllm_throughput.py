@@ -8,23 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, format_of, known, number, stated, whole
-
-
-def _read(contents: Contents) -> list[Result]:
-    return [_result(one) for one in contents.objects]
+from planner.observe.results.result import Reader, Result, each_object, known, number, served, whole
 
 
 def _result(one: dict[str, Any]) -> Result:
-    requests, model = whole(number(one, "num_requests")), str(one.get("model_id") or "")
-    return Result(
-        tool="vllm bench throughput",
+    requests = whole(number(one, "num_requests"))
+    return served(
+        "vllm bench throughput",
+        {"concurrency": requests, "requests": requests} if requests else {},
+        known(requests_per_s=number(one, "requests_per_second")),
         name=f"{requests or '?'} requests at once",
-        settings={"task": "serve", "engine": "vllm"}
-        | stated(model=model, concurrency=requests, requests=requests)
-        | format_of(model),
-        seen=known(requests_per_s=number(one, "requests_per_second")),
+        model=str(one.get("model_id") or ""),
+        engine="vllm",
         notes=("tokens_per_second counts prompts and outputs together and is not compared",),
     )
 
@@ -32,6 +27,6 @@ def _result(one: dict[str, Any]) -> Result:
 READER = Reader(
     "vllm bench throughput",
     lambda contents: contents.have("elapsed_time", "num_requests", "total_num_tokens", "requests_per_second"),
-    _read,
+    each_object(_result),
     "a JSON object with elapsed_time and requests_per_second",
 )

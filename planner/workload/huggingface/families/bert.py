@@ -88,5 +88,22 @@ def _narrow(keys: ConfigKeys, sizes: dict[str, Any], further: dict[str, Any]) ->
     }
 
 
+@family("xmod", Block(attention_dropout=True))
+def xmod(keys: ConfigKeys) -> dict[str, Any]:
+    """RoBERTa with an adapter of every language behind each MLP, of which a token passes one."""
+    sizes = _reader(Encoder())(keys)
+    layers, width = sizes["layers"], sizes["width"]
+    inner, languages = width // keys.size("adapter_reduction_factor", default=2), max(1, len(keys.items("languages")))
+    adapter = Sublayer(
+        part="mlp",
+        layers=layers,
+        matrices=(("other", width, inner), ("other", inner, width)),
+        other=2 * width * inner * (languages - 1),
+        bias=(inner + width) * languages,
+        norm=2 * width * keys.flag("adapter_layer_norm", default=False),
+    )
+    return sizes | {"final_norms": sizes["final_norms"] + keys.flag("pre_norm", default=False), "beside": (adapter,)}
+
+
 for _name, _facts in ENCODERS.items():
     family(_name, Block(attention_dropout=True))(_reader(_facts))

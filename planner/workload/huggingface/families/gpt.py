@@ -7,7 +7,7 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Sublayer
+from planner.workload.sublayers import Attending, Sublayer
 
 
 def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: int, ffn: int) -> dict[str, Any]:
@@ -230,6 +230,54 @@ def phi(keys: ConfigKeys) -> dict[str, Any]:
         "attention_norm": 4 * sizes["head_dim"] * normed,
         "norms": 1,
         "final_bias": vocabulary,
+    }
+
+
+@family("xlm", Block(attention_dropout=True))
+def xlm(keys: ConfigKeys) -> dict[str, Any]:
+    """Attention in both directions; learned positions, an embedding of languages, a norm after the embedding and none at the end."""
+    if keys.flag("asm", default=False):
+        keys.reject("asm", "an adaptive softmax is not supported; false is.")
+    width, vocabulary = keys.size("emb_dim", "hidden_size"), keys.size("vocab_size", "n_words", default=30145)
+    heads, layers = keys.size("n_heads", "num_attention_heads"), keys.size("n_layers", "num_hidden_layers")
+    positions, languages = keys.size("max_position_embeddings", default=512), keys.count("n_langs", absent=1)
+    return _block(keys, width, heads, layers, vocabulary, 4 * width) | {
+        "encoder": True,
+        "learned_positions": positions,
+        "max_context": positions,
+        "token_types": languages * (languages > 1 and keys.flag("use_lang_emb", default=True)),
+        "dropout": keys.share("dropout", default=0.1) > 0,
+        "final_bias": vocabulary,
+    }
+
+
+@family("xlnet", Block(attention_dropout=True), eager_attention=True)
+def xlnet(keys: ConfigKeys) -> dict[str, Any]:
+    """Attention in both directions, with scores of relative positions besides: of twice as many positions as tokens."""
+    width, heads, layers = (
+        keys.size("d_model", "hidden_size"),
+        keys.size("n_head", "num_attention_heads"),
+        keys.size("n_layer", "num_hidden_layers"),
+    )
+    sizes = _block(keys, width, heads, layers, keys.size("vocab_size", default=32000), keys.size("d_inner", default=4 * width))
+    dim = sizes["head_dim"]
+    attention = Sublayer(
+        part="attention",
+        layers=layers,
+        convolution=5 * width * width,
+        other=(3 + 2) * width,
+        attending=(Attending(layers=layers, heads=heads, kv_heads=heads, score_dim=3 * dim, value_dim=dim),),
+    )
+    positions = Sublayer(part="attention", layers=layers, stored=0, convolution=width * width)
+    mask = Sublayer(part="mlp", layers=1, other=width)
+    return sizes | {
+        "encoder": True,
+        "attention_bias": 0,
+        "final_norms": 0,
+        "final_bias": sizes["vocabulary"],
+        "dropout": keys.share("dropout", default=0.1) > 0,
+        "instead": (attention,),
+        "beside": (positions, mask),
     }
 
 

@@ -1,4 +1,4 @@
-"""Decoders whose attention, norms or residual stream are their own: DiffLlama, Doge, ModernBERT's decoder, xLSTM."""
+"""Decoders whose attention, norms or residual stream are their own: DiffLlama, Doge, ModernBERT's decoder, xLSTM, JetMoe, CPM-Ant, HRM."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.selective import without_attention
-from planner.workload.huggingface.families.sizes import head_normed, line_sizes, windowed
+from planner.workload.huggingface.families.sizes import head_normed, line_sizes, routed, windowed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Attending, Sublayer
@@ -99,3 +99,84 @@ def xlstm(keys: ConfigKeys) -> dict[str, Any]:
         ),
     )  # fmt: skip
     return sizes | {"layers": layers, "dense_layers": layers, "ffn": ffn, "norms": 2, "instead": (memory,)}
+
+
+@family("jetmoe")
+def jetmoe(keys: ConfigKeys) -> dict[str, Any]:
+    """Queries and outputs of attention are experts too: each chosen one asks the same keys. Those that a token is not sent to are stored alone."""
+    groups, dim = keys.size("num_key_value_heads", default=16), keys.size("kv_channels", "head_dim", default=128)
+    chosen, number = keys.size("num_experts_per_tok", default=2), keys.size("num_local_experts", default=8)
+    heads, key = groups * chosen, groups * dim
+    sizes = line_sizes(keys, tied=True, heads=heads, head_dim=dim) | {"heads": heads, "head_dim": dim}
+    layers, width = sizes["layers"], sizes["width"]
+    attention = Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(("kv", width, 2 * key), ("router", width, number)),
+        convolution=2 * chosen * width * key,
+        other=2 * (number - chosen) * width * key,
+        bias=width,
+        attending=(
+            Attending(layers=layers, heads=heads, kv_heads=groups, score_dim=dim, value_dim=dim, cached=2 * key, read=2 * key),
+        ),
+    )
+    return (
+        sizes
+        | routed(keys, experts="num_local_experts", inner="intermediate_size")
+        | {"fused_gate_up": True, "instead": (attention,), "beside": (Sublayer(part="mlp", layers=layers, bias=width),)}
+    )
+
+
+@family("cpmant", eager_attention=True)
+def cpmant(keys: ConfigKeys) -> dict[str, Any]:
+    """A bias of the scores by position and segment; learned prompts, one of which stands before every sequence and in its cache."""
+    sizes = line_sizes(keys, head_dim=keys.size("dim_head", default=128), ffn=keys.size("dim_ff", default=10240))
+    layers, heads, segments = sizes["layers"], sizes["heads"], keys.size("segment_types", default=32)
+    prompt, buckets = keys.size("prompt_length", default=32), keys.size("position_bias_num_buckets", default=512)
+    bias = Sublayer(part="mlp", layers=1, other=(segments**2 + buckets) * heads)
+    kept = Attending(layers=layers, state=prompt * 2 * heads * sizes["head_dim"])
+    return sizes | {
+        "tied": False,
+        "rotary": False,
+        "learned_positions": keys.size("prompt_types", default=32) * prompt,
+        "token_types": segments,
+        "dropout": keys.share("dropout_p", default=0.0) > 0,
+        "beside": (bias, Sublayer(part="attention", layers=layers, attending=(kept,))),
+    }
+
+
+@family("hrm_text")
+def hrm_text(keys: ConfigKeys) -> dict[str, Any]:
+    """Two stacks of layers in cycles, each use with a cache of its own; gated attention, norms without weights."""
+    high, low = keys.size("H_cycles", default=2), keys.size("L_cycles", default=3)
+    stack = keys.size("num_layers_per_stack", "num_hidden_layers")
+    sizes = line_sizes(keys, head_dim=128, layers=stack * high * (low + 1))
+    layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
+    query, key = sizes["heads"] * sizes["head_dim"], sizes["kv_heads"] * sizes["head_dim"]
+    attention = Sublayer(
+        part="attention",
+        layers=layers,
+        stored=2 * stack,
+        matrices=(("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width), ("other", width, query)),
+        bias=(2 * query + 2 * key + width) * keys.flag("attention_bias", default=False),
+        attending=(
+            Attending(
+                layers=layers,
+                heads=sizes["heads"],
+                kv_heads=sizes["kv_heads"],
+                score_dim=sizes["head_dim"],
+                value_dim=sizes["head_dim"],
+                cached=2 * key,
+                read=2 * key,
+            ),
+        ),
+    )
+    mlp = Sublayer(
+        part="mlp",
+        layers=layers,
+        stored=2 * stack,
+        matrices=(("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)),
+        bias=(2 * ffn + width) * keys.flag("mlp_bias", default=False),
+    )
+    begin = Sublayer(part="mlp", layers=1, other=width)
+    return sizes | {"norm_parameters": 0, "dense_layers": 0, "instead": (attention, mlp), "beside": (begin,)}

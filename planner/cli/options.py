@@ -1,0 +1,90 @@
+"""Options that several commands share, and the types of their values."""
+
+from __future__ import annotations
+
+import errno
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from planner.cli.invocation import Invocation
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorator = Callable[[Decorated], Decorated]
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def options(*each: Decorator[Any]) -> Decorator[Any]:
+    """One decorator that adds `each` to a command; the help lists them in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(each):
+            command = option(command)
+        return command
+
+    return add
+
+
+class Number(click.FloatRange):
+    """A finite number between two ends, which the help states; `above`: greater than the first."""
+
+    def __init__(self, least: float, most: float, *, above: bool = False) -> None:
+        super().__init__(least, most, min_open=above)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """`value` as a number; fails for one beyond the range, or none."""
+        found = float(super().convert(value, param, ctx))
+        if math.isnan(found):
+            self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
+def settings_option(words: str) -> Decorator[Any]:
+    """`--set KEY=VALUE`, given any number of times; `words`: its help."""
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=words)
+
+
+def _possible(ctx: click.Context, option: click.Parameter, folder: Path | None) -> Path | None:
+    """`folder`, which need not exist; raises `BadParameter` for a name that no folder can have."""
+    try:
+        if folder is not None:
+            folder.stat()
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) or error.errno in {errno.ENAMETOOLONG, errno.ELOOP}:
+            raise click.BadParameter(f"{folder}: {error}.", ctx, option) from None
+    return folder
+
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+folder_options = options(
+    click.option("--config", type=_FOLDER, callback=_possible, metavar="FOLDER", help="Your presets and settings."),
+    click.option("--state", type=_FOLDER, callback=_possible, metavar="FOLDER", help="Measurements and the last form."),
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+basis_option = click.option(
+    "--basis",
+    type=click.Choice(["measured", "spec"]),
+    default="measured",
+    show_default=True,
+    help="Use measurements, or vendor figures alone.",
+)
+own_option = click.option(
+    "--own",
+    type=FILE,
+    metavar="FILE",
+    help="Your machines: TOML with [[own]] tables, the output of sinfo, or of kubectl get nodes -o json.",
+)
+exact_option = click.option(
+    "--exact",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, on: setattr(ctx.ensure_object(Invocation), "exact", on),
+    help="Trace the model's own code (torch and transformers on the meta device) instead of reading its config by family.",
+)
+length_options = options(
+    click.option("--input-tokens", type=Number(1, 1e9), metavar="N", help="Tokens of each request, where the source does not say."),
+    click.option("--output-tokens", type=Number(1, 1e9), metavar="N", help="The same for output."),
+)

@@ -1,0 +1,74 @@
+"""What more of a thing never gives back: longer steps of training, larger loops of clients, faster links."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from engine_sample import ask_all
+
+from planner.engine.answers.answer import Answer
+
+H100, STUDY = "H100 SXM5 80GB", "qwen3-study-w1024"
+
+
+def answers_to(fields: dict[str, Any], **changing: list[Any]) -> list[Answer]:
+    """Answers to `fields` with each value of one key in turn; none may be refused."""
+    ((key, values),) = changing.items()
+    found = ask_all(*({**fields, key: value} for value in values))
+    assert all(isinstance(one, Answer) for one in found), found
+    return [one for one in found if isinstance(one, Answer)]
+
+
+def totals(answers: list[Answer]) -> list[float]:
+    """Memory of each in whole kilobytes."""
+    return [round(one.memory_bytes.total.value / 1e3) for one in answers if one.memory_bytes]
+
+
+TRAINED = {"gpu": "GB300", "task": "train", "recipe": "amp", "loss": "chunked", "compile": True}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {**TRAINED, "model": "falcon-7b", "optimizer": "adafactor", "sharding": "zero2", "cp": 2, "gpus": 2, "micro_batch": 1},
+        {**TRAINED, "model": STUDY, "gpu": H100, "optimizer": "muon", "tp": 2, "dp": 64, "gpus": 128, "global_batch": 64},
+    ],
+)
+def test_longer_sequences_take_no_less_although_the_moment_of_the_peak_moves(fields: dict[str, Any]) -> None:
+    found = totals(answers_to(fields, sequence=[32, 64, 119, 176, 238, 352, 500, 704, 1000, 1500]))
+    assert found == sorted(found)
+
+
+def test_longer_prompts_take_no_less_although_the_moment_of_the_peak_moves() -> None:
+    fields = {
+        "model": "mistral-7b-v0.3",
+        "gpu": "L40S",
+        "task": "serve",
+        "dtype": "fp16",
+        "weight_dtype": "int8",
+        "gpus": 2,
+        "tp": 2,
+    }
+    found = totals(answers_to({**fields, "output_tokens": 78, "concurrency": 2}, input_tokens=[8, 32, 80, 89, 97, 120, 300, 900]))
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
+@pytest.mark.parametrize("model", ["gpt-oss-120b", "opt-1.3b"])
+def test_more_clients_are_never_answered_sooner(model: str, engine: str) -> None:
+    fields = {"model": model, "gpu": "B200 SXM", "task": "serve", "dtype": "bf16", "engine": engine, "gpus": 4, "tp": 4}
+    loops = answers_to({**fields, "input_tokens": 81, "output_tokens": 38}, concurrency=[4, 16, 30, 60, 90, 115, 150, 172, 250])
+    lasted = [one.request_s.mean.value for one in loops if one.request_s]
+    rates = [one.output_tokens_per_s.value for one in loops if one.output_tokens_per_s]
+    assert all(later >= 0.995 * sooner for sooner, later in itertools.pairwise(lasted)), lasted
+    assert rates == sorted(rates)
+
+
+@pytest.mark.parametrize("output", [2, 3, 40])
+def test_a_faster_link_slows_nobody_whose_host_is_waited_for(output: int) -> None:
+    fields = {"model": "gpt2-medium", "gpu": "A40", "task": "serve", "dtype": "fp32", "engine": "tensorrt-llm", "tp": 2, "pp": 2}
+    request = {**fields, "gpus": 4, "concurrency": 4, "input_tokens": 189, "output_tokens": output}
+    rates = [one.output_tokens_per_s.value for one in answers_to(request, link=[2e10, 8e10, 3.2e11]) if one.output_tokens_per_s]
+    assert rates == sorted(rates)
