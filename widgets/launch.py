@@ -42,7 +42,7 @@ def open_from_command_line(**given: Any) -> int:
 
 def open_app(options: AppOptions) -> int:
     """Run the app until it is closed; raises `UserError` before the screen is taken over."""
-    from msgspec.structs import replace
+    from dataclasses import replace
 
     prepare_environment()
     options = replace(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
-
-import msgspec
 
 from planner.present.drawing.chart import Chart
 from planner.text import one_line
@@ -41,7 +40,8 @@ SortKey = float | str | None
 NumberText = Callable[[float], str]
 
 
-class Cell(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Cell:
     """One value as it reads."""
 
     text: str = UNKNOWN
@@ -62,7 +62,8 @@ class Cell(msgspec.Struct, frozen=True):
         return f"{self.text} {self.range_text}".rstrip()
 
 
-class Column(msgspec.Struct, Generic[Item], frozen=True):
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Item]):
     """One column of a table: its cell for an item, how it sorts, and when it is left out."""
 
     id: str
@@ -86,7 +87,8 @@ class Column(msgspec.Struct, Generic[Item], frozen=True):
         return one_line(str(self.cell(item)))
 
 
-class Table(msgspec.Struct, Generic[Item], frozen=True):
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Item]):
     """Items under columns. Cells are made when they are laid out, so a table of thousands of rows costs nothing until it is drawn."""
 
     columns: Sequence[Column[Item]]
@@ -98,7 +100,8 @@ class Table(msgspec.Struct, Generic[Item], frozen=True):
         return [[column.text(item) for column in self.columns] for item in self.items]
 
 
-class Fact(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Fact:
     """A labelled value with a remark beside it."""
 
     label: str
@@ -106,26 +109,30 @@ class Fact(msgspec.Struct, frozen=True):
     aside: str = ""
 
 
-class Facts(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Facts:
     """Labelled values, one line each."""
 
     facts: Sequence[Fact]
 
 
-class Paragraph(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Paragraph:
     """Running text; `style` is how much it matters."""
 
     text: str
     style: Literal["", "strong", "faint"] = ""
 
 
-class Points(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Points:
     """A list without order."""
 
     items: Sequence[str]
 
 
-class Code(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Code:
     """Text to type or paste as it stands."""
 
     text: str
@@ -134,7 +141,8 @@ class Code(msgspec.Struct, frozen=True):
 Part = Paragraph | Points | Code | Facts | Table[Any] | Chart
 
 
-class Section(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Section:
     """A titled part of an answer."""
 
     title: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-import msgspec
 from textual.binding import Binding
 
 Work = Coroutine[Any, Any, None]
@@ -14,7 +14,8 @@ Condition = Callable[[Any], str | None]
 """Given the app, the reason why the condition does not hold; None: it holds."""
 
 
-class Action(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
     """Something a key does."""
 
     id: str
@@ -50,7 +51,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         return ActionState(self, keys or self.key_text or self.keys.split(",")[0], label or self.label, self.why_not(app))
 
 
-class ActionState(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ActionState:
     """An action as key line, help and palette show it now."""
 
     action: Action

@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
 
 from planner.durable import WriteResult, write_whole
 from planner.text import escaped_json
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from planner.workload.tasks import Workload
 
 
-class FileFormat(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FileFormat:
     """A form in which a plan can be written."""
 
     id: Literal["json", "csv", "markdown", "report", "page", "svg"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import msgspec
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Basis
     from planner.engine.answers.plan import Verdict
 
 
-class Symbols(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbols:
     """One level of glyphs; every value is a single cell unless said otherwise."""
 
     basis: Mapping[Basis, str]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+import msgspec
 
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.present.cells import Table
@@ -61,4 +62,4 @@ def _fitted(table: Table[PlanRow], width: int) -> TextTable:
     if len(fit.left_out) <= MOST_COLUMNS_CUT:
         return fit
     bare = fitted(replace(table, columns=figures), width)
-    return replace(bare, left_out=(*bare.left_out, why))
+    return msgspec.structs.replace(bare, left_out=(*bare.left_out, why))

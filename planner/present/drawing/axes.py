@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
-
-import msgspec
 
 from planner.units import digits
 
@@ -18,7 +17,8 @@ WIDE = 5.0
 Text = Callable[[float], str]
 
 
-class LogAxis(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LogAxis:
     """From `low` to `high`, both above 0, at even distances for even ratios."""
 
     low: float
@@ -54,7 +54,8 @@ class LogAxis(msgspec.Struct, frozen=True):
         return found[:: -(-len(found) // max(1, most))]
 
 
-class LinearAxis(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LinearAxis:
     """From `low` to `high`, at even distances for even differences."""
 
     low: float

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import msgspec
+from dataclasses import dataclass
 
 from planner.present.drawing.axes import Axis
 
 Point = tuple[float, float]
 
 
-class Curve(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Curve:
     """A line through points."""
 
     name: str
@@ -19,7 +19,8 @@ class Curve(msgspec.Struct, frozen=True):
     points: Sequence[Point]
 
 
-class Dot(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Dot:
     """One point with words of its own."""
 
     x: float
@@ -30,7 +31,8 @@ class Dot(msgspec.Struct, frozen=True):
     """Text shown to a reader who points at it."""
 
 
-class Limit(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Limit:
     """A straight line across the chart at one value of an axis."""
 
     value: float
@@ -39,7 +41,8 @@ class Limit(msgspec.Struct, frozen=True):
     """At a value of x; else at one of y."""
 
 
-class Chart(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Chart:
     """Curves and dots between two axes."""
 
     title: str
