@@ -151,7 +151,7 @@ def one_by_one(
     """What `choose` says, candidate after candidate."""
     kept: dict[str, list[int]] = {}
     seen = set()
-    for row in sorted(range(len(gpus)), key=lambda row: (tiers[row], keys[row])):
+    for row in sorted(range(len(gpus)), key=lambda row: (tiers[row], keys[row], -rates[row])):
         own = kept.setdefault(gpus[row], [])
         if (gpus[row], counts[row]) in seen or (own and tiers[row] > 1):
             continue
@@ -181,6 +181,7 @@ def test_rows_are_chosen_as_one_by_one(candidates: list[tuple[str, float, int, f
     memory = SimpleNamespace(fits=tier < 3, total=key, usable=np.ones(key.size))
     d = SimpleNamespace(
         evaluated=SimpleNamespace(memory=memory),
+        workload=SimpleNamespace(request_rate_per_s=None),
         node_index=np.array([names.index(name) for name in gpus]),
         node_types=[SimpleNamespace(place=(name, "")) for name in names],
         meets=tier < 2,
