@@ -16,7 +16,7 @@ from planner.paths import presets_folder
 from planner.workload.presets import read_workload
 from widgets.drawing.symbols import UNICODE
 from widgets.screens.network import between_nodes, crossing
-from widgets.screens.why import Page, explain
+from widgets.screens.row.why import Page, explain
 
 
 @pytest.mark.parametrize(

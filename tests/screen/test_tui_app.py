@@ -16,7 +16,7 @@ from widgets.panes.ranking.table import Ranking
 from widgets.panes.workload.choice import Choice
 from widgets.screens.help import HelpScreen
 from widgets.screens.picker import PickerScreen
-from widgets.screens.why import WhyScreen
+from widgets.screens.row.why import WhyScreen
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:

@@ -37,7 +37,7 @@ from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.fields import SERVERS, TRAINERS, fields_for
 from widgets.screens.picker import Item
-from widgets.screens.why import Page, explain
+from widgets.screens.row.why import Page, explain
 
 
 def planned(**task: Any) -> Plan:

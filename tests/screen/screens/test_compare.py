@@ -18,7 +18,7 @@ from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
-from widgets.screens.compare import CompareScreen, compare
+from widgets.screens.row.compare import CompareScreen, compare
 
 
 def planned() -> Plan:

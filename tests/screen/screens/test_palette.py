@@ -15,7 +15,7 @@ from tui_sample import sample_options, settle
 from widgets import plain_output
 from widgets.app import PlannerApp
 from widgets.plain_output import plain
-from widgets.screens.memory import ItemsScreen
+from widgets.screens.row.memory import ItemsScreen
 
 
 async def listed(pilot: Pilot[None], first: str) -> list[str]:

@@ -19,8 +19,8 @@ from widgets.drawing.symbols import UNICODE
 from widgets.panes.key_line import KeyLine
 from widgets.panes.ranking.pane import RankingView
 from widgets.screens.help import HelpScreen
-from widgets.screens.memory import ItemsScreen, lever_lines
-from widgets.screens.why import WhyScreen
+from widgets.screens.row.memory import ItemsScreen, lever_lines
+from widgets.screens.row.why import WhyScreen
 
 
 @pytest.mark.parametrize("size", SIZES)

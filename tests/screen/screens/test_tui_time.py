@@ -18,8 +18,8 @@ from widgets.drawing.roofline import chart, rate
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.panes.key_line import KeyLine
 from widgets.screens.help import HelpScreen
-from widgets.screens.time import TimeScreen, time_lines
-from widgets.screens.why import WhyScreen
+from widgets.screens.row.time import TimeScreen, time_lines
+from widgets.screens.row.why import WhyScreen
 
 
 @pytest.fixture

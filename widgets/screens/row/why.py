@@ -23,10 +23,10 @@ from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style
 from widgets.panes.memory import headroom_of
-from widgets.screens.memory import lever_lines
 from widgets.screens.network import between_nodes
 from widgets.screens.overlay import TextOverlay
-from widgets.screens.time import CLASSES
+from widgets.screens.row.memory import lever_lines
+from widgets.screens.row.time import CLASSES
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu

@@ -1,0 +1,1 @@
+"""Screens about one row of the plan, or several beside each other."""
