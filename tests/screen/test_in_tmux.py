@@ -104,7 +104,8 @@ def test_a_paste_of_a_megabyte_is_survived(tmux: Tmux, tmp_path: Path) -> None:
     tmux.run("paste-buffer", "-p")
     tmux.until("l4 l4 l4", within_s=30.0)
     tmux.press("Escape")
-    tmux.until("b benchmark", "H100 SXM5")  # out of the field: an escape and a key read together would be Alt and that key
+    lines = tmux.until("b benchmark", "H100 SXM5")  # out of the field: an escape and a key read together would be Alt and that key
+    assert not any("l4 l4" in line for line in lines), "escape gives the filter up"
     tmux.press("?")
     tmux.until("Help", "/ searches")
     tmux.press("Escape")
@@ -113,11 +114,13 @@ def test_a_paste_of_a_megabyte_is_survived(tmux: Tmux, tmp_path: Path) -> None:
 
 def test_a_click_takes_the_cursor_to_its_row(tmux: Tmux) -> None:
     lines = tmux.until("H100 SXM5")
+    assert not any("Why · 8 × H100 SXM5" in line for line in lines)
     row = next(number for number, line in enumerate(lines) if "H100 SXM5" in line and number > 3)
     tmux.type(f"\x1b[<0;45;{row + 1}M\x1b[<0;45;{row + 1}m")
     tmux.until("Why · 8 × H100 SXM5")
     tmux.press("g")
-    tmux.until("Why · 4 × H200 SXM")
+    lines = tmux.until("Why · 4 × H200 SXM")
+    assert not any("Why · 8 × H100 SXM5" in line for line in lines)
 
 
 def test_the_shell_suspends_it_and_fg_draws_it_whole(tmux: Tmux) -> None:

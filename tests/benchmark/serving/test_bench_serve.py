@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from repository import ROOT, RunPlanner
+from repository import RunPlanner
+from started_server import started
 
 from planner.observe.results.read import read_results
 from planner.observe.results.result import Result
@@ -30,15 +29,9 @@ pytestmark = pytest.mark.process
 
 @contextmanager
 def server(slots: int = 1 << 16) -> Iterator[str]:
-    command = [sys.executable, str(ROOT / "tests" / "samples" / "serving" / "streaming_server.py")]
-    options = ["--ttft", str(TTFT_S), "--tpot", str(TPOT_S), "--slots", str(slots)]
-    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        try:
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
+    speed = ("--ttft", str(TTFT_S), "--tpot", str(TPOT_S), "--slots", str(slots))
+    with started("streaming_server.py", *speed) as address:
+        yield f"{address}/v1"
 
 
 def truth(address: str) -> tuple[float, float]:

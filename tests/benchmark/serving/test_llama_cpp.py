@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import re
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from repository import ROOT, RunPlanner
+from started_server import started
 
 from planner.observe.results.read import read_results
 from planner.observe.results.result import Result
@@ -67,18 +64,6 @@ def test_prompts_that_the_server_had_in_its_cache_are_told(cached: int, told: bo
     assert any("60% of the prompts' tokens in its cache" in note for note in notes) is told
 
 
-@contextmanager
-def llama_cpp(model: Path) -> Iterator[str]:
-    command = [sys.executable, str(ROOT / "tests" / "samples" / "serving" / "llama_cpp_server.py"), str(model)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        port = process.stdout.readline().strip()
-        try:
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
 def totals(address: str) -> dict[str, float]:
     """What the server counted itself."""
     with urllib.request.urlopen(f"{address}/metrics", timeout=5) as answer:  # noqa: S310  # our own address
@@ -95,7 +80,7 @@ def test_a_real_server_is_measured_as_it_measures_itself_and_stands_beside_its_p
     model, out = tmp_path / "tiny-llama.gguf", tmp_path / "seen.jsonl"
     runs = ("gpu=cpu", "gpus=1", "engine=llama.cpp", "dtype=fp32", "weight_dtype=fp16", f"model={model}")
     given = ("--input-tokens", str(INPUT), "--output-tokens", str(OUTPUT), "--at-once", "1", "--requests", "16")
-    with llama_cpp(model) as address:
+    with started("llama_cpp_server.py", str(model)) as address:
         loads = ("--url", f"{address}/v1", *given, *(word for one in runs for word in ("--set", one)))
         done = run_planner("--state", str(tmp_path), "bench", "--suite", "serve", *loads, "--out", str(out))
         before = totals(address)
