@@ -201,7 +201,7 @@ class _LastingWriter(WriterThread):
 _dismiss, _move_page = Screen.dismiss, OptionList._move_page
 _blended = BackgroundScreen.process_segments
 FAINT = Style(dim=True, bold=False)
-"""What lies behind a screen whose ground is transparent."""
+"""Style of the screen behind one whose ground is transparent."""
 
 
 def _dismiss_once(screen: Screen[Any], result: Any = None) -> AwaitComplete:
@@ -220,7 +220,7 @@ def _move_page_of_lines(listing: OptionList, direction: Any) -> None:
 
 
 def _behind(segments: Iterable[Segment], color: Color) -> Iterator[Segment]:
-    """What lies behind a screen: blended with its ground, or dimmed by the terminal where the ground is transparent."""
+    """The screen behind another: blended with the ground of that, or dimmed by the terminal where the ground is transparent."""
     blended = _blended(segments, color)
     if color.a:
         yield from blended

@@ -34,7 +34,7 @@ class RunningPoint(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """What a GPU does now, below its roofs."""
+    """The work of a GPU now, below its roofs."""
 
     observed: Observed
     dtype: str
@@ -45,13 +45,13 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     before: list[RunningPoint] = []
     """Earlier points, the oldest first."""
     unknown: str = ""
-    """Why there is no point now; empty where there is one."""
+    """Reason why there is no point now; empty where there is one."""
 
 
 def running(
     now: Sequence[Observed], before: Sequence[Observed], dtype: str, find_gpu: Callable[[str], Gpu | None], chip: FindChip
 ) -> list[Running]:
-    """Each GPU seen `now`, with its points of `before` (any number for each GPU, in order of time)."""
+    """The running point of each GPU seen `now`, with its points of `before` (any number for each GPU, in order of time)."""
     found = []
     for seen in now:
         gpu = find_gpu(seen.gpu)
@@ -85,7 +85,7 @@ def _point(seen: Observed, chip: Chip) -> RunningPoint | None:
 
 
 def _unknown(seen: Observed) -> str:
-    """Why there is no point: a counter that is not there, or one that counts nothing."""
+    """The reason why there is no point: a counter that is not there, or one that counts nothing."""
     counters = (("tensor", "tensor_active", seen.tensor_active), ("DRAM traffic", "dram_bandwidth", seen.dram_bandwidth))
     absent = [f"{label}: {seen.reasons.get(field, 'not read')}" for label, field, share in counters if share is None]
     if absent:

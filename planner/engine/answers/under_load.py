@@ -33,18 +33,18 @@ class TargetEnd(msgspec.Struct, frozen=True, kw_only=True):
     """'p50', 'p95' or 'p99'."""
     limit_s: float
     load: Figure | None
-    """None: it is not kept at the lowest load either."""
+    """Load up to which the limit is kept; None where it is not kept at the lowest load either."""
 
 
 class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Latencies against the load, simulated at each of its points."""
 
     by: Literal["rate", "in-flight"]
-    """What the load counts: requests a second, or requests in flight."""
+    """Unit of the load: requests a second, or requests in flight."""
     asked: float
     """The load of the plan."""
     points: list[LoadPoint]
-    """From low to high; only those that the replicas keep up with."""
+    """Points from low to high, only loads that the replicas keep up with."""
     full: float | None = None
     """Requests a second from which on more come than are answered; None where clients wait for their answers."""
     ends: list[TargetEnd]

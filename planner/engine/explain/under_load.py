@@ -26,7 +26,7 @@ from planner.workload.tasks import Targets
 SHARES_OF_FULL = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
 """Loads that are simulated, as shares of the most that is answered: closer together where latencies rise."""
 TIMES_ASKED = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
-"""The same where clients wait for their answers, as multiples of the requests in flight that were asked for."""
+"""Loads that are simulated where clients wait for their answers, as multiples of the requests in flight that were asked for."""
 OCTAVES, STEPS, TURNS = 24, 48, 3
 """Range around the asked rate in which the most that is answered is looked for, points of a turn, and turns."""
 

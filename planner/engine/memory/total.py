@@ -23,7 +23,8 @@ from planner.workload.published.spreads import published_spreads
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
 SEVERAL_THAT_TRAIN = "training over several GPUs"
-"""Where layouts of training differ by what engines shard and gather; weights of inference are divided to the byte."""
+"""Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
+the byte."""
 
 
 STEEP, MEETING_STEPS = 0.9, 4

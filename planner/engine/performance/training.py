@@ -24,7 +24,7 @@ ATTENTION_BACKWARD = 2.5 / 0.8
 """Backward over forward of fused attention: five products for two, at four fifths of the rate (FlashAttention-2,
 arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
 EAGER_BACKWARD = 1.5
-"""The same of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
+"""Backward over forward of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
 its output and its gradient and writes one, as scaling and dropout do forward)."""
 LOSS_TRAFFIC_BYTES = 24
 """Bytes per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and

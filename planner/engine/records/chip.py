@@ -76,7 +76,7 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Rate of an all-to-all inside a node over that of an all-reduce's ring, as measured."""
     exchange_latency: N = default(1.0)
     pcie_bytes_per_s: N = default(PCIE_BYTES_PER_S)
-    """Of the link to the host, in one direction."""
+    """Bandwidth of the link to the host, in one direction."""
     power_w: N
     """Limit it ships with."""
     power_limit_w: N = default(math.inf)

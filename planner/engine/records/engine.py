@@ -81,7 +81,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     rounds_apart: N = default(0.0)
     """Inputs of products below 16 bit are rounded by kernels of their own."""
     rounds_blocks_apart: N = default(0.0)
-    """The same where scales are of blocks, as those of mixtures are published; others are rounded by the kernels before them."""
+    """Inputs of products whose scales are of blocks, as mixtures are published, are rounded by kernels of their own; others by the kernels before them."""
     cache_block_tokens: N = default(1.0)
     """Tokens the cache is given out in."""
     prefill_chunk: N = default(0.0)

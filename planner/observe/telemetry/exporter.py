@@ -143,7 +143,7 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
 
 
 class _Seen:
-    """What the samples say of one place."""
+    """The labels, reasons and values that the samples give one GPU or slice."""
 
     __slots__ = ("labels", "reasons", "values")
 
@@ -168,7 +168,7 @@ def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
 
 
 def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
-    """What is said of each GPU and slice, in the order of the samples."""
+    """The labels, reasons and values of each GPU and slice, in the order of the samples."""
     found: dict[Place, _Seen] = {}
     for name, labels, value in samples:
         place = place_of(labels)

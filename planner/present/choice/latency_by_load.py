@@ -45,7 +45,7 @@ def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None
 
 
 def sentences(found: UnderLoad) -> Iterator[str]:
-    """Where each target ends, and where requests come faster than they are answered."""
+    """A sentence for the load at which each target ends, and one for the load from which requests come faster than they are answered."""
     _, unit = UNITS[found.by]
     for one in found.ends:
         what = f"{one.share} of the {LATENCY_WORDS[one.latency]}"

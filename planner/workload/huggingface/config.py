@@ -69,7 +69,7 @@ _DECODER_ALONE = frozenset({
     "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian", "mbart", "mvp", "pegasus", "plbart", "prophetnet",
     "trocr", "whisper",
 })  # fmt: skip
-"""Those of them whose decoder transformers 5.23 builds alone."""
+"""Model types of an encoder and a decoder of which transformers 5.23 builds the decoder alone."""
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
