@@ -23,7 +23,7 @@ Dollars = Annotated[float, Meta(ge=1e-6, le=1e15)]
 Rate = Annotated[float, Meta(ge=1, le=1e15)]
 """Bytes a second over a wire."""
 Share = Annotated[float, Meta(ge=0, le=1)]
-"""From none to all."""
+"""A share from none to all."""
 
 
 def as_number(text: str) -> float | None:

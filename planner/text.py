@@ -22,7 +22,7 @@ _UNSAFE_IN_LINE = re.compile(f"[{_LINE_SIGNS}{_SIGNS}]")
 _UNSAFE_BYTES = re.compile(
     rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x8b\x8e\x8f\xa8-\xae]|\x81[\xa0-\xaf])|\xef(?:\xbb\xbf|\xbf[\xb9-\xbb\xbe\xbf])|\xf3\xa0[\x80\x81]."
 )
-"""The same signs in UTF-8."""
+"""Unsafe signs in UTF-8."""
 
 
 def clean(text: str) -> str:
@@ -36,7 +36,7 @@ def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if 
 
 
 def escaped_json(document: bytes) -> bytes:
-    """The same JSON, unsafe signs of its strings spelled as escapes: what is read back is what was written."""
+    """JSON with unsafe signs of its strings spelled as escapes, which is read back as it was written."""
     plain = document.isascii() and b"\x7f" not in document
     return document if plain else _UNSAFE_BYTES.sub(_escaped, document)
 

@@ -212,7 +212,7 @@ class PlannerApp(BaseApp):
             self.details.look_into(event.row)
 
     def on_ranking_opened(self) -> None:
-        """Why this row."""
+        """Open the reasons of the row."""
         self.action_act("why")
 
     def on_ranking_arranged(self) -> None:

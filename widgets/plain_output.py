@@ -60,7 +60,7 @@ class CleanText(LineFilter):
     """No sign that a terminal obeys, whoever wrote it; what took no cell leaves none."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments, their text clean and as wide as before."""
+        """The segments, their text clean and as wide as before."""
         del background
         return [segment if segment.text.isprintable() else segment._replace(text=_cleaned(segment.text)) for segment in segments]
 
@@ -73,7 +73,7 @@ class PlainText(LineFilter):
     """Every cell in ASCII, borders included: with another encoding Textual would write replacement marks."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments, their text in ASCII and as wide as before."""
+        """The segments, their text in ASCII and as wide as before."""
         del background
         return [segment if segment.text.isascii() else segment._replace(text=plain(segment.text)) for segment in segments]
 

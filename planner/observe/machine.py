@@ -54,7 +54,7 @@ class Machine(msgspec.Struct, frozen=True):
     nvml_state: NvmlState
     """'ready', or why there are no GPUs: 'no driver', 'not answering', …"""
     nvml_detail: str
-    """The same in one sentence."""
+    """`nvml_state` in one sentence."""
     driver_version: str | None = None
     cuda_version: str | None = None
     """The newest CUDA the driver runs."""

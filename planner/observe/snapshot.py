@@ -156,7 +156,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Errors of memory and caches, since the driver was loaded."""
     ecc_uncorrected_volatile: Total | None = None
     ecc_corrected_aggregate: Total | None = None
-    """In the GPU's life."""
+    """Corrected errors in the GPU's life."""
     ecc_uncorrected_aggregate: Total | None = None
     remapped_rows_correctable: Total | None = None
     """Rows of memory replaced by spare ones, from Ampere on."""
@@ -195,11 +195,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken_at: str
     """UTC, ISO 8601, when the tick began."""
     taken_at_s: Reading
-    """The same on the monotonic clock."""
+    """Begin of the tick on the monotonic clock."""
     collect_s: Reading
     """Time that reading took."""
     interval_s: Reading
-    """From one reading to the next as it is now, the longer one while a benchmark measures; 0 for a single reading."""
+    """Time from one reading to the next as it is now, the longer one while a benchmark measures; 0 for a single reading."""
     nvml_state: str
     """'ready', or why there are no GPUs ('no driver', …)."""
     nvml_detail: str

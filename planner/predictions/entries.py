@@ -42,7 +42,7 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: dict[str, Any]
     """The candidate, as a line of `estimate` states it."""
     figures: dict[str, Range]
-    """By the name they have in an answer."""
+    """Ranges by the name they have in an answer."""
     kinds: dict[str, str] = {}
     """Figure -> the kind whose range it has, one of `published.spreads.KINDS`."""
     basis: str

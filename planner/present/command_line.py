@@ -65,7 +65,7 @@ class PlanCommand(msgspec.Struct, frozen=True):
         return self._text(self.gpus, self.settings)
 
     def text_with(self, lever: Lever) -> str:
-        """The same command with the change of `lever`, quoted for a shell."""
+        """The command with the change of `lever`, quoted for a shell."""
         changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
         keys = {_key(text) for text in changed}
         kept = [text for text in self.settings if _key(text) not in keys]

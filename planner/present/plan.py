@@ -52,7 +52,7 @@ def throughput_title(task: Mapping[str, Any]) -> str:
 
 
 def throughput_label(task: Mapping[str, Any]) -> str:
-    """The same where there is more room."""
+    """The name of `throughput` where there is more room than a column's."""
     return "output tokens/s" if task.get("task") in GENERATING else "tokens/s"
 
 

@@ -34,7 +34,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     state: int = 0
     """Elements kept of a sequence whatever its length, in the dtype of the activations: inputs of convolutions."""
     wide_state: int = 0
-    """The same in FP32: states of recurrences."""
+    """Elements kept of a sequence whatever its length, in FP32: states of recurrences."""
     scan_flop: float = 0
     """FLOP of the recurrence for one token."""
 
@@ -99,12 +99,12 @@ class ReadsContext:
 
     @cached_property
     def attended_window(self) -> float:
-        """The same over the layers that attend to a window."""
+        """Elements of queries and values of one token, over the layers that attend to a window."""
         return self._sum("attended", "window")
 
     @cached_property
     def attended_chosen(self) -> float:
-        """The same over the layers that attend to chosen tokens."""
+        """Elements of queries and values of one token, over the layers that attend to chosen tokens."""
         return self._sum("attended", "chosen")
 
     @cached_property
@@ -139,7 +139,7 @@ class ReadsContext:
 
     @cached_property
     def wide_state(self) -> float:
-        """The same in FP32."""
+        """Elements of a sequence kept whatever its length, in FP32."""
         return self._sum("wide_state")
 
     @cached_property

@@ -76,7 +76,7 @@ class WeightFormat(msgspec.Struct, frozen=True):
     column_bits: float = 0
     """Further bits per input of a matrix."""
     experts_only: bool = False
-    """In a model with experts only the experts are quantised."""
+    """Experts alone are quantised in a model that has some."""
     mix: gguf.Mix | None = None
 
     def stored(self, architecture: Architecture) -> StoredWeights:

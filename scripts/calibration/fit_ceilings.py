@@ -42,7 +42,7 @@ NAMES = {
 """Name in the timings -> name in the catalogue."""
 DTYPES = {"bfloat16": "bf16", "fp8": "fp8", "nvfp4": "fp4"}
 WEIGHT_BYTES = {"bfloat16": 2.0, "fp8": 1.0, "nvfp4": 0.5625, "int8_wo": 1.0, "int4_wo": 0.53}
-"""With the scales of groups: 16 to one byte for nvfp4, 128 to four for int4."""
+"""Bytes of a weight with the scales of groups: 16 to one byte for nvfp4, 128 to four for int4."""
 OPERATORS_SOURCE = "aiconfigurator-core 0.12.0 (PyPI, Apache-2.0), measured operator tables"
 MAMF_SOURCE = "stas00/ml-engineering, compute/accelerator, table of maximum achievable matmul FLOPS (commit 744d01e1)"
 METHODS = {

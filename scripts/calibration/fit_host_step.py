@@ -72,7 +72,7 @@ class Timed:
 
     @cached_property
     def planes(self) -> Floats:
-        """For each of `mixed`: (seconds without host time, slope over seconds a step, slope over seconds a sequence); it is linear."""
+        """Seconds without host time, slope over seconds a step and slope over seconds a sequence of each of `mixed`; they are linear."""
         found = []
         for mixed in self.mixed:
             none, step, sequence = (self.predicted_s(Host(*own, *mixed)) for own in OWN)

@@ -59,7 +59,7 @@ class ActionState:
     keys: str
     label: str
     reason: str | None
-    """Why it cannot run; None: it can."""
+    """Reason why it cannot run; None: it can."""
 
 
 def bindings(actions: Iterable[Action]) -> list[Binding]:

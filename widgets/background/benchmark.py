@@ -97,7 +97,7 @@ class BenchmarkRunner:
         self._planned_at_s = 0.0
         self.run = Run()
         self.marks = Marks()
-        """When its points began and ended, over all runs."""
+        """Begin and end of its points, over all runs."""
 
     @property
     def timing(self) -> bool:

@@ -118,7 +118,7 @@ class MemoryBar(Widget):
 
     @property
     def memory(self) -> MemoryBytes | None:
-        """What is shown."""
+        """Memory that is shown."""
         return self._memory
 
     def show(self, memory: MemoryBytes | None, headroom: float, empty_text: str = "") -> None:

@@ -46,7 +46,7 @@ STACK_ANSI = {
 
 DEFAULT = "planner-dark"
 NO_COLOUR = "ansi-dark"
-"""With NO_COLOR set only an ANSI theme emits no colour at all."""
+"""Theme with NO_COLOR set: an ANSI theme alone emits no colour at all."""
 
 _OWN = (
     Theme(

@@ -33,13 +33,13 @@ class PointLine(msgspec.Struct):
     state: PointState = "waiting"
     fraction: float = 0.0
     value: str = ""
-    """With its unit."""
+    """Value with its unit."""
     share: str = ""
     """'79 % of spec'."""
     was: str = ""
     """'was 752 TFLOP/s'."""
     detail: str = ""
-    """Why it was skipped, or what is odd about it."""
+    """Reason why it was skipped, or oddities of it."""
 
 
 class Run(msgspec.Struct):

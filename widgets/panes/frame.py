@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 PANES = ("workload", "ranking", "memory", "machine", "benchmark")
-"""In the order of their numbers."""
+"""Names of the panes, in the order of their numbers."""
 
 
 class Frame(Container):

@@ -15,7 +15,7 @@ from widgets.panes.clickable import Clickable
 RIGHT = ("palette", "help", "quit")
 """Actions at the right end."""
 TYPING = ("form-next", "form-previous", "back")
-"""In a text field plain keys are text; the keys of these are not."""
+"""Actions whose keys a text field leaves alone; plain keys are text there."""
 NOTED = ("form-next", "back")
 """The ones that stay beside a note on the field; in a narrow line the last one alone."""
 CHOOSING = ("choice-open", "choice-previous", "choice-next", "form-next", "form-reset", "back")

@@ -160,7 +160,7 @@ class _More(NamedTuple):
 
     @property
     def as_object(self) -> dict[str, Any]:
-        """For programs: what there is."""
+        """The plan as programs read it."""
         return {name: one for name, one in (("under_load", self.load), ("costs", self.costs)) if one is not None}
 
 

@@ -25,7 +25,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:
-    """The same problems, each said of the option that caused it instead of the preset file `where`."""
+    """The problems, each said of the option that caused it instead of the preset file `where`."""
     given = [setting.partition("=")[0].strip() for setting in settings]
 
     def source(problem: Problem) -> Problem:

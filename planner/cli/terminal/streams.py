@@ -59,7 +59,7 @@ class Stdout:
 
     @property
     def buffer(self) -> Stdout:
-        """The same for bytes."""
+        """The stream for bytes."""
         return Stdout(self._beneath.buffer)
 
     def __getattr__(self, name: str) -> Any:

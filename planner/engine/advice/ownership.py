@@ -24,7 +24,7 @@ def least_text(share: float) -> str:
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """When buying is even with renting, and the numbers it rests on."""
+    """The time from which buying is cheaper than renting, and the numbers it rests on."""
 
     hours_in_use: float | None
     """None: never; running it costs more than renting it for so small a share of the time."""
@@ -43,7 +43,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """When buying is even with renting, with its inputs."""
+        """The time from which buying is cheaper than renting in words, with its inputs."""
         hosting = f"{usd_text(self.owning.hosting_usd_per_month)} $/month hosting, " if self.owning.hosting_usd_per_month else ""
         inputs = (
             f"({usd_text(self.purchase_usd)} $ to buy, without a server; {self.power_w:.0f} W at {self.owning.usd_per_kwh:g} $/kWh, "

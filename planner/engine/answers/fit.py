@@ -17,7 +17,7 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     weight_dtype: str
     method: str = ""
-    """For training: what is trained, and in which recipe."""
+    """Parameters that are trained and their recipe; empty for a service."""
     fits: bool
     verdict: Verdict
     why: str

@@ -44,12 +44,12 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requests: int
     """All of them end."""
     seconds: float
-    """From the first arrival to the last end."""
+    """Time from the first arrival to the last end."""
     ttft_s: Percentiles
     tpot_s: Percentiles | None = None
     request_s: Percentiles
     wait_s: Percentiles
-    """From sending a request until it is admitted."""
+    """Time from sending a request until it is admitted."""
     in_flight: float
     """Mean number of requests inside, waiting ones included."""
     utilisation: float

@@ -118,7 +118,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def peak_ridge(self) -> float:
-        """The same by the data sheet."""
+        """FLOP per byte from which on arithmetic binds, by the data sheet."""
         return self.peak_flop_per_s / self.peak_bytes_per_s
 
     @property

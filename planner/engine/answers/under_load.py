@@ -20,7 +20,7 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_s: Percentiles
     ttft_s: Percentiles
     tpot_s: Percentiles | None = None
-    """None where an answer is one token."""
+    """Mean time between the tokens of a request; None where an answer is one token."""
     busy: float
     """Share of the time in which a replica works."""
 

@@ -17,7 +17,7 @@ class RowRecord(msgspec.Struct, frozen=True):
     """Base of records whose fields are arrays of the same first dimension, other such records, or None."""
 
     def map(self, change: Callable[[Any], Any]) -> Self:
-        """The same record after `change` of every array in it."""
+        """The record after `change` of every array in it."""
 
         def changed(part: Any) -> Any:
             return part.map(change) if isinstance(part, RowRecord) else part if part is None else change(part)

@@ -85,7 +85,7 @@ class ModelColumns(Columns, frozen=True):
 
     @property
     def common_ffn(self) -> Floats:
-        """The same without routed experts."""
+        """Feed-forward width that a token passes in a layer without routed experts, the mean over all layers."""
         return self.ffn * self.dense_share + self.shared_ffn * self.moe_share
 
 

@@ -31,9 +31,9 @@ class CheckedPoint(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     measured: float
     before: float
-    """By published figures alone."""
+    """Prediction by published figures alone."""
     after: float
-    """By the measured ceilings; no measured step is among them."""
+    """Prediction by the measured ceilings; no measured step is among them."""
 
     @property
     def errors(self) -> tuple[float, float]:

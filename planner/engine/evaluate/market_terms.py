@@ -16,7 +16,7 @@ COMMITTED_H: Mapping[Term, float] = {"reserved-1y": 12 * HOURS_PER_MONTH, "reser
 CHECKPOINT_INTERVAL_H = 1.0
 """Value where the workload does not say. An assumption."""
 RESTART_H = 0.25
-"""From the loss of a node to the first new step: a node in its place, and the checkpoint read. An assumption."""
+"""Time from the loss of a node to the first new step: a node in its place, and the checkpoint read. An assumption."""
 INTERRUPTIONS_PER_H = (2.7e-4, 3.4e-3, 4.2e-2)
 """(low, value, high) of one node. Low: 20 % a month (AWS Spot Instance Advisor for p5.48xlarge on 2026-02-24, 15-20 %); high: Google's preemptible
 machines lived 24 h at most (Kadupitiya, Jadhao, Sharma, arXiv 1911.05160); the value is their geometric mean."""

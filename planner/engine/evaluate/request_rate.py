@@ -214,7 +214,7 @@ def _overshoot(summary: Summary, targets: Targets) -> Floats:
 
 
 def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
-    """For each row the option with the fewest replicas that is within its limits, else the one that is least over them."""
+    """The option of each row with the fewest replicas within its limits, else the one that is least over them."""
     within = over <= 1
     order = np.lexsort((np.where(within, replicas, -replicas), np.where(within, 0.0, over), row))
     first = np.ones(order.size, dtype=bool)

@@ -27,7 +27,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     release: str = ""
     """Releases the record holds for, in words; said when none was named."""
     runs: str = ""
-    """For a name that stands for another engine: what it runs, in words."""
+    """Engine that runs behind a name which stands for another, in words."""
     turns_on: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Keys of a workload -> what the program sets where the workload says nothing."""
     trains: bool = False
@@ -49,7 +49,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
     keeps_8_bit_inputs: bool = False
-    """With products in FP8 their inputs are kept in FP8 for backward; else in the 16 bit they came in."""
+    """Inputs of products in FP8 are kept in FP8 for backward; else in the 16 bit they came in."""
     recomputes_modules: bool = False
     """Checkpointing by operators computes whole modules again (`memory.recomputation`), and experts' outputs are weighed inside them."""
     stores: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -59,7 +59,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     layer_split: bool = False
     """Several GPUs hold layers one after the other, unless tensor parallelism is asked for."""
     fp8_cache: bool = False
-    """With products in FP8 or FP4 the cache is FP8, unless the workload says otherwise."""
+    """The cache is FP8 beside products in FP8 or FP4, unless the workload says otherwise."""
     pool_fraction: float | None = None
     """Share of the GPU's memory it claims at start; None: it grows as needed."""
     source: str

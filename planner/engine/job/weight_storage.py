@@ -15,7 +15,7 @@ UNPACK_HOST_S = {"nf4": 70e-6, "fp4": 70e-6, "nf4-dq": 105e-6, "int8": 300e-6}
 UNPACKED_BYTES = 4.0
 """Bytes written and read again for each weight that one kernel unpacks to 16 bit."""
 GPTQ_UNPACKED_BYTES = 10.0
-"""The same in training, as the mean of a forward and a backward pass: AutoGPTQ's trainable layers unpack by PyTorch's operators
+"""Bytes written and read again in training, the mean of a forward and a backward pass: AutoGPTQ's trainable layers unpack by PyTorch's operators
 (shift to INT32, INT8, mask, less zero point, times scale: 18 B), and keep the 16-bit weights, which backward reads (2 B)."""
 
 

@@ -77,7 +77,7 @@ def phases_of(t: Table) -> list[Phase]:
 
 
 def _end_stage(t: Table, *, first: bool) -> _EndStage:
-    """In the 1F1B schedule the first of pp stages has pp micro batches in flight, the last has one; interleaving adds to both."""
+    """The first or last stage of the 1F1B schedule: pp micro batches in flight in the first of pp stages, one in the last; interleaving adds to both."""
     m, s = t.model, t.layout
     alone = (s.pp == 1) * 1.0
     layers = np.ceil(m.layers / s.pp)

@@ -53,7 +53,7 @@ class StepColumns(msgspec.Struct, frozen=True):
     mean: Pass
     """Forward pass of one micro batch through the mean stage of a pipeline."""
     one: Pass
-    """The same through the fullest stage, without what it does beside computation."""
+    """Forward pass of one micro batch through the fullest stage, computation alone."""
     count: Floats
     """Micro batches."""
     exposed: dict[str, Floats]

@@ -45,7 +45,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     slack: N
     """Fraction the caching allocator reserves above what is allocated, of everything that comes and goes in training."""
     cache_slack: N = default(0.0)
-    """The same of a cache that grows token by token, which leaves blocks behind that are too small for the next one."""
+    """Fraction reserved above a cache that grows token by token, which leaves blocks behind that are too small for the next one."""
     kept_activations: N = default(0.0)
     """Largest forward pass's temporaries that stay reserved when the logits are made, as a fraction."""
     cache_grows: N = default(0.0)
@@ -89,8 +89,9 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     most_sequences: N = default(512.0)
     """Most requests in flight."""
     small_sequences: N = default(0.0)
-    """The same on a small GPU (`prefill_decode.engine_limits`), and most prompt tokens in one pass of its service; 0: as on any other."""
+    """Most requests in flight on a small GPU (`prefill_decode.engine_limits`); 0: as on any other."""
     small_chunk: N = default(0.0)
+    """Most prompt tokens in one pass of a service on a small GPU; 0: as on any other."""
     huge_chunk: N = default(0.0)
     """Most prompt tokens in one pass of a service on a GPU of 160 GiB or more; 0: as on any other."""
     prompts_first: N = default(1.0)

@@ -53,7 +53,7 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     kv_bytes: N = default(0.0)
     """Bytes of an element of the KV cache."""
     expert_imbalance: N = default(0.0)
-    """As the workload says; 0: it does not."""
+    """Most loaded rank over the mean, as the workload says; 0: it does not."""
     activation_bytes: N
     narrow_bytes: N
     """Bytes of an element the products compute in when that is below 16 bit; else 0."""

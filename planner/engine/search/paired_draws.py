@@ -20,7 +20,7 @@ from planner.engine.search.selection import Choice
 from planner.workload.published.spreads import published_spreads
 
 DRAWS = 2000
-"""In mirrored pairs; a chance near one half is off by about 1 %."""
+"""Number of draws, in mirrored pairs; a chance near one half is off by about 1 %."""
 SEED = 20261122
 
 
@@ -59,7 +59,7 @@ def _kind(choice: Choice) -> str:
 
 
 def chances_of_first(rows: Sequence[tuple[float, Uncertain]]) -> list[float]:
-    """For each of `rows` (score, what may be off) the probability that the first one's true score is smaller; 1 for the first."""
+    """The probability that the first row's true score is smaller, for each of `rows` (score, what may be off); 1 for the first."""
     times, memory = (_luck([of for _, of in rows], stream) for stream in (0, 1))
     scores = np.array([_score(score, of, times[number], memory[number]) for number, (score, of) in enumerate(rows)])
     better = (scores[:1] < scores).mean(axis=1) + (scores[:1] == scores).mean(axis=1) / 2

@@ -32,7 +32,7 @@ from planner.engine.search.supply.node_types import NodeType, node_types_for
 from planner.workload.tasks import Dtype, Workload
 
 DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
-"""When the workload leaves the compute dtype open, the first a device has a figure for, after that of its weights."""
+"""Compute dtypes after that of the weights where the workload leaves it open; the first that a device has a figure for counts."""
 
 
 def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:

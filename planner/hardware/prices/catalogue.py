@@ -51,7 +51,7 @@ class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     least_over_spot: float = 0.0
     """A list price below this multiple of the spot price is not an on-demand price, and its region is left out."""
     least_of_dearest: float = 0.0
-    """The same for a list price below this share of the most expensive region's."""
+    """A list price below this share of the most expensive region's is not an on-demand price, and its region is left out."""
     flat_spot_is_placeholder: bool = False
     """Whether a spot price that is the same share of the list price in every region is ignored."""
     kept_by_hand: bool = False

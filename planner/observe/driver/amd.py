@@ -45,7 +45,7 @@ class AmdDevice:
         self.identity = self._identify()
 
     def _identify(self) -> Identity | None:
-        """None for a GPU that does not say its identity."""
+        """The identity that a GPU gives; None where it gives none."""
         uuid, info = self._session.ask("amdsmi_get_gpu_device_uuid", self._handle), self._asked("amdsmi_get_gpu_asic_info")
         if not isinstance(uuid, str):
             return None

@@ -51,7 +51,7 @@ class NvmlDevice:
         self._nvml = nvml
         self.index = index
         self.identity: Identity | None = None
-        """None for a GPU that never answered."""
+        """Identity of the GPU; None where it never answered."""
         self.state: CapabilityState = "ok"
         """'ok', or why nothing can be read of it now."""
         self.capabilities: dict[str, CapabilityState] = {}

@@ -46,7 +46,7 @@ class ProcessTable:
         return self._blind == IN_A_CONTAINER
 
     def describe(self, process: ProcessSnapshot) -> ProcessSnapshot:
-        """The same process with its name, command and user, or why one of them is not known."""
+        """The process with its name, command and user, or why one of them is not known."""
         if self._blind:
             return msgspec.structs.replace(
                 process, reasons=process.reasons | dict.fromkeys(("name", "command", "user"), self._blind)

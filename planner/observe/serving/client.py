@@ -40,7 +40,7 @@ class Timed:
 
     @property
     def ttft_s(self) -> float | None:
-        """From sending to the first token."""
+        """Time from sending to the first token."""
         return None if self.first_s is None else self.first_s - self.sent_s
 
     @property
@@ -52,7 +52,7 @@ class Timed:
 
     @property
     def request_s(self) -> float | None:
-        """From sending to the last token."""
+        """Time from sending to the last token."""
         return None if self.last_s is None else self.last_s - self.sent_s
 
 

@@ -86,7 +86,7 @@ DCGM_HEALTH = _meanings(
         "page_retirement_pending": (1.0, "DEV_RETIRED_PENDING"),
     }
 )
-"""The same for metrics of failing memory, which `read_fleet` does not query."""
+"""Name after 'DCGM_FI_' -> field of metrics of failing memory, which `read_fleet` does not query."""
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 HELD_BACK, UP = f"{PREFIX}clock_held_back", f"{PREFIX}up"
 TELLS_OF_A_GPU = frozenset((HELD_BACK, UP, *DCGM_REASONS, *(f"DCGM_FI_{name}" for name in DCGM_REASONS)))

@@ -47,7 +47,7 @@ class Poller(Telemetry):
         self._at_once = False
         """Whether the next reading is due now, whatever the interval says."""
         self._due_s = float("inf")
-        """When the next reading ought to begin."""
+        """Time at which the next reading ought to begin."""
         self._listed_at_s: float | None = None
         self._thinned = self._lists_processes = False
 

@@ -100,13 +100,13 @@ class Recording:
     name: str
     """Its name on a badge: 'demo', or 'replay' and the file's name."""
     snapshots: tuple[Snapshot, ...]
-    """In the order in which they were taken; at least one."""
+    """Snapshots in the order in which they were taken; at least one."""
     unreadable: tuple[int, ...] = ()
     """Numbers of the lines, over all parts, that are no snapshots; a process that is killed may leave one."""
 
     @property
     def seconds(self) -> float:
-        """From the first reading to the last."""
+        """Time from the first reading to the last."""
         return max(0.0, self.snapshots[-1].taken_at_s - self.snapshots[0].taken_at_s)
 
 

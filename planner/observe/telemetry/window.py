@@ -31,7 +31,7 @@ MEANS = {
 }
 """Field of `Observed` -> field of a snapshot; the mean over the readings in which something ran."""
 MEANS_OF_ALL = {"power_w": "drawn_power_w", "power_limit_w": "power_limit_w"}
-"""The same, but the mean over all readings."""
+"""Field of `Observed` -> field of a snapshot; the mean over all readings."""
 HARMLESS_REASONS = {"idle", "application clocks"}
 
 

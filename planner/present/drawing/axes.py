@@ -19,7 +19,7 @@ Text = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class LogAxis:
-    """From `low` to `high`, both above 0, at even distances for even ratios."""
+    """An axis from `low` to `high`, both above 0, with even distances for even ratios."""
 
     low: float
     high: float
@@ -56,7 +56,7 @@ class LogAxis:
 
 @dataclass(frozen=True, slots=True)
 class LinearAxis:
-    """From `low` to `high`, at even distances for even differences."""
+    """An axis from `low` to `high`, with even distances for even differences."""
 
     low: float
     high: float

@@ -62,7 +62,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.best
 
     def as_object(self) -> dict[str, Any]:
-        """For programs: the plan as `plan --json` gives it, and the details of its first row."""
+        """The plan as `plan --json` gives it, with the details of its first row."""
         facts = {
             "made_on": self.made_on,
             "command": self.command.text,

@@ -55,7 +55,7 @@ def held_back_text(device: DeviceSnapshot) -> str:
 
 
 def _errors(device: DeviceSnapshot) -> str:
-    """In the GPU's life, those it could not correct first."""
+    """Memory errors in the GPU's life, uncorrected ones first."""
     counts = device.ecc_uncorrected_aggregate, device.ecc_corrected_aggregate
     return UNKNOWN if None in counts else f"{counts[0]:,}, {counts[1]:,} corrected"
 

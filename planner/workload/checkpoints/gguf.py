@@ -63,7 +63,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     embedding: str = ""
     head: str = "q6_k"
     raised_output: bool = False
-    """With eight experts the output projection has type q5_k."""
+    """The output projection has type q5_k in models of eight experts."""
 
 
 _IQ2_M = Mix(

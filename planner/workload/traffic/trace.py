@@ -19,7 +19,7 @@ HOUR_S = 3600.0
 MOST = 1e11
 """Seconds since 1970, in the year 5138; no request has as many tokens."""
 LONGEST_S = 366 * 24 * HOUR_S
-"""From the first request of a trace to its last."""
+"""Longest time from the first request of a trace to its last."""
 
 
 class Trace(msgspec.Struct, frozen=True):

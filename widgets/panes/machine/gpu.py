@@ -45,12 +45,12 @@ class Drawing(msgspec.Struct, frozen=True):
     recorded: bool
     """Whether the reading is not of this machine now."""
     legend_lines: int = LEGEND_LINES
-    """For the names of benchmark points."""
+    """Lines for the names of benchmark points."""
     history_rows: int = 1
     """Height of the histories of a roomy block."""
 
     def why(self, device: DeviceSnapshot, field: str) -> str:
-        """Why a field is None."""
+        """The reason why a field is None."""
         return (
             "not in this recording" if self.recorded and device.state == "ok" and field not in device.reasons else device.why(field)
         )

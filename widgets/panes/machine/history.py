@@ -80,7 +80,7 @@ class History:
 
     @property
     def until_s(self) -> float:
-        """When the last one was taken."""
+        """Time at which the last one was taken."""
         return self._readings[-1].at_s if self._readings else 0.0
 
     def note(self, at_s: float, interval_s: float, values: Mapping[str, float | None]) -> None:
@@ -142,11 +142,11 @@ class Mark(msgspec.Struct):
     """'cpu' or 'cuda:0'."""
     began_s: float
     ended_s: float | None = None
-    """None while it runs."""
+    """Time at which it ended; None while it runs."""
 
 
 class Marks:
-    """When benchmark points began and ended. A point keeps its letter over its rounds and runs."""
+    """Begin and end of benchmark points. A point keeps its letter over its rounds and runs."""
 
     def __init__(self) -> None:
         self._marks: deque[Mark] = deque(maxlen=MOST_MARKS)

@@ -47,7 +47,7 @@ SPARK = 8
 ROOMY_HEIGHT = 28
 """Rows from which more benchmark points are named."""
 DETAILED_DEVICES = 2
-"""With more GPUs than this each gets one line."""
+"""Most GPUs that are shown in detail; of more, each gets one line."""
 LEAST_OF_A_STRIP = 5
 """Fewer GPUs than this each have a line, even in a low pane."""
 HOST = "host"
@@ -279,7 +279,7 @@ def _to_nobody(_: bool) -> None:
 
 
 def driver_text(snapshot: Snapshot) -> str:
-    """Why there are no GPUs to watch."""
+    """The reason why there are no GPUs to watch."""
     if snapshot.nvml_state == "no driver":
         return NO_DRIVER
     return f"No GPU to watch ({snapshot.nvml_state}): planning from the catalogue."

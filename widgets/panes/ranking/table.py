@@ -101,7 +101,7 @@ class Ranking(ScrollView, can_focus=True):
 
     @property
     def order_words(self) -> str:
-        """The same in words; empty: as ranked."""
+        """The order in words; empty: as ranked."""
         sorts_by = next((column.column.sorts_by for column in self._columns if column.id == self._order.column), "")
         return f"by {sorts_by}{', high first' if self._order.descending else ''}" if sorts_by else ""
 

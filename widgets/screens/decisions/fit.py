@@ -1,4 +1,4 @@
-"""What the GPUs of the highlighted row can run: every model, in its best precision, with context, users and speed."""
+"""Models that the GPUs of the highlighted row can run, each in its best precision, with context, users and speed."""
 
 from __future__ import annotations
 

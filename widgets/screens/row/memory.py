@@ -96,7 +96,7 @@ def _label(width: int) -> int:
 
 
 def _head(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> Iterator[Content]:
-    """From the data sheet to what is left, and what that is enough for."""
+    """Lines from the memory of the data sheet to what is left, and what that is enough for."""
     label = _label(width)
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
     for fact in ledger(row, detail):

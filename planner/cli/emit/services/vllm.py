@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "vLLM"
 INSTALLED = "vllm>=0.13"
-"""From 0.13 on its manual has services over nodes without Ray: --nnodes, --node-rank, --master-addr."""
+"""Requirement of services over nodes: the manual has them without Ray from 0.13 on (--nnodes, --node-rank, --master-addr)."""
 PORT = 8000
 IMAGES = {"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"}
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}

@@ -25,7 +25,7 @@ NARROW_ATTENTION_GAIN = 1.7
 """Blackwell decodes latent attention of 128 heads on an FP8 cache in 0.58 of the time in 16 bit, Hopper in 0.91 (TensorRT-LLM 1.3, SGLang 0.5.14:
 decoding tables of aiconfigurator-core 0.12.0)."""
 _ORDER: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
-"""From the weakest basis to the strongest."""
+"""Bases from the weakest to the strongest."""
 _READ_AS = {"fp8": "fp8", "int8": "int8", "gptq-int8": "int8", "q8_0": "int8", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4"}
 """Storage format below 16 bit -> the kind of weights whose measured read rate applies; any other: int4."""
 _PLAIN = {"fp32", "tf32", "fp16", "bf16"}

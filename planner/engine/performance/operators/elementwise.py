@@ -17,9 +17,9 @@ class ElementwiseWork(msgspec.Struct, frozen=True):
     """Bytes per token of one kind of work between products, as multiples of h, q, k and f."""
 
     fused: tuple[float, float, float, float]
-    """In 16 bit, by fused kernels."""
+    """Bytes in 16 bit, by fused kernels."""
     each: tuple[float, float, float, float]
-    """In 16 bit, operator by operator: bytes in and out of Llama's in transformers 5.23, counted on the meta device."""
+    """Bytes in 16 bit, operator by operator: in and out of Llama's in transformers 5.23, counted on the meta device."""
 
 
 ELEMENTWISE: Mapping[str, ElementwiseWork] = {

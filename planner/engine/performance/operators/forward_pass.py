@@ -51,13 +51,13 @@ class Pass(msgspec.Struct, frozen=True):
         return np.maximum(self.device, self.host)
 
     def slowed(self, factor: Floats | float) -> Pass:
-        """The same with `factor` times the device time."""
+        """The pass with `factor` times the device time."""
         if np.all(factor == 1):
             return self
         return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound", "experts")})
 
     def in_lock_step(self, factor: Floats) -> Pass:
-        """The same where all but experts and exchange takes `factor` times as long, as it waits for ranks that share the experts."""
+        """The pass where all but experts and exchange takes `factor` times as long, as it waits for ranks that share the experts."""
         alone = self.device - self.experts - self.communication
         return replace(self, communication=self.communication + (factor - 1) * alone)
 

@@ -19,7 +19,7 @@ from planner.workload.sublayers import Role
 BACKWARD = 2.0
 """Products of a backward pass over those of the forward pass."""
 FUSED_ATTENTION_BACKWARD = 2.5
-"""With the scores, which fused kernels do not keep: five products for two."""
+"""Products of attention's backward pass over those of its forward pass in fused kernels, which compute the scores again: five for two."""
 
 _NAMES: dict[Role, str] = {
     "q": "q projection",

@@ -31,10 +31,10 @@ IDLE_SHARE = 0.15
 """Power of a GPU that waits for work with a model loaded, over the limit it ships with: an H200 that does nothing draws 74 of 700 W
 (conservemode.com/case-studies.html, 2026), and a CUDA context adds 26 to 50 W on H100 and A100 and 66 W on L40S (arXiv:2605.23918)."""
 BUSY_SHARE, WAITING_SHARE = 0.95, 0.35
-"""The same where products bind, and where a step waits for links or its host. Assumptions."""
+"""Power over the limit where products bind, and where a step waits for links or its host. Assumptions."""
 MEMORY_SHARE_HBM, MEMORY_SHARE_GDDR = 0.4, 0.85
-"""The same where memory binds: decoding draws 137 to 300 of an H200's 700 W (arXiv:2605.11999), of which large batches are the upper end, and 173 of an
-RTX 5060 Ti's 180 W (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
+"""Power over the limit where memory binds: decoding draws 137 to 300 of an H200's 700 W (arXiv:2605.11999), of which large batches are the
+upper end, and 173 of an RTX 5060 Ti's 180 W (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
 
 
 def clock_share(power_share: float) -> float:

@@ -19,7 +19,7 @@ CONVERSION_BYTES = 6
 SIXTEEN_BITS = 2.0
 """Bytes of a weight from which on it is read at the device's own rate."""
 ROUNDING_BYTES = 2.5
-"""The same where inputs are rounded to INT8 (read in FP32, written in 8 bit) and outputs are made in FP32."""
+"""Bytes of rounding an input of a product to INT8 (read in FP32, written in 8 bit) and of outputs made in FP32, each element of either."""
 FUSED_UNPACK_ROWS = 50
 """Rows from which on kernels that read packed weights fall behind (ExLlama's threshold); at twice as many 16-bit weights are written
 and read, in between a share of them, as both ways then take about as long."""

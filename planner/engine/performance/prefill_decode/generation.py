@@ -28,7 +28,7 @@ class ServeColumns(msgspec.Struct, frozen=True):
     step_s: Floats
     """One decoding step of all sequences: the time between tokens without prefills."""
     ttft_s: Latency
-    """From sending a request until its first token."""
+    """Time from sending a request until its first token."""
     tpot_s: Latency
     """Time between the tokens of a request."""
     request_s: Latency

@@ -43,7 +43,7 @@ class Batch(msgspec.Struct, frozen=True):
     mixed_factor: Floats
     """Device time of prompts that share iterations with running sequences, over that of prompts alone."""
     lock_step: Floats
-    """The same of prompts that other ranks wait for (`operators.experts.lock_step`)."""
+    """Device time of prompts that other ranks wait for, over that of prompts alone (`operators.experts.lock_step`)."""
 
 
 def batch_of(t: Table, *, continuous: bool) -> Batch:

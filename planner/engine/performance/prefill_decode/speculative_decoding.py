@@ -25,7 +25,7 @@ def tokens_per_round(proposed: Floats, acceptance: Floats) -> Floats:
 
 
 def drafting(t: Table) -> Table | None:
-    """The same candidates running their draft models; None where none has one.
+    """The candidates as they run their draft models; None where none has one.
 
     Weights of 16 bit and more are read at the device's bandwidth, others at that of the model's own format.
     """

@@ -64,7 +64,7 @@ class InOrder:
 
     def __init__(self, ends: Floats, first: Rows) -> None:
         self.ends = ends.ravel()
-        """By position; infinite for sequences that have not started."""
+        """End of each sequence by position; infinite for sequences that have not started."""
         self.oldest = first
         """Position of the first sequence that runs, or of the next to start. Shape [runs]."""
 

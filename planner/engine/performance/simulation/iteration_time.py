@@ -52,7 +52,7 @@ class IterationTime(RowRecord, frozen=True):
     floor_s: Floats
     """floor: the host's launches of a pass."""
     mixed_floor_s: Floats
-    """The same for prompt tokens beside decoding sequences."""
+    """floor of a pass of prompt tokens beside decoding sequences."""
     mixed_factor: Floats
     """mixed: device time of prompt tokens beside decoding sequences over that of prompts alone."""
     host_s: Floats
@@ -64,7 +64,7 @@ class IterationTime(RowRecord, frozen=True):
     row_share: Floats
     """Share of the prompt's tokens that one GPU computes: 1 / context-parallel ranks."""
     draft: DraftRounds | None = None
-    """With a draft an iteration is a round, and `sequence_s`, `cached_s`, `prompt_s`, `pair_s` include the draft's."""
+    """Rounds of a draft; with one an iteration is a round, and `sequence_s`, `cached_s`, `prompt_s`, `pair_s` include the draft's."""
 
 
 def _knot_below(tokens: Floats) -> Rows:
@@ -73,7 +73,7 @@ def _knot_below(tokens: Floats) -> Rows:
 
 
 KNOT_BELOW = _knot_below(np.maximum(np.arange(KNOTS[-1] + 1.0), 1.0))
-"""The same for each whole number of tokens; beyond the table it is that of its last."""
+"""The knot at or below each whole number of tokens; beyond the table it is that of its last."""
 
 
 def at_whole(values: Floats, tokens: Floats) -> Floats:

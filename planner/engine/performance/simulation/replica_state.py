@@ -119,7 +119,7 @@ class ReplicaState:
         self.running, self.in_flight = in_flight.astype(np.float64), in_flight.astype(np.float64)
         """Requests that decode, and all that were admitted and have not ended."""
         self.per_iteration = np.zeros(first.size)
-        """With drafts, the mean number of tokens that all running sequences get with an iteration."""
+        """Mean number of tokens that all running sequences get with an iteration; used with drafts alone."""
         if r.per_iteration is not None:
             self.per_iteration = np.where(here, r.per_iteration[position], 0.0).sum(axis=1)
         for times in (r.admitted_s, r.first_s):

@@ -20,12 +20,12 @@ class Summary(RowRecord, frozen=True):
     """Over all runs of a replica. Shape [rows]."""
 
     ttft_s: Latency
-    """From sending a request until its first token."""
+    """Time from sending a request until its first token."""
     tpot_s: Latency
     """Mean time between the tokens of a request; NaN for outputs of one token."""
     request_s: Latency
     wait_s: Latency
-    """From sending a request until it is admitted."""
+    """Time from sending a request until it is admitted."""
     utilisation: Floats
     """Share of time in which an iteration runs."""
     requests_per_s: Floats
@@ -44,7 +44,7 @@ class Queue(RowRecord, frozen=True):
     """Queueing of requests. Shape [rows]; all 0 in rows that were not simulated."""
 
     wait_s: Latency
-    """From sending a request until it is admitted."""
+    """Time from sending a request until it is admitted."""
     utilisation: Floats
     rate_per_s: Floats
     """Requests to the whole deployment; 0: a closed loop."""

@@ -26,7 +26,7 @@ class Traffic(RowRecord, frozen=True):
     """Shape [runs, requests + 1] unless said; the last request never arrives. Tokens are whole numbers."""
 
     arrival_s: Floats
-    """When a request reaches the engine; infinite while its client waits for an earlier one to end."""
+    """Time at which a request reaches the engine; infinite while its client waits for an earlier one to end."""
     sent_s: Floats
     input_tokens: Floats
     prefix_tokens: Floats
@@ -113,7 +113,7 @@ def traffic_of(
 
 
 def batch_arrivals(sent_s: Floats, window_s: Floats) -> Floats:
-    """When requests sent at `sent_s` [runs, requests] reach the engine: at the end of the window that the first of a batch opened."""
+    """Times at which requests sent at `sent_s` [runs, requests] reach the engine: the end of the window that the first of a batch opened."""
     closes = np.full(sent_s.shape[0], -np.inf)
     reached = np.empty_like(sent_s)
     for number in range(sent_s.shape[1]):
@@ -153,7 +153,7 @@ def _start_decoding(running: Rows, progress: Floats, inputs: Floats, outputs: Fl
 
 
 def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | None) -> Floats:
-    """When requests arrive that come at a rate, shape of `rank`: how many arrive before, negative for those in flight at the start."""
+    """Times at which requests arrive that come at a rate, shape of `rank`: how many arrive before, negative for those in flight at the start."""
     rate = np.where(load.closed, np.nan, load.rate_per_s)
     arrival: Floats = rank / rate[:, None]
     random = np.flatnonzero(~load.closed & (load.variation > 0))

@@ -33,7 +33,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     interruptible: bool | None = None
     """Absent: jobs may be taken away for a while, services may not."""
     runs_per_month: Annotated[float, Meta(gt=0, le=1e4)] = 1.0
-    """For a job."""
+    """Runs of a job; without meaning for a service."""
 
 
 class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     bias: str = ""
     """The flag that gives query, key and value a bias."""
     out_bias: str = ""
-    """The same of the projection of attention's output."""
+    """The flag that gives the projection of attention's output a bias."""
     mlp_bias: str = ""
     biased: bool = False
     """Values of these flags where the config has none."""
