@@ -160,7 +160,7 @@ class _More(NamedTuple):
 
     @property
     def as_object(self) -> dict[str, Any]:
-        """The plan as programs read it."""
+        """Answers that JSON adds to the plan, by key."""
         return {name: one for name, one in (("under_load", self.load), ("costs", self.costs)) if one is not None}
 
 
