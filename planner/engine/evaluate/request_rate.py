@@ -85,7 +85,7 @@ def sized(e: Evaluated, targets: Targets) -> tuple[Evaluated, Rows] | None:
         return None
     replicas = screened.replicas[row]
     load = replica.load(row, replicas)
-    steady = request_times(replica.time.take(row), replica.rules.take(row), load)
+    steady = request_times(replica.time, replica.rules, load, row)
     again = _at_load(e, row, replicas, np.maximum(1.0, np.ceil(load.rate_per_s * steady.request_s)))
     assert again.serve is not None
     serve = replace(
@@ -107,8 +107,8 @@ class _Replica(msgspec.Struct, frozen=True):
 
     def load(self, row: Rows, replicas: Floats) -> Load:
         """The load of the rows `row`, which may repeat, at so many replicas each."""
-        jobs = [self.e.candidates.jobs[int(job)] for job in self.e.candidates.job_index[row]]
-        return replica_load(jobs, replicas, surge=self.burst)
+        of = self.e.candidates
+        return replica_load(of.jobs, replicas, surge=self.burst, index=of.job_index[row])
 
 
 class _Screened(NamedTuple):
@@ -140,7 +140,7 @@ def _screened(replica: _Replica, targets: Targets) -> _Screened:
 def _over(replica: _Replica, row: Rows, replicas: Floats, targets: Targets) -> Floats:
     """Largest ratio of a latency to its limit by Little's law, but for first tokens; infinite where the queue grows."""
     load = replica.load(row, replicas)
-    steady = request_times(replica.time.take(row), replica.rules.take(row), load)
+    steady = request_times(replica.time, replica.rules, load, row)
     over = np.where(steady.keeps_up, 0.0, np.inf)
     for limit in targets.latency_limits():
         if limit.latency == "ttft":

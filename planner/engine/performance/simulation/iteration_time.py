@@ -28,6 +28,8 @@ KNOTS_PER_DOUBLING = 2
 DOUBLINGS = 14
 KNOTS = 2.0 ** (np.arange(KNOTS_PER_DOUBLING * DOUBLINGS + 1) / KNOTS_PER_DOUBLING)
 """Numbers of tokens at which a pass is evaluated; times are linear between them and beyond."""
+KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
+"""Tokens from each knot to the next."""
 
 
 class IterationTime(RowRecord, frozen=True):
@@ -84,12 +86,16 @@ def at_whole(values: Floats, tokens: Floats) -> Floats:
     return result
 
 
-def between(values: Floats, tokens: Floats) -> Floats:
-    """`values` [rows, knots] at each row's number of `tokens` [rows] ≥ 0: linear between the knots, and constant below 1."""
-    tokens, row = np.maximum(tokens, 1.0), np.arange(len(values))
+def between(values: Floats, tokens: Floats, row: Rows | None = None) -> Floats:
+    """`values` [rows, knots] at each row's number of `tokens` [rows] ≥ 0: linear between the knots, and constant below 1.
+
+    `row`: the row of `values` that each number of tokens is for; None: row by row.
+    """
+    tokens, row = np.maximum(tokens, 1.0), np.arange(len(values)) if row is None else row
     left = _knot_below(tokens)
-    low, high = values[row, left], values[row, left + 1]
-    result: Floats = low + (high - low) * (tokens - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
+    at, flat = row * KNOTS.size + left, values.ravel()
+    low, high = flat.take(at), flat.take(at + 1)
+    result: Floats = low + (high - low) * (tokens - KNOTS.take(left)) / KNOT_WIDTHS.take(left)
     return result
 
 
