@@ -146,6 +146,11 @@ class ReplicaState:
         goes_on: Flags = (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
         return goes_on
 
+    def room(self) -> Flags:
+        """Whether the next request of each run could be admitted."""
+        room: Flags = (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
+        return room
+
     def never_full(self, most: float) -> bool:
         """Whether no cache can be full while at most `most` requests are in flight in each run."""
         return (most + 1) * (self.requests.longest + 1) <= self.least_capacity
