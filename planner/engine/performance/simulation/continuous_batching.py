@@ -55,7 +55,7 @@ def run_batches(time: IterationTime, rules: BatchingRules, traffic: Traffic, *, 
         most = _admit(s)
         while most > s.slots:
             s.add_slots()
-        never_full = s.never_full(most)
+        never_full = s.never_full()
         if not never_full:
             preempt(s)
         _iterate(s, never_full=never_full)
@@ -96,6 +96,7 @@ def _admit(s: ReplicaState) -> float:
         position, now = s.next_admitted.take(run), s.clock_s.take(run)
         held, in_flight = s.held.take(run) + s.next_claim.take(run), s.in_flight.take(run) + 1
         s.held[run], s.in_flight[run] = held, in_flight
+        s.promised[run] += requests.tokens.take(position)
         requests.note(requests.admitted_s, position, now)
         following = position + 1
         arrival, claim, prompt_tokens, pairs = requests.admission.take(following, axis=0).T
@@ -253,7 +254,7 @@ def _finish(s: ReplicaState) -> None:
     gone = np.bincount(owner, minlength=runs)
     tokens = np.bincount(owner, weights=r.tokens.take(position), minlength=runs)
     s.running, s.in_flight = s.running - gone, s.in_flight - gone
-    s.context, s.held = s.context - tokens, s.held - tokens
+    s.context, s.held, s.promised = s.context - tokens, s.held - tokens, s.promised - tokens
     if r.per_iteration is not None:  # sums of fractions do not come back to exactly 0
         some = s.running > 0
         s.per_iteration = (s.per_iteration - np.bincount(owner, weights=r.per_iteration.take(position), minlength=runs)) * some

@@ -24,6 +24,7 @@ def preempt(s: ReplicaState) -> None:
         if decoding.any():
             _interrupt(s, run[decoding], position[decoding])
         s.held[run] -= requests.inputs[position] + 1
+        s.promised[run] -= requests.tokens[position]
         s.in_flight[run] -= 1
         s.next_admitted[run] = position
         before = np.where(decoding, s.prompt_tokens[run], requests.prompt_tokens_before[position])
