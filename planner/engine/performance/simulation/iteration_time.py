@@ -10,7 +10,7 @@ Where p > 0 and B > 0 the device takes 1 + (mixed - 1)·p/(p + B) times as long,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -86,17 +86,34 @@ def at_whole(values: Floats, tokens: Floats) -> Floats:
     return result
 
 
-def between(values: Floats, tokens: Floats, row: Rows | None = None) -> Floats:
-    """`values` [rows, knots] at each row's number of `tokens` [rows] ≥ 0: linear between the knots, and constant below 1.
+class Between(NamedTuple):
+    """Place of numbers of tokens between two knots of tables [rows, knots]; shape [numbers]."""
 
-    `row`: the row of `values` that each number of tokens is for; None: row by row.
-    """
-    tokens, row = np.maximum(tokens, 1.0), np.arange(len(values)) if row is None else row
-    left = _knot_below(tokens)
-    at, flat = row * KNOTS.size + left, values.ravel()
-    low, high = flat.take(at), flat.take(at + 1)
-    result: Floats = low + (high - low) * (tokens - KNOTS.take(left)) / KNOT_WIDTHS.take(left)
-    return result
+    at: Rows
+    """The knot at or below each of them, in the flat table."""
+    above: Floats
+    """Tokens above that knot."""
+    width: Floats
+    """Tokens from it to the next."""
+
+    def of(self, values: Floats) -> Floats:
+        """`values` [rows, knots] there."""
+        flat = values.ravel()
+        low = flat.take(self.at)
+        result: Floats = low + (flat.take(self.at + 1) - low) * self.above / self.width
+        return result
+
+
+def place_of(tokens: Floats, row: Rows) -> Between:
+    """The place of each number of `tokens` ≥ 0, those below 1 at 1, in the row `row` of a table."""
+    tokens = np.maximum(tokens, 1.0)
+    knot = _knot_below(tokens)
+    return Between(row * KNOTS.size + knot, tokens - KNOTS.take(knot), KNOT_WIDTHS.take(knot))
+
+
+def between(values: Floats, tokens: Floats) -> Floats:
+    """`values` [rows, knots] at each row's number of `tokens` [rows] ≥ 0: linear between the knots, and constant below 1."""
+    return place_of(tokens, np.arange(len(values))).of(values)
 
 
 def iteration_time(table: Table) -> IterationTime:

@@ -17,7 +17,7 @@ from planner.engine.performance.prefill_decode.speculative_decoding import token
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.continuous_batching import run_batches
 from planner.engine.performance.simulation.draft_rounds import rounds_of
-from planner.engine.performance.simulation.iteration_time import IterationTime, between
+from planner.engine.performance.simulation.iteration_time import IterationTime, place_of
 from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
 from planner.engine.performance.simulation.traffic import traffic_of
@@ -64,15 +64,16 @@ class _RequestTime(RowRecord, frozen=True):
 
     def parts_s(self, time: IterationTime, in_flight: Floats) -> tuple[Floats, Floats]:
         """(step of all in flight, a prompt among them)."""
-        rows, of = in_flight * self.tokens_each, self.row
-        alone = between(time.rows_s, rows, of)
+        rows = in_flight * self.tokens_each
+        decoding = place_of(rows, self.row)
+        alone = decoding.of(time.rows_s)
         if time.draft is None:
-            rows_s = alone + between(time.head_s, in_flight, of)
+            rows_s = alone + decoding.of(time.head_s)
         else:
-            rows_s = between(time.draft.round_s, in_flight, of)
+            rows_s = place_of(in_flight, self.row).of(time.draft.round_s)
         device = rows_s + self.sequence_s * in_flight
         step = np.maximum(device, self.floor_s) + self.host_s
-        prompt = between(time.rows_s, self.prompt_rows + rows, of) - alone + self.attention_s
+        prompt = place_of(self.prompt_rows + rows, self.row).of(time.rows_s) - alone + self.attention_s
         launches = np.maximum(self.mixed_floor_s - device, 0.0)
         if launches.any():
             launches = launches / mean_if_any(self.rate_per_s * step)
@@ -112,7 +113,7 @@ def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
     tokens_each, steps = np.ones(row.size), outputs
     if draft is not None:
         steps = outputs / tokens_per_round(draft.proposed[row], draft.acceptance[row])
-        attention_s = attention_s + between(draft.prompt_s, prompt_rows, row)
+        attention_s = attention_s + place_of(prompt_rows, row).of(draft.prompt_s)
         tokens_each = draft.proposed[row] + 1
     return _RequestTime(
         row=row,
