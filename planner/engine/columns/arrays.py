@@ -46,3 +46,8 @@ class Columns(msgspec.Struct, frozen=True):
         """The rows `keep`; shared attributes stay shared."""
         arrays = {name: getattr(self, name) for name in self.__struct_fields__}
         return type(self)(**{name: array if array.size == 1 else array[keep] for name, array in arrays.items()})
+
+    def upright(self) -> Self:
+        """Every attribute as a column of shape [rows, 1], to be computed with numbers that stand beside each other; shared ones stay shared."""
+        arrays = {name: getattr(self, name) for name in self.__struct_fields__}
+        return type(self)(**{name: array if array.size == 1 else array[:, None] for name, array in arrays.items()})

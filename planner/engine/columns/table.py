@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -143,6 +144,13 @@ class Table(msgspec.Struct, frozen=True):
 
     def take(self, keep: Flags | Rows) -> Table:
         """The candidates `keep`."""
+        return self._of_parts(lambda part: part.take(keep))
+
+    def upright(self) -> Table:
+        """The same candidates with columns of shape [rows, 1]; see `Columns.upright`."""
+        return self._of_parts(lambda part: part.upright())
+
+    def _of_parts(self, change: Callable[[Columns], Columns]) -> Table:
         parts: dict[str, Columns | None] = {name: getattr(self, name) for name in self.__struct_fields__}
-        taken: dict[str, Any] = {name: part and part.take(keep) for name, part in parts.items()}
-        return Table(**taken)
+        changed: dict[str, Any] = {name: part and change(part) for name, part in parts.items()}
+        return Table(**changed)

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.network import Network
-from planner.engine.columns import LayoutColumns, Rows, Table
+from planner.engine.columns import Floats, LayoutColumns, Rows, Table
 from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip, chip_over, fabric_of, link_of
@@ -49,6 +49,22 @@ class Candidates(msgspec.Struct, frozen=True):
     def take(self, keep: Rows) -> Candidates:
         """The rows `keep`."""
         return Candidates(self.jobs, self.job_index[keep], self.chips, self.chip_index[keep], self.layout.take(keep))
+
+
+def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
+    """Rows of candidates, which may repeat, one part after the other; all parts share their jobs and chips, and no layout column is shared."""
+    first, _ = parts[0]
+
+    def column(name: str) -> Floats:
+        return np.concatenate([np.broadcast_to(getattr(of.layout, name), of.job_index.size)[rows] for of, rows in parts])
+
+    return Candidates(
+        first.jobs,
+        np.concatenate([of.job_index[rows] for of, rows in parts]),
+        first.chips,
+        np.concatenate([of.chip_index[rows] for of, rows in parts]),
+        LayoutColumns(**{name: column(name) for name in LayoutColumns.__struct_fields__}),
+    )
 
 
 def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:

@@ -29,10 +29,6 @@ class Evaluated(msgspec.Struct, frozen=True):
     queue: Queue | None = None
     """Queue of requests, where they were simulated or replicas have pools."""
 
-    def take(self, keep: Rows) -> Evaluated:
-        """The rows `keep`, evaluated again."""
-        return evaluate(self.candidates.take(keep))
-
     def with_layout(self, layout: LayoutColumns) -> Evaluated:
         """A copy with other layout columns; nothing else is computed again."""
         return replace(self, candidates=replace(self.candidates, layout=layout), table=replace(self.table, layout=layout))

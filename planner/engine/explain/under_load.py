@@ -12,7 +12,8 @@ from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
 from planner.engine.columns import Floats
-from planner.engine.evaluate.request_rate import MEASURED, SEEDS, most_sequences
+from planner.engine.evaluate.replicas import most_sequences
+from planner.engine.evaluate.request_rate import MEASURED, SEEDS
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.explain.time_detail import evaluated_row
@@ -44,7 +45,7 @@ def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
         return None
     burst = job.workload.targets.burst
     base = replica_load([job], np.array([float(layout.dp)]), surge=burst)
-    replica = _Replica(iteration_time(evaluated.table), batching_rules(evaluated.table, most_sequences(evaluated)), base)
+    replica = _Replica(iteration_time(evaluated.table), batching_rules(evaluated.table, most_sequences(evaluated.table, evaluated.memory.max_sequences)), base)
     by_rate = job.request_rate_per_s > 0
     asked = job.request_rate_per_s if by_rate else float(base.concurrency[0] or replica.rules.sequences[0]) * layout.dp
     full = replica.most(asked) if by_rate else None

@@ -121,7 +121,7 @@ def _prefixes_on_host(t: Table) -> Floats:
 
 def _excess_weights(t: Table, terms: list[Term]) -> Floats:
     """Bytes of weights of layers without which `terms` fit."""
-    total = added(np.broadcast_to(term.bytes, (t.rows,)) for term in terms)
+    total = added(term.bytes for term in terms)
     most = stage_parameters(t).linear * t.job.linear_bytes
     return np.clip(np.ceil(total - usable_bytes(t)) + 1.0, 0.0, most) * t.job.offload_parameters
 

@@ -17,7 +17,7 @@ from planner.engine.answers.replay import Replay, ReplayHour
 from planner.engine.columns import Floats
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.evaluate.evaluation import evaluate
-from planner.engine.evaluate.request_rate import most_sequences
+from planner.engine.evaluate.replicas import most_sequences
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.performance.simulation.batching_rules import batching_rules
@@ -83,7 +83,7 @@ def replay(
         )
     alone = candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row))
     evaluated = evaluate(alone)
-    replica = Replica(iteration_time(evaluated.table), batching_rules(evaluated.table, most_sequences(evaluated)))
+    replica = Replica(iteration_time(evaluated.table), batching_rules(evaluated.table, most_sequences(evaluated.table, evaluated.memory.max_sequences)))
     recorded = _recorded(trace)
     edges = trace.hour_edges()
     lead_s = max(LEAD_S, LEAD_REQUESTS * row.answer.request_s.mean.value) if row.answer.request_s else LEAD_S

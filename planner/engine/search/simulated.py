@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -10,7 +11,9 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Rows
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.request_rate import served, sized
+from planner.engine.evaluate.replicas import replicas_of
+from planner.engine.evaluate.request_rate import served
+from planner.engine.evaluate.sizing import sized
 from planner.engine.search.deployment import Deployments, deployments_of
 from planner.engine.search.selection import Choice, choose
 
@@ -18,6 +21,8 @@ SIMULATED_AT_ONCE = 5
 """Candidates that are simulated together: the best ones, beside those of this machine."""
 SIMULATED_PLACES = 3
 """Places of the ranking, from the first, that only simulated candidates may take."""
+
+_LayoutKey = tuple[tuple[str, str], float, float, float, float]
 
 
 def choose_simulated(d: Deployments) -> list[Choice]:
@@ -59,8 +64,13 @@ def _sized(d: Deployments) -> Deployments | None:
     """Every layout of `d` that fits, once, at the fewest replicas that meet the targets by Little's law; None: there is none."""
     rows = np.flatnonzero(d.evaluated.memory.fits)
     rows = rows[np.lexsort((d.score[rows], ~d.meets[rows]))]
-    different = np.array([of.row for of in _different_layouts(Choice(d, int(row), best=False) for row in rows)], dtype=np.int64)
-    found = sized(d.evaluated.take(different), d.workload.targets) if different.size else None
+    if not rows.size:
+        return None
+    places = dict[_LayoutKey, int]()
+    for place, key in enumerate(_layout_keys(d, rows)):
+        places.setdefault(key, place)
+    different, targets = rows[list(places.values())], d.workload.targets
+    found = sized(replicas_of([(d.evaluated, different)], targets.burst), targets)
     if found is None:
         return None
     evaluated, kept = found
@@ -76,25 +86,44 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
     return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.score[rows], kind="stable")]]
 
 
-def _different_layouts(choices: Iterable[Choice]) -> Iterable[Choice]:
+def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
     """The first of those that differ in replicas and load alone."""
-    kept: dict[tuple[object, ...], Choice] = {}
-    for choice in choices:
-        node, layout = choice.node_type, choice.deployments.evaluated.candidates.layout
-        degrees = (of.item(choice.row if of.size > 1 else 0) for of in (layout.tp, layout.pp, layout.ep))
-        network = node.wire.bytes_per_s if choice.deployments.joined[choice.row] > 1 else 0.0
-        kept.setdefault((*node.place, network, *degrees), choice)
+    keys = dict[int, _LayoutKey]()
+    for d, numbers in _by_deployments(choices):
+        keys |= zip(numbers, _layout_keys(d, np.array([choices[number].row for number in numbers])), strict=True)
+    kept = dict[_LayoutKey, Choice]()
+    for number, choice in enumerate(choices):
+        kept.setdefault(keys[number], choice)
     return kept.values()
 
 
+def _layout_keys(d: Deployments, rows: Rows) -> Iterator[_LayoutKey]:
+    """What tells the layouts of `rows` apart but for replicas and load: GPU, network between nodes, and degrees of parallelism."""
+    layout, node = d.evaluated.candidates.layout, d.node_index[rows]
+    places = [of.place for of in d.node_types]
+    network = np.where(d.joined[rows] > 1, np.array([of.wire.bytes_per_s for of in d.node_types])[node], 0.0)
+    degrees = (np.broadcast_to(of, d.gpus.size)[rows].tolist() for of in (layout.tp, layout.pp, layout.ep))
+    return zip((places[number] for number in node.tolist()), network.tolist(), *degrees, strict=True)
+
+
+def _by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, list[int]]]:
+    """The numbers of `choices` that each of their deployments has."""
+    own: dict[int, list[int]] = defaultdict(list)
+    for number, choice in enumerate(choices):
+        own[id(choice.deployments)].append(number)
+    return ((choices[numbers[0]].deployments, numbers) for numbers in own.values())
+
+
 def _simulated(choices: Sequence[Choice]) -> Iterator[Choice]:
-    """`choices` with what simulation says of them."""
-    for d in {id(choice.deployments): choice.deployments for choice in choices}.values():
-        own = [choice for choice in choices if choice.deployments is d]
-        rows = np.array([choice.row for choice in own])
-        evaluated, place = served(d.evaluated.take(rows), d.workload.targets)
-        again = deployments_of(evaluated, d.node_types, d.node_index[rows][place], d.workload)
-        yield from (Choice(again, number, own[of].best) for number, of in enumerate(place))
+    """`choices` with what simulation says of them, all simulated together."""
+    groups = list(_by_deployments(choices))
+    own = [choices[number] for _, numbers in groups for number in numbers]
+    parts = [(d, np.array([choices[number].row for number in numbers])) for d, numbers in groups]
+    d, targets = own[0].deployments, own[0].deployments.workload.targets
+    evaluated, place = served(replicas_of([(of.evaluated, rows) for of, rows in parts], targets.burst), targets)
+    node_index = np.concatenate([of.node_index[rows] for of, rows in parts])
+    again = deployments_of(evaluated, d.node_types, node_index[place], d.workload)
+    return (Choice(again, number, own[of].best) for number, of in enumerate(place))
 
 
 def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:

@@ -56,13 +56,16 @@ def context_exchange_s(t: Table, rows: Floats, new: Floats, attention_s: Floats)
     outputs back. Of r tokens on each rank the ring sends (cp - 1)·2k·r elements, the other (cp - 1)/cp·2(q + k)·r; of a latent r·latent.
     """
     m, j, s = t.model, t.job, t.layout
+    exchanges = (s.cp > 1) & (new > 1)
+    if not exchanges.any():
+        return np.zeros(1)
     keys = np.where(m.latent_rank > 0, (m.cached_all + m.cached_window) / m.layers, 2 * m.key / s.tp) * rows * j.activation_bytes
     heads = 2 * (m.query + m.key) / s.tp * rows * j.activation_bytes / s.cp
     per_node = np.clip(s.gpus_per_node / s.tp, 1, s.cp)
     ring, whole = (collective_s(t, s.cp, (s.cp - 1) * size, per_node=per_node) for size in (keys, heads))
     ring = np.maximum(RING_EXPOSED * ring, ring - attention_s)
     fastest = np.where(s.cp * s.tp <= m.heads, np.minimum(ring, whole), ring)
-    return np.where((s.cp > 1) & (new > 1), fastest, 0.0)
+    return np.where(exchanges, fastest, 0.0)
 
 
 def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
@@ -85,9 +88,12 @@ def _elsewhere(t: Table, places: Floats) -> Floats:
 
 def expert_exchange_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """Seconds in which one layer's tokens are sent to their experts and back: (over links, over links and every GPU's own adapter at once)."""
-    s, (near, far) = t.layout, routed_bytes(t, rows)
-    ranks = np.where(s.expert_streams > 1, s.ep, 1.0)
-    c = t.chip
+    s, c = t.layout, t.chip
+    apart = s.expert_streams > 1
+    if not apart.any():
+        return np.zeros(1), np.zeros(1)
+    near, far = routed_bytes(t, rows)
+    ranks = np.where(apart, s.ep, 1.0)
     inside = 2 * collective_s(t, ranks, near / 2 / c.exchange_rate, per_node=ranks, slower=c.exchange_latency)
     return inside, np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
 
@@ -99,10 +105,12 @@ def stage_handover_s(t: Table, rows: Floats) -> Floats:
     counts its hand-overs apart.
     """
     s = t.layout
+    unknown = (s.pp > 1) & (t.engine.hop_s == 0) & (t.job.train == 0)
+    if not unknown.any():
+        return t.engine.hop_s
     size = rows * t.model.width * t.job.activation_bytes / s.tp
     apart = s.tp * s.pp > s.gpus_per_node
     seconds = collective_s(t, np.full(1, 2.0), size, per_node=np.where(apart, 1.0, 2.0))
-    unknown = (s.pp > 1) & (t.engine.hop_s == 0) & (t.job.train == 0)
     return np.where(unknown, seconds, t.engine.hop_s)
 
 

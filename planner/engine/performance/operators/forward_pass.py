@@ -75,9 +75,13 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     for name, product in (*layer_products(t, rows).items(), ("head", head_products(t, head_rows))):
         took[name], flop_s, bytes_s = products_s(t, product)
         bound[name] = np.where(flop_s > bytes_s, took[name], 0.0)
-    per_layer, bound_layer = (
-        of["attention"] + (1 - m.moe_share) * of["mlp"] + m.moe_share * (of["experts"] + of["shared"]) for of in (took, bound)
-    )
+    experts_s = np.zeros(1)
+    per_layer, bound_layer = (of["attention"] + (1 - m.moe_share) * of["mlp"] for of in (took, bound))
+    if "experts" in took:
+        per_layer, bound_layer = (
+            layer + m.moe_share * (of["experts"] + of["shared"]) for layer, of in ((per_layer, took), (bound_layer, bound))
+        )
+        experts_s = layers * m.moe_share * took["experts"] * t.engine.device_factor
     elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
     factor = t.engine.device_factor
     attention = attention_pass_s(t, rows, context, new)
@@ -91,7 +95,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         latency=latency_pass_s(t, new),
         host=layers * launch_s(t, context, new),
         compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
-        experts=layers * m.moe_share * took["experts"] * factor,
+        experts=experts_s,
         shape=(rows, context, new, head_rows),
     )
 

@@ -42,15 +42,19 @@ class ProductGroup(msgspec.Struct, frozen=True):
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
-    """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts."""
+    """The products of one layer for `rows` tokens: its attention, and its MLP dense or, where any row has them, with experts."""
     m, j, s = t.model, t.job, t.layout
+    attention = ProductGroup(m.mixing_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes)
+    mlp = ProductGroup(m.mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes)
+    if not m.moe_layers.any():
+        return {"attention": attention, "mlp": mlp}
     touched = distinct_experts(t, rows)
     per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9) * imbalance(t)
     read = np.where((j.narrow_bytes > 0) & (j.linear_bytes < 1), j.linear_bytes / NARROW_READ, j.linear_bytes)
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {
-        "attention": ProductGroup(m.mixing_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes),
-        "mlp": ProductGroup(m.mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes),
+        "attention": attention,
+        "mlp": mlp,
         "experts": ProductGroup(
             weights, per_expert, np.zeros(1), read, apart, np.where(t.engine.torch_experts > 0, t.chip.grouped_rate, 1.0)
         ),

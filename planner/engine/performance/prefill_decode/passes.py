@@ -45,6 +45,11 @@ class Batch(msgspec.Struct, frozen=True):
     lock_step: Floats
     """Device time of prompts that other ranks wait for, over that of prompts alone (`operators.experts.lock_step`)."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether no prompt of any row shares a pass with another."""
+        return bool((self.prompts == 1).all())
+
 
 def batch_of(t: Table, *, continuous: bool) -> Batch:
     """The batch of every candidate; `continuous`: finished sequences are replaced at once, so that prompts meet running sequences."""
@@ -125,7 +130,8 @@ def model_passes(t: Table, batch: Batch) -> ModelPasses:
     if drafting(t) is not None:
         steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
         step = verification(t, batch.sequences, batch.context, step)
-    prompts, single = (_prompt_chunks(t, count, batch, batch.mixed_factor) for count in (batch.prompts, one))
+    prompts = _prompt_chunks(t, batch.prompts, batch, batch.mixed_factor)
+    single = prompts if batch.alone else _prompt_chunks(t, one, batch, batch.mixed_factor)
     return ModelPasses(t, *prompts, *single, step, steps_per_token)
 
 
@@ -136,7 +142,8 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
         return None
     proposed, one = t.job.draft_tokens, np.ones_like(batch.sequences)
     drafts = (proposed > 0) * 1.0
-    (prompts, prompts_chunks), (single, single_chunks) = (_prompt_chunks(d, count, batch) for count in (batch.prompts, one))
+    prompts, prompts_chunks = _prompt_chunks(d, batch.prompts, batch)
+    single, single_chunks = (prompts, prompts_chunks) if batch.alone else _prompt_chunks(d, one, batch)
     step = forward(d, batch.sequences, batch.context, one, head_rows=batch.sequences)
     steps_per_token = proposed / tokens_per_round(proposed, t.job.acceptance)
     return ModelPasses(d, prompts, prompts_chunks * drafts, single, single_chunks * drafts, step, steps_per_token)

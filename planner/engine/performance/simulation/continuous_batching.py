@@ -15,7 +15,7 @@ from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.completions import repeated
 from planner.engine.performance.simulation.iteration_time import IterationTime
-from planner.engine.performance.simulation.preemption import preempt
+from planner.engine.performance.simulation.preemption import preempt, short_of_cache
 from planner.engine.performance.simulation.replica_state import NEVER_S, ReplicaState
 from planner.engine.performance.simulation.traffic import Traffic
 
@@ -55,7 +55,7 @@ def run_batches(time: IterationTime, rules: BatchingRules, traffic: Traffic, *, 
         most = _admit(s)
         while most > s.slots:
             s.add_slots()
-        never_full = s.never_full(most)
+        never_full = s.never_full()
         if not never_full:
             preempt(s)
         _iterate(s, never_full=never_full)
@@ -90,12 +90,13 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
 def _admit(s: ReplicaState) -> float:
     """Admit what has arrived, in order, while there is room; returns the most requests in flight in any run."""
     rules, requests = s.rules, s.requests
-    s.has_room = (s.in_flight < rules.sequences) & (s.held + s.next_claim <= rules.capacity)
+    s.has_room = s.room()
     run = (s.has_room & (s.next_arrival_s <= s.clock_s)).nonzero()[0]
     while run.size:
         position, now = s.next_admitted.take(run), s.clock_s.take(run)
         held, in_flight = s.held.take(run) + s.next_claim.take(run), s.in_flight.take(run) + 1
         s.held[run], s.in_flight[run] = held, in_flight
+        s.promised[run] += requests.tokens.take(position)
         requests.note(requests.admitted_s, position, now)
         following = position + 1
         arrival, claim, prompt_tokens, pairs = requests.admission.take(following, axis=0).T
@@ -110,17 +111,20 @@ def _admit(s: ReplicaState) -> float:
 def _iterate(s: ReplicaState, *, never_full: bool) -> None:
     """Take every run to its next event; `never_full`: no cache can be full.
 
-    Where no request can be admitted after the iteration with prompt tokens and no sequence has ended with it, decoding goes on at once.
+    Where no request can be admitted after the iteration with prompt tokens, no sequence has ended with it and the cache holds one more
+    token of each, decoding goes on at once.
     """
     pending = s.prompt_tokens - s.prompt_tokens_done
     prompting = pending > 0
     active = s.running > 0
     if prompting.any():
         _compute_prompts(s, pending, prompting)
-        if never_full:
-            admits = s.has_room & (s.next_arrival_s <= s.clock_s)
-            active = (s.running > 0) & (s.next_end > s.iteration) & ~admits
-            prompting = s.prompt_tokens > s.prompt_tokens_done
+        active = (s.running > 0) & (s.next_end > s.iteration)
+        if not never_full:
+            s.has_room = np.where(prompting, s.room(), s.has_room)  # what was preempted waits for the next event
+            active &= ~short_of_cache(s)
+        active &= ~(s.has_room & (s.next_arrival_s <= s.clock_s))
+        prompting = s.prompt_tokens > s.prompt_tokens_done
     decoding = active > prompting
     if decoding.any():
         _decode(s, decoding, never_full=never_full)
@@ -250,7 +254,7 @@ def _finish(s: ReplicaState) -> None:
     gone = np.bincount(owner, minlength=runs)
     tokens = np.bincount(owner, weights=r.tokens.take(position), minlength=runs)
     s.running, s.in_flight = s.running - gone, s.in_flight - gone
-    s.context, s.held = s.context - tokens, s.held - tokens
+    s.context, s.held, s.promised = s.context - tokens, s.held - tokens, s.promised - tokens
     if r.per_iteration is not None:  # sums of fractions do not come back to exactly 0
         some = s.running > 0
         s.per_iteration = (s.per_iteration - np.bincount(owner, weights=r.per_iteration.take(position), minlength=runs)) * some

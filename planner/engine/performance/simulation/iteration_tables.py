@@ -8,9 +8,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.columns.rows import RowRecord
-from planner.engine.performance.simulation.iteration_time import KNOT_BELOW, KNOTS, IterationTime, at_whole, between
-
-KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
+from planner.engine.performance.simulation.iteration_time import KNOT_BELOW, KNOT_WIDTHS, KNOTS, IterationTime, at_whole, between
 
 
 class IterationTables(RowRecord, frozen=True, dict=True):

@@ -10,7 +10,7 @@ Where p > 0 and B > 0 the device takes 1 + (mixed - 1)·p/(p + B) times as long,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -28,6 +28,8 @@ KNOTS_PER_DOUBLING = 2
 DOUBLINGS = 14
 KNOTS = 2.0 ** (np.arange(KNOTS_PER_DOUBLING * DOUBLINGS + 1) / KNOTS_PER_DOUBLING)
 """Numbers of tokens at which a pass is evaluated; times are linear between them and beyond."""
+KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
+"""Tokens from each knot to the next."""
 
 
 class IterationTime(RowRecord, frozen=True):
@@ -84,21 +86,41 @@ def at_whole(values: Floats, tokens: Floats) -> Floats:
     return result
 
 
+class Between(NamedTuple):
+    """Place of numbers of tokens between two knots of tables [rows, knots]; shape [numbers]."""
+
+    at: Rows
+    """The knot at or below each of them, in the flat table."""
+    above: Floats
+    """Tokens above that knot."""
+    width: Floats
+    """Tokens from it to the next."""
+
+    def of(self, values: Floats) -> Floats:
+        """`values` [rows, knots] there."""
+        flat = values.ravel()
+        low = flat.take(self.at)
+        result: Floats = low + (flat.take(self.at + 1) - low) * self.above / self.width
+        return result
+
+
+def place_of(tokens: Floats, row: Rows) -> Between:
+    """The place of each number of `tokens` ≥ 0, those below 1 at 1, in the row `row` of a table."""
+    tokens = np.maximum(tokens, 1.0)
+    knot = _knot_below(tokens)
+    return Between(row * KNOTS.size + knot, tokens - KNOTS.take(knot), KNOT_WIDTHS.take(knot))
+
+
 def between(values: Floats, tokens: Floats) -> Floats:
     """`values` [rows, knots] at each row's number of `tokens` [rows] ≥ 0: linear between the knots, and constant below 1."""
-    tokens, row = np.maximum(tokens, 1.0), np.arange(len(values))
-    left = _knot_below(tokens)
-    low, high = values[row, left], values[row, left + 1]
-    result: Floats = low + (high - low) * (tokens - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
-    return result
+    return place_of(tokens, np.arange(len(values))).of(values)
 
 
 def iteration_time(table: Table) -> IterationTime:
     """The times of every row's replica, at the mean lengths of its job."""
     rows = table.rows
-    wide, at = _for_every_knot(table)
-    one = np.ones(at.size)
-    knots = forward(wide, at, one, one, head_rows=at)
+    one = np.ones(1)
+    knots = forward(table.upright(), KNOTS, one, one, head_rows=KNOTS)
     pp, single = np.broadcast_to(table.layout.pp, rows), np.ones(rows)
 
     def full(value: Floats | float) -> Floats:
@@ -132,23 +154,18 @@ def iteration_time(table: Table) -> IterationTime:
 
 def _waiting(table: Table, knots: Pass) -> Floats:
     """Device time of prompts over that without waiting for ranks that share the experts, by the pass over as many tokens as a chunk has."""
-    usual = KNOT_BELOW[2048] + KNOTS.size * np.arange(table.rows)
     factor = lock_step(table, table.layout.sequences / np.maximum(table.job.output_tokens, 1.0))
     device, waiting = (
-        np.broadcast_to(one.device, table.rows * KNOTS.size)[usual] for one in (knots, knots.in_lock_step(np.full(1, 2.0)))
+        np.broadcast_to(one.device, (table.rows, KNOTS.size))[:, KNOT_BELOW[2048]]
+        for one in (knots, knots.in_lock_step(np.full(1, 2.0)))
     )
     longer: Floats = 1 + (np.broadcast_to(factor, table.rows) - 1) * (waiting / device - 1)
     return longer
 
 
-def _for_every_knot(table: Table) -> tuple[Table, Floats]:
-    """Each row of `table` once for every knot, and the knots as often as there are rows; shape [rows·knots]."""
-    return table.take(np.repeat(np.arange(table.rows), KNOTS.size)), np.tile(KNOTS, table.rows)
-
-
 def _by_knot(seconds: Floats, pp: Floats) -> Floats:
-    """Seconds of one of `pp` pipeline stages, [rows·knots] or shared, as those of all stages, [rows, knots]."""
-    wide: Floats = np.broadcast_to(seconds, pp.size * KNOTS.size).reshape(pp.size, KNOTS.size) * pp[:, None]
+    """Seconds of one of `pp` pipeline stages, which broadcast to [rows, knots], as those of all stages."""
+    wide: Floats = np.broadcast_to(seconds, (pp.size, KNOTS.size)) * pp[:, None]
     return wide
 
 
@@ -187,12 +204,11 @@ def _with_draft(table: Table, time: IterationTime) -> IterationTime:
     d = drafting(t)
     if d is None or not own.size:
         return time
-    (wide, at), (wide_draft, _) = _for_every_knot(t), _for_every_knot(d)
-    one, middle = np.ones(at.size), t.job.input_tokens + t.job.output_tokens / 2
-    context = np.broadcast_to(middle, own.size).repeat(KNOTS.size)
-    checked = verification(wide, at, context, forward(wide, at, context, one, head_rows=at))
-    drafts = forward(wide_draft, at, context, one, head_rows=at)
-    prompts = forward(wide_draft, at, one, at, head_rows=one)
+    upright, of_draft, one = t.upright(), d.upright(), np.ones(1)
+    context = upright.job.input_tokens + upright.job.output_tokens / 2
+    checked = verification(upright, KNOTS, context, forward(upright, KNOTS, context, one, head_rows=KNOTS))
+    drafts = forward(of_draft, KNOTS, context, one, head_rows=KNOTS)
+    prompts = forward(of_draft, KNOTS, one, KNOTS, head_rows=one)
     pp, proposals = np.broadcast_to(t.layout.pp, own.size), proposed[own]
 
     def outside(of: Pass) -> Floats:

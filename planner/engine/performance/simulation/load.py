@@ -77,17 +77,27 @@ def thinned_variation(variation: Floats | float, replicas: Floats) -> Floats:
     return thinned
 
 
-def replica_load(jobs: Sequence[Job], replicas: Floats, *, surge: Floats | float = 0.0) -> Load:
-    """The load of one of `replicas` [rows] that share each job, whose rate is raised by `surge` (0.2: 20 %)."""
-    rate = np.array([job.request_rate_per_s for job in jobs]) * (1 + surge) / replicas
+def replica_load(jobs: Sequence[Job], replicas: Floats, *, surge: Floats | float = 0.0, index: Rows | None = None) -> Load:
+    """The load of one of `replicas` [rows] that share each job, whose rate is raised by `surge` (0.2: 20 %).
+
+    `index`: the number of the job of each row; None: a job for each row.
+    """
+    given = [job.workload for job in jobs]
+    rate = np.array([job.request_rate_per_s for job in jobs])
     clients = np.array([job.concurrency for job in jobs])
-    variation = [1.0 if job.workload.arrival_variation is None else job.workload.arrival_variation for job in jobs]
+    inputs = token_lengths([of.input_tokens for of in given], [job.input_tokens for job in jobs])
+    outputs = token_lengths([drawn_outputs(of) for of in given], [job.output_tokens for job in jobs])
+    prefix = np.array([job.prefix_tokens for job in jobs])
+    variation = np.array([1.0 if of.arrival_variation is None else of.arrival_variation for of in given])
+    window_s = np.array([of.batch_window_s or 0.0 for of in given])
+    of_row = np.arange(len(jobs)) if index is None else index
+    clients = clients[of_row]
     return Load(
-        rate_per_s=rate,
+        rate_per_s=rate[of_row] * (1 + surge) / replicas,
         concurrency=np.where(np.isfinite(clients), np.ceil(clients / replicas), 0.0),
-        inputs=token_lengths([job.workload.input_tokens for job in jobs], [job.input_tokens for job in jobs]),
-        outputs=token_lengths([drawn_outputs(job.workload) for job in jobs], [job.output_tokens for job in jobs]),
-        prefix_tokens=np.array([job.prefix_tokens for job in jobs]),
-        variation=thinned_variation(np.array(variation), replicas),
-        window_s=np.array([job.workload.batch_window_s or 0.0 for job in jobs]),
+        inputs=inputs.take(of_row),
+        outputs=outputs.take(of_row),
+        prefix_tokens=prefix[of_row],
+        variation=thinned_variation(variation[of_row], replicas),
+        window_s=window_s[of_row],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Rows
+from planner.engine.columns import Flags, Rows
 from planner.engine.performance.simulation.replica_state import ReplicaState
 
 ROUNDING = 1e-6
@@ -15,8 +15,7 @@ def preempt(s: ReplicaState) -> None:
     """Remove the last admitted request of a run until one more token of every running sequence fits."""
     requests, any_removed = s.requests, False
     while True:
-        short = ~s.rules.reserve & (s.running > 1) & (s.held + s.growth > s.rules.capacity)
-        run = short.nonzero()[0]
+        run = short_of_cache(s).nonzero()[0]
         if not run.size:
             break
         requests.preempted = any_removed = True
@@ -25,6 +24,7 @@ def preempt(s: ReplicaState) -> None:
         if decoding.any():
             _interrupt(s, run[decoding], position[decoding])
         s.held[run] -= requests.inputs[position] + 1
+        s.promised[run] -= requests.tokens[position]
         s.in_flight[run] -= 1
         s.next_admitted[run] = position
         before = np.where(decoding, s.prompt_tokens[run], requests.prompt_tokens_before[position])
@@ -36,8 +36,13 @@ def preempt(s: ReplicaState) -> None:
         s.next_arrival_s[run], s.next_claim[run] = requests.arrival_s[position], requests.claims[position]
         s.preemptions[s.number[run]] += 1
     if any_removed:  # a preempted request waits for the next event, even if there is room now
-        room = (s.in_flight < s.rules.sequences) & (s.held + s.next_claim <= s.rules.capacity)
-        s.has_room = room & (s.next_arrival_s > s.clock_s)
+        s.has_room = s.room() & (s.next_arrival_s > s.clock_s)
+
+
+def short_of_cache(s: ReplicaState) -> Flags:
+    """Whether one more token of every running sequence of a run does not fit."""
+    short: Flags = ~s.rules.reserve & (s.running > 1) & (s.held + s.growth > s.rules.capacity)
+    return short
 
 
 def _interrupt(s: ReplicaState, run: Rows, position: Rows) -> None:

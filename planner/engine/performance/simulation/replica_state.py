@@ -47,7 +47,6 @@ class Requests:
         self.prefix = prefix.ravel().copy()
         self.tokens = (inputs + outputs).ravel()
         """Tokens of cache it holds as it ends."""
-        self.longest = float(self.tokens.max())
         self.sent_s = traffic.sent_s.ravel().copy()
         self.admitted_s, self.first_s, self.end_s = (np.full(self.tokens.size, np.nan) for _ in range(3))
         self.preempted = False
@@ -114,7 +113,9 @@ class ReplicaState:
         position = np.minimum(first[:, None] + place, r.tokens.size - 1)
         self.context = np.where(here, r.inputs[position], 0.0).sum(axis=1)
         """Tokens of cache of the decoding sequences."""
-        self.held = np.where(self.rules.reserve, np.where(here, r.tokens[position], 0.0).sum(axis=1), self.context)
+        self.promised = np.where(here, r.tokens[position], 0.0).sum(axis=1)
+        """Tokens of cache that all requests in flight take as they end."""
+        self.held = np.where(self.rules.reserve, self.promised, self.context)
         """Tokens of cache taken by all requests in flight."""
         self.running, self.in_flight = in_flight.astype(np.float64), in_flight.astype(np.float64)
         """Requests that decode, and all that were admitted and have not ended."""
@@ -127,7 +128,7 @@ class ReplicaState:
 
     def _summarise_rules(self) -> None:
         self.all_mixed, self.any_reserve = bool(self.rules.mixed.all()), bool(self.rules.reserve.any())
-        self.any_closed, self.least_capacity = bool(self.closed.any()), float(self.rules.capacity.min())
+        self.any_closed = bool(self.closed.any())
 
     def add_slots(self) -> None:
         """Make room for half as many sequences again."""
@@ -146,9 +147,14 @@ class ReplicaState:
         goes_on: Flags = (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
         return goes_on
 
-    def never_full(self, most: float) -> bool:
-        """Whether no cache can be full while at most `most` requests are in flight in each run."""
-        return (most + 1) * (self.requests.longest + 1) <= self.least_capacity
+    def room(self) -> Flags:
+        """Whether the next request of each run could be admitted."""
+        room: Flags = (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
+        return room
+
+    def never_full(self) -> bool:
+        """Whether every cache holds all that is in flight to the end, and the next request beside it."""
+        return np.count_nonzero(self.promised + self.next_claim >= self.rules.capacity) == 0
 
     def leave_out_done(self) -> None:
         """Drop the runs that are done from the arrays, where they are many."""

@@ -17,14 +17,15 @@ from planner.engine.performance.prefill_decode.speculative_decoding import token
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.continuous_batching import run_batches
 from planner.engine.performance.simulation.draft_rounds import rounds_of
-from planner.engine.performance.simulation.iteration_time import IterationTime, between
+from planner.engine.performance.simulation.iteration_time import IterationTime, place_of
 from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
 from planner.engine.performance.simulation.traffic import traffic_of
 
 RUNS_AT_ONCE, REQUESTS_AT_ONCE = 1400, 600_000
 """Simulated together: enough to spread the cost of a step, few enough to be alike and to stay near the processor."""
-SETTLING_STEPS = 40
+SETTLING_STEPS, SETTLED_ROWS = 40, 0.7
+"""Most steps towards the requests in flight, and the share of rows still moving at which the others are left out."""
 LEAST_SLOPE = 0.1
 """Least of f'·B/f in `request_times`: nearer to saturation the expansion around the mean no longer holds."""
 MOST_BUSY = 0.95
@@ -39,51 +40,100 @@ many as may stand before the last one; else, and in closed loops, as many as end
 the p99 of log-normal lengths came out up to 40 % short."""
 
 
-class _RequestTime:
-    """Time of a request among others, T(B) = o·step(B) + B·prompt(B). Columns of shape [rows]."""
+class _RequestTime(RowRecord, frozen=True):
+    """Time of a request among others, T(B) = o·step(B) + B·prompt(B). Columns of shape [rows], beside the tables of `time`."""
 
-    def __init__(self, time: IterationTime, rules: BatchingRules, load: Load) -> None:
-        """`load`: requests at a rate, whose prompts share iterations with so many steps."""
-        inputs, outputs, draft = load.inputs.mean, load.outputs.mean, time.draft
-        self.time, self.rate_per_s = time, load.rate_per_s
-        self.fresh = np.maximum(inputs - load.prefix_tokens, 1.0)
-        self.attention_s = time.prompt_s * self.fresh + time.pair_s * self.fresh * (load.prefix_tokens + self.fresh / 2)
-        longer = np.exp(load.outputs.sigma**2)  # of what is in flight the long answers are more: E[o²]/E[o] = o·exp(σ²)
-        self.cached_s = time.cached_s * (inputs + outputs * longer / 2)
-        self.most = np.minimum(rules.sequences, rules.capacity / (inputs + outputs * longer * np.where(rules.reserve, 1.0, 0.5)))
-        self.outputs, self.tokens_each = outputs, np.ones(inputs.size)
-        if draft is not None:
-            self.outputs = outputs / tokens_per_round(draft.proposed, draft.acceptance)
-            self.attention_s = self.attention_s + between(draft.prompt_s, self.fresh * time.row_share)
-            self.tokens_each = draft.proposed + 1
+    row: Rows
+    """Row of the tables that each row reads."""
+    rate_per_s: Floats
+    outputs: Floats
+    tokens_each: Floats
+    """Tokens of a sequence in a pass."""
+    most: Floats
+    """Most requests in flight."""
+    prompt_rows: Floats
+    """Tokens of a prompt that one GPU computes."""
+    attention_s: Floats
+    """Attention of a prompt, and a draft's pass over it."""
+    sequence_s: Floats
+    """Attention of one sequence in a decoding step."""
+    floor_s: Floats
+    host_s: Floats
+    mixed_floor_s: Floats
+    mixed_factor: Floats
 
-    def parts_s(self, in_flight: Floats) -> tuple[Floats, Floats]:
+    def parts_s(self, time: IterationTime, in_flight: Floats) -> tuple[Floats, Floats]:
         """(step of all in flight, a prompt among them)."""
-        time, rows = self.time, in_flight * self.tokens_each
-        alone = between(time.rows_s, rows)
-        rows_s = alone + between(time.head_s, in_flight) if time.draft is None else between(time.draft.round_s, in_flight)
-        device = rows_s + (time.sequence_s + self.cached_s) * in_flight
-        step = np.maximum(device, time.floor_s) + time.host_s
-        prompt = between(time.rows_s, self.fresh * time.row_share + rows) - alone + self.attention_s
-        launches = np.maximum(time.mixed_floor_s - device, 0.0) / mean_if_any(self.rate_per_s * step)
-        return step, np.maximum(prompt * time.mixed_factor, launches)
+        rows = in_flight * self.tokens_each
+        decoding = place_of(rows, self.row)
+        alone = decoding.of(time.rows_s)
+        if time.draft is None:
+            rows_s = alone + decoding.of(time.head_s)
+        else:
+            rows_s = place_of(in_flight, self.row).of(time.draft.round_s)
+        device = rows_s + self.sequence_s * in_flight
+        step = np.maximum(device, self.floor_s) + self.host_s
+        prompt = place_of(self.prompt_rows + rows, self.row).of(time.rows_s) - alone + self.attention_s
+        launches = np.maximum(self.mixed_floor_s - device, 0.0)
+        if launches.any():
+            launches = launches / mean_if_any(self.rate_per_s * step)
+        return step, np.maximum(prompt * self.mixed_factor, launches)
 
-    def __call__(self, in_flight: Floats) -> Floats:
+    def seconds(self, time: IterationTime, in_flight: Floats) -> Floats:
         """Seconds of a request."""
-        step, prompt = self.parts_s(in_flight)
+        step, prompt = self.parts_s(time, in_flight)
         return self.outputs * step + in_flight * prompt
 
-    def in_flight(self) -> tuple[Floats, Flags]:
-        """Requests in flight where as many end as come, B = λ·T(B), and whether they stay below what the replica admits."""
-        in_flight = np.ones(self.most.size)
+    def in_flight(self, time: IterationTime) -> tuple[Floats, Flags]:
+        """Requests in flight where as many end as come, B = λ·T(B), and whether they stay below what the replica admits.
+
+        Rows that have settled to the last bit are left out of the further steps.
+        """
+        in_flight, going, these = np.ones(self.most.size), np.arange(self.most.size), self
         for _ in range(SETTLING_STEPS):
-            in_flight = np.minimum(self.rate_per_s * self(in_flight), self.most)
+            before = in_flight[going]
+            in_flight[going] = after = np.minimum(these.rate_per_s * these.seconds(time, before), these.most)
+            moves = after != before
+            moving = np.count_nonzero(moves)
+            if not moving:
+                break
+            if moving <= SETTLED_ROWS * going.size:
+                going, these = going[moves], these.take(moves)
         return in_flight, in_flight < 0.98 * self.most
+
+
+def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Rows) -> _RequestTime:
+    """`load`: requests at a rate, whose prompts share iterations with so many steps, for the rows `row` of `time` and `rules`."""
+    inputs, outputs, draft = load.inputs.mean, load.outputs.mean, time.draft
+    fresh = np.maximum(inputs - load.prefix_tokens, 1.0)
+    longer = np.exp(load.outputs.sigma**2)  # of what is in flight the long answers are more: E[o²]/E[o] = o·exp(σ²)
+    prompt_rows = fresh * time.row_share[row]
+    attention_s = time.prompt_s[row] * fresh + time.pair_s[row] * fresh * (load.prefix_tokens + fresh / 2)
+    kept = inputs + outputs * longer * np.where(rules.reserve[row], 1.0, 0.5)
+    tokens_each, steps = np.ones(row.size), outputs
+    if draft is not None:
+        steps = outputs / tokens_per_round(draft.proposed[row], draft.acceptance[row])
+        attention_s = attention_s + place_of(prompt_rows, row).of(draft.prompt_s)
+        tokens_each = draft.proposed[row] + 1
+    return _RequestTime(
+        row=row,
+        rate_per_s=load.rate_per_s,
+        outputs=steps,
+        tokens_each=tokens_each,
+        most=np.minimum(rules.sequences[row], rules.capacity[row] / kept),
+        prompt_rows=prompt_rows,
+        attention_s=attention_s,
+        sequence_s=time.sequence_s[row] + time.cached_s[row] * (inputs + outputs * longer / 2),
+        floor_s=time.floor_s[row],
+        host_s=time.host_s[row],
+        mixed_floor_s=time.mixed_floor_s[row],
+        mixed_factor=time.mixed_factor[row],
+    )
 
 
 def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple[Floats, Flags]:
     """Requests in flight by Little's law, and whether they stay below what the replica admits. Shape [rows]."""
-    return _RequestTime(time, rules, load).in_flight()
+    return _request_time(time, rules, load, np.arange(load.rate_per_s.size)).in_flight(time)
 
 
 class Steady(RowRecord, frozen=True):
@@ -96,25 +146,26 @@ class Steady(RowRecord, frozen=True):
     """Standard deviation of the logarithm of that time as the load varies."""
 
 
-def request_times(time: IterationTime, rules: BatchingRules, load: Load) -> Steady:
-    """Times of requests that come at a rate, by an expansion around Little's law.
+def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Rows | None = None) -> Steady:
+    """Times of requests that come at a rate, by an expansion around Little's law; `row`: see `_request_time`, None: row by row.
 
     With f(B) = B/T(B) requests ending in a second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
     variation c, and its mean is higher by -f''·variance/2f', as requests are slower where they are more (van Kampen's expansion).
     To that come the wait for half a step and for the prompt before, and √B for the number of prompts that stop a request.
     """
-    request_s = _RequestTime(time, rules, load)
-    in_flight, keeps_up = request_s.in_flight()
+    of = _request_time(time, rules, load, np.arange(load.rate_per_s.size) if row is None else row)
+    in_flight, keeps_up = of.in_flight(time)
     step = np.minimum(np.sqrt(in_flight), in_flight / 2)
-    fewer, ends, further = ((in_flight + k * step) / request_s(in_flight + k * step) for k in (-1, 0, 1))
+    fewer, ends, further = ((in_flight + k * step) / of.seconds(time, in_flight + k * step) for k in (-1, 0, 1))
     slope = np.maximum((further - fewer) / (2 * step), LEAST_SLOPE * ends / in_flight)
     variance = load.rate_per_s * (1 + load.variation**2) / 2 / slope
     bend = np.maximum(2 * ends - further - fewer, 0.0) / step**2
-    mean = np.minimum(in_flight + bend * variance / (2 * slope), request_s.most)
-    seconds, (step_s, prompt_s) = request_s(mean), request_s.parts_s(mean)
+    mean = np.minimum(in_flight + bend * variance / (2 * slope), of.most)
+    step_s, prompt_s = of.parts_s(time, mean)
+    seconds = of.outputs * step_s + mean * prompt_s
     busy = np.minimum(load.rate_per_s * prompt_s, MOST_BUSY)
     wait_s = step_s / 2 + busy * prompt_s / (2 * (1 - busy))
-    by_load = np.log(request_s(mean + np.sqrt(variance)) / seconds)
+    by_load = np.log(of.seconds(time, mean + np.sqrt(variance)) / seconds)
     return Steady(keeps_up, seconds + wait_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
 
 

@@ -1,0 +1,62 @@
+"""Replicas of candidates under a request rate: how fast each is, how its engine forms iterations, and what load it gets."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from planner.engine.columns import Floats, Rows, Table
+from planner.engine.evaluate.candidates import Candidates, joined_candidates
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
+from planner.engine.memory import sequences_that_fit
+from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
+from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
+from planner.engine.performance.simulation.load import Load, replica_load
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    """One replica of each candidate."""
+
+    candidates: Candidates
+    time: IterationTime
+    rules: BatchingRules
+    burst: float
+    """Rise of the request rate, as a fraction."""
+
+    @property
+    def rows(self) -> int:
+        """Number of candidates."""
+        return int(self.candidates.job_index.size)
+
+    def layout(self, name: str) -> Floats:
+        """The column `name` of the layouts, of shape [rows]."""
+        return np.broadcast_to(getattr(self.candidates.layout, name), self.rows)
+
+    def load(self, row: Rows, replicas: Floats) -> Load:
+        """The load of the rows `row`, which may repeat, at so many replicas each."""
+        of = self.candidates
+        return replica_load(of.jobs, replicas, surge=self.burst, index=of.job_index[row])
+
+    def evaluated(self, row: Rows, replicas: Floats, in_flight: Floats) -> Evaluated:
+        """The rows `row`, which may repeat, evaluated at `replicas`, each with `in_flight` sequences."""
+        candidates = joined_candidates([(self.candidates, row)])
+        layout = candidates.layout
+        layout = replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas, sequences=in_flight)
+        return evaluate(replace(candidates, layout=layout))
+
+
+def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
+    """The replicas of the rows of each part, one part after the other; all parts share their jobs and chips."""
+    candidates = joined_candidates([(e.candidates, rows) for e, rows in parts])
+    alone = np.concatenate([np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows] for e, rows in parts])
+    table = candidates.table()
+    return Replicas(candidates, iteration_time(table), batching_rules(table, most_sequences(table, alone)), burst)
+
+
+def most_sequences(table: Table, alone: Floats) -> Floats:
+    """Sequences of mean length that the cache of each row holds when it holds as many; infinite where nothing is kept.
+
+    `alone` [rows]: those that fit beside everything else at the sequences of the layout (`MemoryColumns.max_sequences`).
+    """
+    return np.minimum(np.broadcast_to(alone, table.rows), sequences_that_fit(table))

@@ -1,0 +1,103 @@
+"""Sizing of services by Little's law: the fewest replicas that meet the targets, without a simulation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.evaluate.replicas import Replicas
+from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
+from planner.engine.performance.simulation.load import Load
+from planner.engine.performance.simulation.replicas import Steady, request_times
+from planner.workload.tasks import Targets
+
+SCREENED = 2.0 ** (np.arange(-8, 7) / 4)
+"""Multiples of the screened replicas among which Little's law picks where to begin."""
+FINER = np.array([0.25, 0.5, 0.75])
+"""Shares of the way from the last of these that is not enough to the first that is, which are tried then."""
+SURELY = 1.35
+"""Above this ratio to a limit by Little's law a number of replicas is not simulated: the mean alone is above the limit."""
+HOPELESS = 1.5
+"""Above this ratio to a limit with the most replicas asked of Little's law, no more replicas are simulated."""
+
+
+def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
+    """The rows of `replica` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from it.
+
+    Screening evaluates a few numbers of sequences in flight and rounds the replicas up; here the sequences are those of the replicas,
+    and answers that differ in length spread the time of a request.
+    """
+    found = screened(replica, targets)
+    row = np.flatnonzero(~found.hopeless)
+    if not row.size:
+        return None
+    replicas = found.replicas[row]
+    load = replica.load(row, replicas)
+    steady = request_times(replica.time, replica.rules, load, row)
+    again = replica.evaluated(row, replicas, np.maximum(1.0, np.ceil(load.rate_per_s * steady.request_s)))
+    assert again.serve is not None
+    serve = replace(
+        again.serve,
+        request_s=_latency(steady.request_s, _request_sigma(steady, load)),
+        tpot_s=_latency(steady.request_s / np.maximum(load.outputs.mean, 1.0), steady.load_sigma),
+        requests_per_s=np.maximum(again.serve.requests_per_s, np.nextafter(load.rate_per_s, np.inf)),
+    )
+    return replace(again, serve=serve), row
+
+
+class Screened(NamedTuple):
+    """Replicas by Little's law. Shape [rows]."""
+
+    replicas: Floats
+    """The fewest that meet the targets; as screened before, if none do."""
+    too_few: Floats
+    """The most that do not, with `SURELY`."""
+    hopeless: Flags
+    """Whether even the most that were asked of are far from the targets."""
+
+
+def screened(replica: Replicas, targets: Targets) -> Screened:
+    """How many replicas each row needs by Little's law: `SCREENED` multiples of those it has, then between two of them."""
+    rows = replica.rows
+    row, every = np.repeat(np.arange(rows), SCREENED.size), np.arange(rows)
+    before = replica.layout("dp")
+    replicas = np.maximum(1.0, np.round(before[row] * np.tile(SCREENED, rows)))
+    over, replicas = _over(replica, row, replicas, targets).reshape(rows, -1), replicas.reshape(rows, -1)
+    place = np.where((over <= 1).any(axis=1), np.argmax(over <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
+    enough, hopeless = replicas[every, place], over[:, -1] > HOPELESS
+    too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, replicas, 0.0).max(axis=1), enough - 1))
+    short = np.where(place > 0, replicas[every, np.maximum(place - 1, 0)], enough - 1)
+    finer = np.ceil(short[:, None] + (enough - short)[:, None] * FINER)
+    within = _over(replica, np.repeat(every, FINER.size), finer.ravel(), targets).reshape(rows, -1) <= 1
+    return Screened(np.where(within, finer, enough[:, None]).min(axis=1), too_few, hopeless)
+
+
+def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> Floats:
+    """Largest ratio of a latency to its limit by Little's law, but for first tokens; infinite where the queue grows."""
+    load = replica.load(row, replicas)
+    steady = request_times(replica.time, replica.rules, load, row)
+    over = np.where(steady.keeps_up, 0.0, np.inf)
+    for limit in targets.latency_limits():
+        if limit.latency == "ttft":
+            continue
+        by_token = limit.latency == "tpot"
+        mean = steady.request_s / (load.outputs.mean if by_token else 1.0)
+        latency = _latency(mean, steady.load_sigma if by_token else _request_sigma(steady, load))
+        over = np.maximum(over, getattr(latency, limit.share) / limit.seconds)
+    return over
+
+
+def _request_sigma(steady: Steady, load: Load) -> Floats:
+    """Standard deviation of the logarithm of the time of a request: a log-normal length of the answer, times a load that varies."""
+    sigma: Floats = np.hypot(load.outputs.sigma, steady.load_sigma)
+    return sigma
+
+
+def _latency(mean: Floats, sigma: Floats) -> Latency:
+    """A log-normal latency of this `mean`, in seconds, and standard deviation of the logarithm."""
+    p50, p95, p99 = (mean * np.exp(sigma * z - sigma**2 / 2) for z in (0.0, *NORMAL_TAILS))
+    return Latency(mean, p50, p95, p99)
