@@ -95,10 +95,25 @@ OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
 READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *OWN.values())}
 
 
+HOST_LABELS = ("Hostname", "hostname", "node", "instance")
+"""Labels that name the host, the most specific first."""
+UUID_LABELS = ("UUID", "uuid")
+SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
+"""Labels that identify a slice of a GPU; the first one present counts."""
+
+
+class Gpu(NamedTuple):
+    """Labels of a GPU; empty: not given."""
+
+    host: str
+    number: str
+    uuid: str
+
+
 class Place(NamedTuple):
     """The GPU, or slice of one, that a sample belongs to."""
 
-    gpu: str
+    gpu: Gpu
     part: str
     """Id of the GPU instance; empty for the whole GPU."""
 
@@ -152,18 +167,27 @@ class _Seen:
         self.values: dict[str, float] = {}
         self.reasons: int | list[str] | None = None
 
+    def take(self, other: _Seen) -> None:
+        """Add what `other` says of the same place."""
+        self.labels = {**other.labels, **self.labels}
+        self.values = other.values | self.values
+        self.reasons = other.reasons if self.reasons is None else self.reasons
+
 
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
-    """The GPUs that appear in the samples, by index, then by name."""
+    """The GPUs that appear in the samples, by host, then by index, then by name."""
     seen = _seen_in(samples)
-    parts: dict[str, list[Place]] = {}
+    parts: dict[Gpu, list[Place]] = {}
     for place in seen:
         parts.setdefault(place.gpu, []).extend([place] if place.part else [])
-    numbers = {gpu: number_of(gpu) for gpu in parts}
+    several = len({gpu.host for gpu in parts}) > 1
+    numbers = {gpu: number_of(gpu.number) for gpu in parts}
     found = []
-    for position, gpu in enumerate(sorted(parts, key=lambda gpu: (10**MOST_DIGITS if numbers[gpu] is None else numbers[gpu], gpu))):
+    for position, gpu in enumerate(
+        sorted(parts, key=lambda gpu: (gpu.host, 10**MOST_DIGITS if numbers[gpu] is None else numbers[gpu], gpu))
+    ):
         index = position if (number := numbers[gpu]) is None else number
-        found.append(_device(index, gpu, sorted(parts[gpu]), seen))
+        found.append(_device(index, gpu, sorted(parts[gpu]), seen, host=gpu.host if several else ""))
     return tuple(found)
 
 
@@ -191,16 +215,16 @@ def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
             seen.reasons = [*(seen.reasons if isinstance(seen.reasons, list) else ()), labels.get("reason", "")]
         elif name != UP:
             seen.reasons = int(value)
+    joined = _joined(place.gpu for place in found)
+    for place in [place for place in found if place.gpu in joined] if joined else ():
+        said = found.pop(place)
+        found.setdefault(Place(joined[place.gpu], place.part), _Seen(said.labels)).take(said)
     return found
 
 
 def is_reading(value: float) -> bool:
     """Whether a counter can have this value, in SI units: not NaN, infinite or negative, nor a sentinel such as 2^63 for 'no value'."""
     return 0 <= value <= MOST_READING
-
-
-SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
-"""Labels that identify a slice of a GPU; the first one present counts."""
 
 
 @lru_cache(maxsize=256)
@@ -213,14 +237,31 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def place_of(labels: Mapping[str, str]) -> Place | None:
-    """The GPU that the labels name by index or, without one, by UUID; None without either."""
-    gpu = labels.get("gpu") or labels.get("UUID") or labels.get("uuid")
-    if not gpu:
+    """The GPU that the labels name by index or UUID, on the host they name; None without either."""
+    number, uuid = labels.get("gpu", ""), _first(labels, UUID_LABELS)
+    if not number and not uuid:
         return None
-    for name in SLICE_LABELS:
-        if part := labels.get(name):
-            return Place(gpu, part)
-    return Place(gpu, "")
+    return Place(Gpu(_first(labels, HOST_LABELS), number, uuid), _first(labels, SLICE_LABELS))
+
+
+def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
+    """The first of the labels `names` that says something; empty: none does."""
+    return next((text for name in names if (text := labels.get(name))), "")
+
+
+def _joined(gpus: Iterable[Gpu]) -> dict[Gpu, Gpu]:
+    """Labels that leave out what others say -> the others, where there is one GPU alone that they can mean."""
+    known = set(gpus)
+    forms = {gpu: tuple(map(bool, gpu)) for gpu in known}
+    found: dict[Gpu, Gpu] = {}
+    for form in sorted(set(forms.values()), key=sum, reverse=True)[1:]:
+        meant: dict[Gpu, set[Gpu]] = {}
+        for gpu, other in forms.items():
+            if other != form and all(more or not one for one, more in zip(form, other, strict=True)):
+                short = Gpu(*(text if one else "" for text, one in zip(gpu, form, strict=True)))
+                meant.setdefault(short, set()).add(found.get(gpu, gpu))
+        found |= {short: whole.pop() for short, whole in meant.items() if short in known and len(whole) == 1}
+    return found
 
 
 def number_of(label: str) -> int | None:
@@ -228,7 +269,7 @@ def number_of(label: str) -> int | None:
     return int(label) if label.isdecimal() and len(label) <= MOST_DIGITS else None
 
 
-def _device(index: int, gpu: str, parts: Sequence[Place], seen: Mapping[Place, _Seen]) -> DeviceSnapshot:
+def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[Place, _Seen], *, host: str) -> DeviceSnapshot:
     whole = seen.get(Place(gpu, "")) or _Seen(seen[parts[0]].labels)
     known = {name: typed(name, value) for name, value in whole.values.items()}
     _complete_memory(known)
@@ -236,6 +277,7 @@ def _device(index: int, gpu: str, parts: Sequence[Place], seen: Mapping[Place, _
     slices = tuple(_slice(place, seen[place].labels, seen[place].values) for place in parts)
     return DeviceSnapshot(
         index=index,
+        host=host or None,
         uuid=labels.get("UUID") or labels.get("uuid") or None,
         name=labels.get("modelName") or labels.get("name") or None,
         state="ok",
