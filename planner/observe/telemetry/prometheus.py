@@ -23,7 +23,16 @@ from planner.engine.advice.diagnosis import IDLE
 from planner.errors import Problem, UserError
 from planner.observe.driver.counters import EVENT_REASONS
 from planner.observe.snapshot import DeviceSnapshot
-from planner.observe.telemetry.exporter import DCGM_REASONS, HOST_LABELS, SLICE_LABELS, devices_of, fetched, meaning_of, place_of
+from planner.observe.telemetry.exporter import (
+    DCGM_REASONS,
+    HOST_LABELS,
+    SLICE_LABELS,
+    devices_of,
+    fetched,
+    first_of,
+    meaning_of,
+    place_of,
+)
 from planner.observe.telemetry.exposition import PREFIX, Sample
 from planner.observe.telemetry.window import MEANS
 
@@ -282,6 +291,5 @@ def _readings(series: Iterable[msgspec.Raw]) -> Iterator[Reading]:
 def _key(labels: Mapping[str, str]) -> tuple[str, str]:
     """Host and GPU of a series."""
     place = place_of(labels)
-    if place is None:
-        return next((labels[name] for name in HOST_LABELS if labels.get(name)), NAMELESS), ""
-    return place.gpu.host or NAMELESS, place.gpu.uuid or place.gpu.number
+    host, number, uuid = place.gpu if place else (first_of(labels, HOST_LABELS), "", "")
+    return host or NAMELESS, uuid or number
