@@ -267,8 +267,8 @@ def number_of(label: str) -> int | None:
     return int(label) if label.isdecimal() and len(label) <= MOST_DIGITS else None
 
 
-def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[tuple[Gpu, str], _Seen], *, host: str) -> DeviceSnapshot:
-    whole = seen.get((gpu, "")) or _Seen(seen[parts[0]].labels)
+def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[Place, _Seen], *, host: str) -> DeviceSnapshot:
+    whole = seen.get(Place(gpu, "")) or _Seen(seen[parts[0]].labels)
     known: dict[str, Any] = {name: typed(name, value) for name, value in whole.values.items()}
     _complete_memory(known)
     said, labels = whole.reasons, whole.labels
