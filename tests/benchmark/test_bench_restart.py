@@ -176,8 +176,11 @@ async def test_a_worker_stopped_while_torch_loads_is_not_waited_for(tmp_path: Pa
     frozen = list[float]()
 
     async def freeze() -> None:
-        while run._worker is None:
+        for _ in range(6000):
+            if run._worker is not None:
+                break
             await asyncio.sleep(0.01)
+        assert run._worker is not None
         os.kill(run._worker.pid, signal.SIGSTOP)
         frozen.append(time.monotonic())
 
