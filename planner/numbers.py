@@ -26,11 +26,14 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 """A share from none to all."""
 
 
-def as_number(text: str) -> float | None:
-    """The number that `text` spells, infinity and NaN among them; None for other text."""
+def as_number(found: object) -> float | None:
+    """The number that a text spells or JSON holds, infinity and NaN among them; None for anything else.
+
+    JSON has whole numbers of any length: what no float holds is none.
+    """
     try:
-        return float(text)
-    except ValueError:
+        return float(found) if isinstance(found, (str, int, float)) else None
+    except (ValueError, OverflowError):
         return None
 
 

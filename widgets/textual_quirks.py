@@ -3,6 +3,7 @@
 - Bytes that are no UTF-8 end the thread that reads keys (Textualize/textual#6456); so does a terminal that hangs up, or it keeps a
   processor busy for ever; and the program goes on, deaf.
 - An answer of the terminal that Textual does not know, such as its background colour, is taken for keys: its letters start actions.
+- So is every sequence that has no end: a thousand letters after ESC P are a thousand actions, and what is typed then waits behind them.
 - The input thread looks for the end every tenth of a second and then waits for another one: a fifth of a second of every leave.
 - The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
@@ -53,9 +54,19 @@ from textual.worker import WorkerFailed
 TICK_S = 0.1
 """Interval at which the parser checks whether an escape was a key of its own."""
 MOST_BYTES = 4096
-UNASKED = re.compile(r"\x1b[]_^XP][^\x07\x1b]*(?:\x07|\x1b\\)")
-"""Whole control strings OSC, APC, PM, SOS and DCS of ECMA-48, which no key sends; Textual asks for none."""
-BEGUN = re.compile(r"\x1b[]_^XP][^\x07\x1b]*\x1b?\Z")
+LONGEST_KEY = 32
+"""Characters of the longest sequence that is looked up as a key or a click."""
+STRING = r"\x1b[]_^XP][^\x07\x18\x1a\x1b]"
+"""A control string OSC, APC, PM, SOS or DCS of ECMA-48, which no key sends; Textual asks for none. BEL, CAN, SUB or ESC \\ ends it."""
+SEQUENCE = r"\x1b\[[ -?]"
+"""A control sequence without its last character, which is one of @ to ~."""
+UNASKED = re.compile(
+    rf"{STRING}*(?:[\x07\x18\x1a]|\x1b\\)"
+    rf"|{STRING}{{{LONGEST_KEY},}}(?=\x1b[^\\])"  # cut off by what begins after it
+    rf"|{SEQUENCE}{{{LONGEST_KEY},}}(?:[@-~]|(?=[^ -~]))"
+)
+"""Whole strings, and sequences that are no key for their length."""
+BEGUN = re.compile(rf"({STRING}*|{SEQUENCE}*)(\x1b?)\Z")
 """The beginning of one at the end of what was read: the rest is on its way, or it was a key with Alt."""
 REST_S = 0.3
 """Time that the rest has."""
@@ -116,6 +127,27 @@ class MendedApp(App[None]):
         self._close_messages_no_wait()
 
 
+class Typed:
+    """Keys and clicks of what is read from a terminal, without the strings and sequences that nobody types.
+
+    One that has no end is skipped until the terminal says nothing for `REST_S`, or begins another.
+    """
+
+    def __init__(self) -> None:
+        self.begun = ""
+        """What the next characters may go on with; of what is too long for a key its first characters."""
+
+    def of(self, read: str) -> str:
+        """The keys and clicks that are complete with `read`; empty `read`: the terminal said nothing for `REST_S`."""
+        text, self.begun = self.begun + read, ""
+        if not read:
+            return text if len(text) <= LONGEST_KEY else ""
+        text = UNASKED.sub("", text)
+        if last := BEGUN.search(text):
+            text, self.begun = text[: last.start()], last[1][: LONGEST_KEY + 2] + last[2]
+        return text
+
+
 class PromptDriver(LinuxDriver):
     """Textual's driver for terminals of Unix, its input thread woken at the end through a pipe."""
 
@@ -149,23 +181,22 @@ class PromptDriver(LinuxDriver):
         """Hand on keys, the mouse and the terminal's answers until `disable_input`, or until the terminal hangs up."""
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
-        begun = ""
+        typed = Typed()
         assert self._pipe is not None
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._pipe[0], selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                ready = {key.fd for key, _ in selector.select(REST_S if begun else TICK_S)}
-                text, begun = begun, ""
+                ready = {key.fd for key, _ in selector.select(REST_S if typed.begun else TICK_S)}
+                read = ""
                 if self.fileno in ready:
                     given = self._given()
                     if given == b"":
                         assert isinstance(self._app, MendedApp)
                         self._app.leave_from_thread(HUNG_UP)
                         return
-                    text = UNASKED.sub("", text + decode(given))
-                    if (last := BEGUN.search(text)) and len(last[0]) <= MOST_BYTES:
-                        text, begun = text[: last.start()], last[0]
+                    read = decode(given)
+                text = typed.of(read)
                 try:
                     for event in (*(parser.feed(text) if text else ()), *parser.tick()):
                         self.process_message(event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import errno
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -31,6 +32,8 @@ class ExitCode(enum.IntEnum):
     """Output or data that could not be written or kept, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
+    TERMINATED = 128 + signal.SIGTERM
+    """Asked to end while there was something to end in good order: a benchmark, whose results are kept, or the screen."""
     PIPE_CLOSED = 141
     """The reader of stdout went away (128 + SIGPIPE); nothing is said, as for any tool in a pipe."""
 

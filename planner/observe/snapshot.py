@@ -93,6 +93,8 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     index: Number
     """NVML's, in PCI order; not CUDA's."""
+    host: str | None = None
+    """Computer it is in, where a source tells of several; their indices may be equal."""
     uuid: str | None = None
     name: str | None = None
     cuda_ordinal: Number | None = None
@@ -176,6 +178,11 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     slow_age_s: Reading | None = None
     reasons: dict[str, str] = {}
     """Field -> why it is None."""
+
+    @property
+    def place(self) -> str:
+        """'0'; 'node-a 0' where there are several computers."""
+        return f"{self.host} {self.index}" if self.host else str(self.index)
 
     @property
     def drawn_power_w(self) -> float | None:

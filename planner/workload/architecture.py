@@ -262,9 +262,14 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         return self.width * self.experts
 
     @property
+    def token_width(self) -> int:
+        """Width of the token embedding and of the output head."""
+        return self.embedding_width or self.width
+
+    @property
     def token_matrix(self) -> int:
         """Parameters of the token embedding, and of an untied head."""
-        return self.vocabulary * (self.embedding_width or self.width)
+        return self.vocabulary * self.token_width
 
     @property
     def embedding(self) -> int:

@@ -112,7 +112,7 @@ def test_a_planner_asked_to_end_by_a_signal_takes_its_worker_along(tmp_path: Pat
     wait_for(tmp_path)
     planner.send_signal(signal.SIGTERM)
     _, said = planner.communicate(timeout=60)
-    assert planner.returncode == 130
+    assert planner.returncode == 143
     assert "Cancelled: " in said
     assert all_gone(tmp_path)
     assert len(Store.open(tmp_path)) >= 1

@@ -9,6 +9,7 @@ import os
 import signal
 import stat
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -33,6 +34,7 @@ from planner.observe.benchmark.events import (
 from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
 from planner.observe.benchmark.progress import MOST_RESTARTS, RunProgress, how_ended
+from planner.observe.benchmark.watch import LOADING_S
 
 
 @pytest.fixture
@@ -134,8 +136,60 @@ async def test_a_worker_that_is_frozen_is_ended_and_the_next_point_is_measured(
     assert isinstance(heard[-1], Finished)
     (copied,) = (one for one in store.all() if one.kind == "copy")
     assert (copied.status, copied.value) == ("error", None)
-    assert copied.detail == "the worker hung (no sign of life) and was killed"
+    assert copied.detail == "the worker hung (stopped by a signal from outside) and was killed"
     assert {one.kind for one in store.all() if one.value is not None} == {"gemm", "train"}
+
+
+STUCK = "import ctypes\ndef measure_copy(*_): ctypes.PyDLL(None).sleep(1000)"
+"""In a library, with Python's lock held: no thread of the worker does anything, nor any handler of a signal."""
+
+
+async def test_a_worker_stuck_in_a_library_is_stopped_by_the_kernel(
+    tmp_path: Path, python_with: Callable[[str, str], Path]
+) -> None:
+    run = bench(tmp_path, Store.open(tmp_path), python=python_with("bench.kinds.bandwidth", STUCK))
+    pids, began_s = list[int](), 0.0
+
+    async def stop(event: Event) -> None:
+        nonlocal began_s
+        if isinstance(event, PointStarted) and event.point.kind == "copy":
+            assert run._worker is not None
+            pids.append(run._worker.pid)
+            await asyncio.sleep(0.3)  # it is in the library by now
+            began_s = time.monotonic()
+            await run.stop()
+
+    heard = await listen(run, stop)
+    assert time.monotonic() - began_s < 10
+    assert isinstance(heard[-1], Finished)
+    assert heard[-1].state == "cancelled"
+    assert run._worker is not None
+    assert run._worker.status == -signal.SIGKILL
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+@pytest.mark.usefixtures("torch_here")
+async def test_a_worker_stopped_while_torch_loads_is_not_waited_for(tmp_path: Path) -> None:
+    """Torch may take two minutes to load; a worker that a signal has stopped takes for ever."""
+    run = bench(tmp_path, Store.open(tmp_path), restarts=False)
+    frozen = list[float]()
+
+    async def freeze() -> None:
+        for _ in range(6000):
+            if run._worker is not None:
+                break
+            await asyncio.sleep(0.01)
+        assert run._worker is not None
+        os.kill(run._worker.pid, signal.SIGSTOP)
+        frozen.append(time.monotonic())
+
+    freezing = asyncio.ensure_future(freeze())
+    heard = await listen(run)
+    await freezing
+    assert time.monotonic() - frozen[0] < LOADING_S / 4
+    assert isinstance(heard[-1], Failed)
+    assert "stopped by a signal from outside" in heard[-1].message
 
 
 @pytest.mark.usefixtures("torch_here")

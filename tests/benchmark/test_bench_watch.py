@@ -15,15 +15,29 @@ def test_a_point_far_over_its_time_is_hung(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     point = Point(id="p", kind="gemm", label="GEMM", device="cpu", expected_s=1, cap_s=5)
     watch = HangWatch(10.0)
-    assert watch.left_s() == 120
+    now[0] += 119.75
+    assert watch.look_again_s() == 0.25
+    assert not watch.complaint(suspended=False)
     watch.note(Start(point="p"), {"p": point})
-    assert watch.left_s() == 10
+    assert watch.look_again_s() == 0.5
     now[0] += 39
     from bench.protocol import Heartbeat
 
     watch.note(Heartbeat(elapsed_s=39), {"p": point})
-    assert watch.left_s() == 1
-    assert watch.complaint == "GEMM did not end"
+    assert not watch.complaint(suspended=False)
+    now[0] += 1
+    assert watch.look_again_s() == 0
+    assert watch.complaint(suspended=False) == "GEMM did not end"
+
+
+def test_a_worker_that_a_signal_has_stopped_is_given_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    watch, said = HangWatch(10.0), []
+    for suspended in (True, False, True, True, True):
+        now[0] += 1.5
+        said.append(watch.complaint(suspended=suspended))
+    assert said == ["", "", "", "", "stopped by a signal from outside"]
 
 
 def test_how_often_the_device_was_read_beside_a_point_is_kept_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,13 @@ from telemetry_sample import WINDOWS, snapshot_of
 
 from planner.cli.watch.table import MOST_SHOWN, telemetry_text
 from planner.errors import UserError
+from planner.hardware.catalogue.gpus import load_gpus
 from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exporter import devices_of, read_exporter
 from planner.observe.telemetry.exposition import prometheus_text, read_samples
 from planner.observe.telemetry.recording import read_demo, read_recording
+from planner.observe.telemetry.window import observe
+from planner.paths import presets_folder
 
 H100 = "H100 SXM5 80GB"
 MIB = 2**20
@@ -262,3 +265,53 @@ def test_a_large_machine_is_judged_in_sums_unless_each_is_asked_for(run_planner:
     assert "By verdict" in summed.stdout
     assert "GPU 7  " not in summed.stdout
     assert "GPU 7  " in each.stdout
+
+
+def page(*labels: str, metric: str = "DCGM_FI_DEV_GPU_UTIL") -> str:
+    """One sample a GPU: 1 % of the first, 2 % of the second."""
+    return "".join(f"{metric}{{{one}}} {number}\n" for number, one in enumerate(labels, 1))
+
+
+@pytest.mark.parametrize("host", ["Hostname", "hostname", "node", "instance"])
+@pytest.mark.parametrize("uuid", ['UUID="GPU-{}"', 'uuid="GPU-{}"', ""])
+def test_gpus_of_several_hosts_on_one_page_are_told_apart(host: str, uuid: str) -> None:
+    labels = [f'gpu="0",{host}="{name}",{uuid.format(name)}' for name in "ab"]
+    text = page(*labels) + page(*labels, metric="DCGM_FI_DEV_GPU_TEMP")
+    found = devices_of(read_samples(text, "page"))
+    assert [(gpu.place, gpu.kernel_resident_fraction, gpu.temperature_c) for gpu in found] == [("a 0", 0.01, 1), ("b 0", 0.02, 2)]
+    assert [line.split()[:2] for line in telemetry_text(snapshot_of(0.0, *found), 120).plain.splitlines()[1:3]] == [
+        ["a", "0"],
+        ["b", "0"],
+    ]
+    again = devices_of(read_samples(prometheus_text(snapshot_of(0.0, *found)), "page"))
+    assert [(gpu.place, gpu.temperature_c) for gpu in again] == [("a 0", 1), ("b 0", 2)]
+
+
+def test_gpus_of_one_index_and_two_uuids_are_two() -> None:
+    found = devices_of(read_samples(page('gpu="0",UUID="GPU-a"', 'gpu="0",UUID="GPU-b"'), "page"))
+    assert [(gpu.uuid, gpu.kernel_resident_fraction) for gpu in found] == [("GPU-a", 0.01), ("GPU-b", 0.02)]
+
+
+@pytest.mark.parametrize(
+    ("short", "joined"),
+    [
+        ('UUID="GPU-a"', "a 0"),
+        ('gpu="1"', "b 1"),
+        ('gpu="0",Hostname="b"', "b 0"),
+        ('gpu="1",instance="b"', "b 1"),
+        ('gpu="0"', None),  # of either host
+        ('gpu="0",Hostname="c"', None),
+    ],
+)
+def test_a_sample_that_says_less_belongs_to_the_only_gpu_it_can_mean(short: str, joined: str | None) -> None:
+    whole = ('gpu="0",UUID="GPU-a",Hostname="a"', 'gpu="0",UUID="GPU-b",Hostname="b"', 'gpu="1",UUID="GPU-c",Hostname="b"')
+    found = devices_of(read_samples(page(*whole) + page(short, metric="DCGM_FI_DEV_GPU_TEMP"), "page"))
+    warm = [gpu for gpu in found if gpu.temperature_c == 1]
+    assert len(found) == 3 + (joined is None)
+    assert [gpu.place for gpu in warm if gpu.kernel_resident_fraction is not None] == ([joined] if joined else [])
+
+
+def test_gpus_of_several_hosts_are_observed_apart() -> None:
+    found = devices_of(read_samples(page('gpu="0",Hostname="a"', 'gpu="0",Hostname="b"'), "page"))
+    seen = observe([snapshot_of(float(second), *found) for second in range(3)], load_gpus(presets_folder() / "gpus"))
+    assert [(one.host, one.index, one.readings) for one in seen] == [("a", 0, 3), ("b", 0, 3)]

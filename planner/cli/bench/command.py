@@ -202,7 +202,8 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     from planner.observe.benchmark.process import BenchRun
 
     narrator = Narrator(as_json=as_json, measured=session.log_prediction)
-    last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator))
+    asked: list[signal.Signals] = []
+    last = asyncio.run(_follow(BenchRun(request, session.store, session.canonical_name), narrator, asked))
     part = session.part_named(narrator.device)
     if part is not None and not as_json and request.suite in CALIBRATING:
         from planner.cli.terminal.sections import console, print_sections
@@ -212,7 +213,7 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
         session.refresh()
         print_sections(change_sections(change_of(session, part)), console())
     proven = request.suite != PROVING or part is None or _proven(session, part, narrator.measurements, as_json=as_json)
-    return _exit_code(last) or (ExitCode.ANSWERED if proven else ExitCode.NOTHING_FOUND)
+    return _exit_code(last, asked) or (ExitCode.ANSWERED if proven else ExitCode.NOTHING_FOUND)
 
 
 def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_json: bool) -> bool:
@@ -252,14 +253,19 @@ async def _as_rank(python: Path | None, device: str) -> int:
     return ExitCode.ANSWERED if await follow(found, device) == 0 else ExitCode.NOTHING_FOUND
 
 
-async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:
-    """Go through the events to the last; Ctrl+C asks the worker to stop, and the run then ends as cancelled."""
+async def _follow(run: BenchRun, narrator: Narrator, asked: list[signal.Signals]) -> Finished | Failed:
+    """Go through the events to the last; Ctrl+C and SIGTERM, noted in `asked`, stop the worker, and the run then ends as cancelled."""
     from planner.observe.benchmark.events import Failed, Finished
 
     loop = asyncio.get_running_loop()
     stopping: list[asyncio.Task[None]] = []
+
+    def stop(number: signal.Signals) -> None:
+        asked.append(number)
+        stopping.append(loop.create_task(run.stop()))
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: stopping.append(loop.create_task(run.stop())))
+        loop.add_signal_handler(number, stop, number)
     try:
         async for event in run.events():
             narrator.report(event)
@@ -270,9 +276,9 @@ async def _follow(run: BenchRun, narrator: Narrator) -> Finished | Failed:
     raise AssertionError("a benchmark run ends with Finished or Failed")
 
 
-def _exit_code(last: Finished | Failed) -> int:
+def _exit_code(last: Finished | Failed, asked: Sequence[signal.Signals]) -> int:
     if last.state == "cancelled":
-        return ExitCode.INTERRUPTED
+        return ExitCode.TERMINATED if asked[:1] == [signal.SIGTERM] else ExitCode.INTERRUPTED
     if last.state in WRONG_INPUT:
         return ExitCode.WRONG_INPUT
     if last.waiting:

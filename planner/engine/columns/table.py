@@ -29,6 +29,9 @@ class ModelColumns(Columns, frozen=True):
     gated: Floats
     vocabulary: Floats
     tied: Floats
+    token_matrix: Floats
+    input_matrix: Floats
+    output_matrix: Floats
     embedding: Floats
     head: Floats
     mixing_matrix: Floats

@@ -29,12 +29,7 @@ from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pa
 from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launches_of_layer, products_of_layer
 from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
-from planner.engine.performance.operators.products import (
-    head_products,
-    head_share,
-    layer_products,
-    products_s,
-)
+from planner.engine.performance.operators.products import ends_s, head_share, layer_products, products_s
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
@@ -218,7 +213,7 @@ def _group_seconds(t: Table, rows: Floats, head_rows: Floats) -> dict[str, float
     found = {
         name: number(products_s(t, product)[0] * layers[name] * t.model.layers / t.layout.pp) for name, product in products.items()
     }
-    return found | {"head": number(products_s(t, head_products(t, head_rows))[0] * head_share(t, head_rows))}
+    return found | {"head": number(ends_s(t, rows, head_rows)[0])}
 
 
 def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:

@@ -25,7 +25,7 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
     product = recipe.product_bytes * how.trained * optimizer.updates
     kept = kept_of_layer(a, how)
     largest = max((matrix.inputs * matrix.outputs for matrix in matrices(a)), default=0)
-    step_matrix = recipe.state_bytes * optimizer.matrix_temporaries * max(largest, a.vocabulary * a.width)
+    step_matrix = recipe.state_bytes * optimizer.matrix_temporaries * max(largest, a.token_matrix)
     return Footprint(
         **asdict(one),
         recomputed_products=kept.products_again,
@@ -61,5 +61,5 @@ def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]
         }
     if loss == "compiled":
         return {"logits_alive": w, "logits_backward": 8.0, "logits_gradient": w}
-    share = 1 / CHUNKS if loss == "chunked" else min(1.0, a.width / a.vocabulary)
-    return {"logits_backward": 12.0 * share + how.residual_bytes * a.width / a.vocabulary}
+    share = 1 / CHUNKS if loss == "chunked" else min(1.0, a.token_width / a.vocabulary)
+    return {"logits_backward": 12.0 * share + how.residual_bytes * a.token_width / a.vocabulary}

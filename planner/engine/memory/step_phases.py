@@ -83,8 +83,8 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
     layers = np.ceil(m.layers / s.pp)
     linear = layers / m.layers * layers_of_gpu(t)
     has_embedding, has_head = (np.ones(1), alone) if first else (alone, np.ones(1))
-    matrix = m.vocabulary * m.width / s.tp
-    own_head = np.where(m.head > 0, m.head / s.tp, matrix * (alone == 0))
+    matrix = m.token_matrix / s.tp
+    own_head = np.maximum(m.head, (m.token_matrix + m.output_matrix) * (alone == 0)) / s.tp
     virtual = np.maximum(1.0, s.virtual_stages)
     chunks = (2 * (s.pp - 1) if first else 0.0) + (virtual - 1) * s.pp + 1
     in_flight = np.where(virtual > 1, chunks / virtual, s.pp if first else 1.0)

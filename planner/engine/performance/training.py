@@ -100,7 +100,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = tokens * s.cp * s.dp * count
-    active = m.active_matrix - m.vocabulary * m.width * (1 - j.predicts_tokens)
+    active = m.active_matrix - (m.token_matrix + m.output_matrix) * (1 - j.predicts_tokens)
     per_token = np.where(j.adapters > 0, 2.0, 3.0) * 2 * active + 3 * attention_flop(t, half)
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(

@@ -190,10 +190,12 @@ class BenchRun:
         self._bye, self._error, self._hung = "", None, ""
         while True:
             try:
-                chunk = await worker.read(watch.left_s())
+                chunk = await worker.read(watch.look_again_s())
             except TimeoutError:
-                self._hung = watch.complaint
-                return
+                self._hung = watch.complaint(suspended=worker.suspended)
+                if self._hung:
+                    return
+                continue
             if not chunk:
                 await worker.wait(POLITE_S if self._stopping.is_set() else LINGER_S)
                 return

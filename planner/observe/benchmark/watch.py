@@ -17,6 +17,11 @@ POINT_GRACE_S = 20.0
 """Beyond four times a point's cap: building its arrays, and the soak before the first point of a GPU."""
 
 
+LOOK_AGAIN_S = 0.5
+SUSPENDED_S = 2.0
+"""Time a worker may be stopped by somebody's signal: what it measures meanwhile is spoiled, and while torch loads it is silent anyway."""
+
+
 class PollRate:
     """Rate at which this program reads the device's telemetry beside each point: every reading takes a lock inside the driver."""
 
@@ -42,6 +47,7 @@ class HangWatch:
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
         self._silent_after = time.monotonic() + LOADING_S
+        self._suspended_since: float | None = None
         self._point: protocol.Point | None = None
         self._point_until = float("inf")
 
@@ -56,13 +62,18 @@ class HangWatch:
         elif isinstance(message, (protocol.Result, protocol.Skip, protocol.Bye)):
             self._point, self._point_until = None, float("inf")
 
-    def left_s(self) -> float:
-        """Seconds until it counts as hung."""
-        return max(0.0, min(self._silent_after, self._point_until) - time.monotonic())
+    def look_again_s(self) -> float:
+        """Seconds of silence after which to ask for a `complaint`."""
+        return min(LOOK_AGAIN_S, max(0.0, min(self._silent_after, self._point_until) - time.monotonic()))
 
-    @property
-    def complaint(self) -> str:
-        """The step it did not do in time."""
+    def complaint(self, *, suspended: bool) -> str:
+        """Why it counts as hung; empty: it does not. `suspended`: a signal has stopped it, which only another one would end."""
+        now = time.monotonic()
+        self._suspended_since = (self._suspended_since or now) if suspended else None
+        if self._suspended_since is not None and now >= self._suspended_since + SUSPENDED_S:
+            return "stopped by a signal from outside"
+        if now < min(self._silent_after, self._point_until):
+            return ""
         if self._point is not None and self._point_until <= self._silent_after:
             return f"{self._point.label} did not end"
         return "no sign of life"

@@ -72,6 +72,14 @@ class Worker:
         """Exit status, negative for a signal; None while it runs."""
         return self._process.returncode
 
+    @property
+    def suspended(self) -> bool:
+        """Whether a signal has stopped it, so that it neither works nor ends."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+        except OSError:
+            return False
+
     async def read(self, most_s: float) -> bytes:
         """The next bytes it sends; empty when it has closed the pipe. Raises `TimeoutError`."""
         async with asyncio.timeout(most_s):

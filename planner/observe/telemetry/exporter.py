@@ -95,10 +95,21 @@ OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
 READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *OWN.values())}
 
 
+HOST_LABELS = ("Hostname", "hostname", "node", "instance")
+"""Labels that name the host, the most specific first."""
+UUID_LABELS = ("UUID", "uuid")
+SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
+"""Labels that identify a slice of a GPU; the first one present counts."""
+
+
+Gpu = tuple[str, str, str]
+"""Host, index and UUID as labels give them; empty: not given."""
+
+
 class Place(NamedTuple):
     """The GPU, or slice of one, that a sample belongs to."""
 
-    gpu: str
+    gpu: Gpu
     part: str
     """Id of the GPU instance; empty for the whole GPU."""
 
@@ -152,19 +163,28 @@ class _Seen:
         self.values: dict[str, float] = {}
         self.reasons: int | list[str] | None = None
 
+    def take(self, other: _Seen) -> None:
+        """Add what `other` says of the same place."""
+        self.labels = {**other.labels, **self.labels}
+        self.values = other.values | self.values
+        self.reasons = other.reasons if self.reasons is None else self.reasons
+
 
 def devices_of(samples: Iterable[Sample]) -> tuple[DeviceSnapshot, ...]:
-    """The GPUs that appear in the samples, by index, then by name."""
+    """The GPUs that appear in the samples, by host, then by index, then by name."""
     seen = _seen_in(samples)
-    parts: dict[str, list[Place]] = {}
+    parts: dict[Gpu, list[Place]] = {}
     for place in seen:
-        parts.setdefault(place.gpu, []).extend([place] if place.part else [])
-    numbers = {gpu: number_of(gpu) for gpu in parts}
-    found = []
-    for position, gpu in enumerate(sorted(parts, key=lambda gpu: (10**MOST_DIGITS if numbers[gpu] is None else numbers[gpu], gpu))):
-        index = position if (number := numbers[gpu]) is None else number
-        found.append(_device(index, gpu, sorted(parts[gpu]), seen))
-    return tuple(found)
+        slices = parts.setdefault(place.gpu, [])
+        if place.part:
+            slices.append(place)
+    several = len({host for host, _, _ in parts}) > 1
+    unnumbered = 10**MOST_DIGITS
+    order = sorted([(gpu[0], unnumbered if (number := number_of(gpu[1])) is None else number, gpu) for gpu in parts])
+    return tuple(
+        _device(position if number == unnumbered else number, gpu, sorted(parts[gpu]), seen, host=host if several else "")
+        for position, (host, number, gpu) in enumerate(order)
+    )
 
 
 def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
@@ -191,16 +211,16 @@ def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
             seen.reasons = [*(seen.reasons if isinstance(seen.reasons, list) else ()), labels.get("reason", "")]
         elif name != UP:
             seen.reasons = int(value)
+    joined = _joined(place.gpu for place in found)
+    for place in [place for place in found if place.gpu in joined] if joined else ():
+        said = found.pop(place)
+        found.setdefault(Place(joined[place.gpu], place.part), _Seen(said.labels)).take(said)
     return found
 
 
 def is_reading(value: float) -> bool:
     """Whether a counter can have this value, in SI units: not NaN, infinite or negative, nor a sentinel such as 2^63 for 'no value'."""
     return 0 <= value <= MOST_READING
-
-
-SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
-"""Labels that identify a slice of a GPU; the first one present counts."""
 
 
 @lru_cache(maxsize=256)
@@ -213,14 +233,33 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def place_of(labels: Mapping[str, str]) -> Place | None:
-    """The GPU that the labels name by index or, without one, by UUID; None without either."""
-    gpu = labels.get("gpu") or labels.get("UUID") or labels.get("uuid")
-    if not gpu:
+    """The GPU that the labels name by index or UUID, on the host they name; None without either."""
+    number, uuid = labels.get("gpu", ""), first_of(labels, UUID_LABELS)
+    if not number and not uuid:
         return None
-    for name in SLICE_LABELS:
-        if part := labels.get(name):
-            return Place(gpu, part)
-    return Place(gpu, "")
+    return Place((first_of(labels, HOST_LABELS), number, uuid), first_of(labels, SLICE_LABELS))
+
+
+def first_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
+    """The first of the labels `names` that says something; empty: none does."""
+    for name in names:
+        if text := labels.get(name):
+            return text
+    return ""
+
+
+def _joined(gpus: Iterable[Gpu]) -> dict[Gpu, Gpu]:
+    """Labels that leave out what others say -> the others, where there is one GPU alone that they can mean."""
+    forms = {gpu: (gpu[0] != "", gpu[1] != "", gpu[2] != "") for gpu in gpus}
+    found: dict[Gpu, Gpu] = {}
+    for form in sorted(set(forms.values()), key=sum, reverse=True)[1:]:
+        meant: dict[Gpu, set[Gpu]] = {}
+        for (host, number, uuid), other in forms.items():
+            if other != form and all(more or not one for one, more in zip(form, other, strict=True)):
+                short = (host * form[0], number * form[1], uuid * form[2])
+                meant.setdefault(short, set()).add(found.get((host, number, uuid), (host, number, uuid)))
+        found |= {short: whole.pop() for short, whole in meant.items() if short in forms and len(whole) == 1}
+    return found
 
 
 def number_of(label: str) -> int | None:
@@ -228,24 +267,23 @@ def number_of(label: str) -> int | None:
     return int(label) if label.isdecimal() and len(label) <= MOST_DIGITS else None
 
 
-def _device(index: int, gpu: str, parts: Sequence[Place], seen: Mapping[Place, _Seen]) -> DeviceSnapshot:
+def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[Place, _Seen], *, host: str) -> DeviceSnapshot:
     whole = seen.get(Place(gpu, "")) or _Seen(seen[parts[0]].labels)
-    known = {name: typed(name, value) for name, value in whole.values.items()}
+    known: dict[str, Any] = {name: typed(name, value) for name, value in whole.values.items()}
     _complete_memory(known)
     said, labels = whole.reasons, whole.labels
-    slices = tuple(_slice(place, seen[place].labels, seen[place].values) for place in parts)
-    return DeviceSnapshot(
-        index=index,
-        uuid=labels.get("UUID") or labels.get("uuid") or None,
-        name=labels.get("modelName") or labels.get("name") or None,
-        state="ok",
-        event_reasons=event_reason_names(said) if isinstance(said, int) else None if said is None else tuple(said),
-        health_warnings=health_warnings(known),
-        mig=slices,
-        mig_enabled=bool(slices) or None,
-        reasons=_not_given(frozenset(known), reasons=said is None),
-        **cast("dict[str, Any]", known),
-    )
+    known["reasons"] = _not_given(frozenset(known), reasons=said is None)
+    if host:
+        known["host"] = host
+    if said is not None:
+        known["event_reasons"] = event_reason_names(said) if isinstance(said, int) else tuple(said)
+    if warnings := health_warnings(known):
+        known["health_warnings"] = warnings
+    if parts:
+        known["mig"] = tuple(_slice(place, seen[place].labels, seen[place].values) for place in parts)
+        known["mig_enabled"] = True
+    name = labels.get("modelName") or labels.get("name") or None
+    return DeviceSnapshot(index=index, uuid=gpu[2] or None, name=name, state="ok", **known)
 
 
 @lru_cache(maxsize=64)
@@ -268,8 +306,10 @@ def _slice(place: Place, labels: Mapping[str, str], known: dict[str, float]) -> 
     )
 
 
+_MEMORY = ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
+
+
 def _complete_memory(known: dict[str, float]) -> None:
     """Add the total where an exporter gives only used, free and (newer ones) reserved memory."""
-    if "memory_total_bytes" not in known and {"memory_used_bytes", "memory_free_bytes"} <= known.keys():
-        parts = ("memory_used_bytes", "memory_free_bytes", "memory_reserved_bytes")
-        known["memory_total_bytes"] = sum(known.get(name, 0.0) for name in parts)
+    if "memory_used_bytes" in known and "memory_free_bytes" in known and "memory_total_bytes" not in known:
+        known["memory_total_bytes"] = sum(known.get(name, 0.0) for name in _MEMORY)

@@ -114,7 +114,8 @@ def prometheus_text(snapshot: Snapshot) -> str:
 
 def device_labels(device: DeviceSnapshot) -> dict[str, str]:
     """Labels that identify a GPU."""
-    return {"gpu": str(device.index), "uuid": device.uuid or "", "name": device.name or ""}
+    host = {"Hostname": device.host} if device.host else {}
+    return {"gpu": str(device.index), "uuid": device.uuid or "", "name": device.name or "", **host}
 
 
 def slice_labels(device: DeviceSnapshot, part: MigSnapshot) -> dict[str, str]:

@@ -23,17 +23,25 @@ from planner.engine.advice.diagnosis import IDLE
 from planner.errors import Problem, UserError
 from planner.observe.driver.counters import EVENT_REASONS
 from planner.observe.snapshot import DeviceSnapshot
-from planner.observe.telemetry.exporter import DCGM_REASONS, SLICE_LABELS, devices_of, fetched, meaning_of, place_of
+from planner.observe.telemetry.exporter import (
+    DCGM_REASONS,
+    HOST_LABELS,
+    SLICE_LABELS,
+    devices_of,
+    fetched,
+    first_of,
+    meaning_of,
+    place_of,
+)
 from planner.observe.telemetry.exposition import PREFIX, Sample
 from planner.observe.telemetry.window import MEANS
 
-HOST_LABELS = ("Hostname", "hostname", "node", "instance")
-"""Labels that name the host, the most specific first."""
 JOB_LABELS = ("hpc_job", "exported_pod", "pod", "slurm_job_id", "jobid")
 """Labels that name the work, of dcgm-exporter under Slurm and Kubernetes, the first present counts; not `job`, which names the scrape."""
 GPU_LABELS = ("gpu", "UUID", "uuid", "modelName", "name", "GPU_I_PROFILE", *SLICE_LABELS)
 STEPS, FEW_STEPS = 144, 48
 """Readings of a window at which the use is looked at; and the clock in use, and what held it back. Averages are over all the server has."""
+NAMELESS = "unnamed host"
 LEAST_STEP_S = 15.0
 LEAST_JOB_S = 600.0
 """Least time, in seconds, over which the labels of the work are looked for."""
@@ -253,7 +261,7 @@ def _assembled(answers: Mapping[tuple[str, str], list[Reading]], seconds: float)
     found = []
     for host, given in sorted(samples.items()):
         for device in devices_of(given):
-            places = ((host, str(device.index)), (host, device.uuid or ""))
+            places = ((host, device.uuid or str(device.index)), (host, str(device.index)))
             place = next((key for key in places if key in shares or key in counts), places[0])
             one = FleetGpu(host, _bounded(device), seconds, shares.get(place), counts.get(place, 0), jobs.get(place, ""))
             use = one.busy or 1.0
@@ -283,4 +291,5 @@ def _readings(series: Iterable[msgspec.Raw]) -> Iterator[Reading]:
 def _key(labels: Mapping[str, str]) -> tuple[str, str]:
     """Host and GPU of a series."""
     place = place_of(labels)
-    return next((labels[name] for name in HOST_LABELS if labels.get(name)), "unnamed host"), place.gpu if place else ""
+    host, number, uuid = place.gpu if place else (first_of(labels, HOST_LABELS), "", "")
+    return host or NAMELESS, uuid or number

@@ -40,13 +40,13 @@ def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -
 
     Means count every reading alike: sources read at a steady pace.
     """
-    readings: dict[tuple[int, str], list[DeviceSnapshot]] = defaultdict(list)
+    readings: dict[tuple[str, int, str], list[DeviceSnapshot]] = defaultdict(list)
     for snapshot in snapshots:
         for device in snapshot.devices:
-            readings[device.index, device.uuid or ""].append(device)
+            readings[device.host or host, device.index, device.uuid or ""].append(device)
     seconds = snapshots[-1].taken_at_s - snapshots[0].taken_at_s if snapshots else 0.0
     hosts = [snapshot.host for snapshot in snapshots]
-    return [observed_of(found, hosts, max(0.0, seconds), gpus, host) for _, found in sorted(readings.items())]
+    return [observed_of(found, hosts, max(0.0, seconds), gpus, of) for (of, _, _), found in sorted(readings.items())]
 
 
 def observed_of(

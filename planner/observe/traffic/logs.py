@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from planner.errors import Problem, UserError
+from planner.numbers import as_number
 from planner.observe.traffic.lines import Lines
 from planner.observe.traffic.tables import seconds_of
 from planner.workload.traffic.trace import Trace, TraceBuilder
@@ -107,4 +108,4 @@ def _time(found: Any) -> float:
 
 def _number(table: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     value = next((table[name] for name in names if isinstance(table.get(name), (int, float))), None)
-    return None if value is None else float(value)
+    return as_number(value)

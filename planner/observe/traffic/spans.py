@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from planner.errors import Problem, UserError
+from planner.numbers import as_number
 from planner.observe.traffic.lines import Lines
 from planner.reading import read_file
 from planner.workload.traffic.trace import Trace, TraceBuilder
@@ -40,13 +41,12 @@ def read_spans(path: Path) -> Trace:
             if str(facts.get("gen_ai.operation.name", "")) not in CALLS:
                 builder.left_out["not a call of a model"] += 1
                 continue
-            try:
-                time_s = float(span["startTimeUnixNano"]) / 1e9
-            except (KeyError, TypeError, ValueError):
+            began_ns = as_number(span.get("startTimeUnixNano"))
+            if began_ns is None:
                 lines.wrong(number, "a span has no startTimeUnixNano.")
                 continue
             cached = cached or hit is not None
-            builder.add(time_s, inputs, outputs, hit)
+            builder.add(began_ns / 1e9, inputs, outputs, hit)
     builder.left_out.update(lines.unusable())
     if not builder.times and not builder.left_out:
         raise UserError(Problem(str(path), "", f"holds no span with {INPUTS[0]}."))
@@ -105,9 +105,4 @@ def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
 
 def _number(facts: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     """The first of `names` that is a number; 64-bit ones are written as texts."""
-    for name in names:
-        try:
-            return float(facts[name])
-        except (KeyError, TypeError, ValueError):
-            continue
-    return None
+    return next((value for name in names if (value := as_number(facts.get(name))) is not None), None)

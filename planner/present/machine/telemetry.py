@@ -102,13 +102,13 @@ def _part_name(part: Part) -> str:
         return f"  MIG {part.profile}"
     name = (part.name or "unknown GPU").removeprefix("NVIDIA ")
     cuda = f" cuda:{part.cuda_ordinal}" if part.cuda_ordinal is not None else ""
-    return f"{part.index} {name}{cuda}" + ("" if part.state == "ok" else f" [{part.state}]")
+    return f"{part.place} {name}{cuda}" + ("" if part.state == "ok" else f" [{part.state}]")
 
 
 def health_lines(snapshot: Snapshot) -> list[str]:
     """Faults of the memory of each GPU, in words."""
     return [
-        f"GPU {device.index}: {warning_text(warning, msgspec.structs.asdict(device))}"
+        f"GPU {device.place}: {warning_text(warning, msgspec.structs.asdict(device))}"
         for device in snapshot.devices
         for warning in device.health_warnings
     ]
@@ -124,7 +124,7 @@ class ProcessLine(NamedTuple):
     def place(self) -> str:
         """'0', or '0/3' for a slice."""
         part = self.process.gpu_instance if self.process else None
-        return str(self.device.index) if part is None else f"{self.device.index}/{part}"
+        return self.device.place if part is None else f"{self.device.place}/{part}"
 
     @property
     def command(self) -> str:

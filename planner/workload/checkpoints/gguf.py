@@ -152,7 +152,7 @@ def type_bits(name: str, inputs: int) -> float:
 
 def head_bits(mix: Mix, architecture: Architecture) -> float:
     """Bits per weight of the output head, or of the embedding used as one."""
-    inputs = architecture.embedding_width or architecture.width
+    inputs = architecture.token_width
     whole_blocks = inputs % TYPES[mix.base][1] == 0
     return type_bits(mix.head if whole_blocks and architecture.family != "falcon" else "q8_0", inputs)
 
@@ -161,7 +161,7 @@ def embedding_bits(mix: Mix, architecture: Architecture) -> float:
     """Bits per weight of the token embedding; a tied one is stored as the head is."""
     if architecture.tied:
         return head_bits(mix, architecture)
-    return type_bits(mix.embedding or mix.base, architecture.embedding_width or architecture.width)
+    return type_bits(mix.embedding or mix.base, architecture.token_width)
 
 
 def stored_bits(mix: Mix, matrix: Matrix, architecture: Architecture) -> float:

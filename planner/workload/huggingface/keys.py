@@ -8,6 +8,7 @@ from typing import Any
 from planner.errors import Problems, nearest_names, shown
 
 MOST_LAYERS, MOST_SIZE = 10_000, 10**9
+LARGEST_FACTOR = 1000
 """Ends of the ranges of counts of layers and of other sizes, far beyond any model: what is summed layer by layer ends in time."""
 
 
@@ -55,6 +56,16 @@ class ConfigKeys:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
             self.reject(name, f"{shown(value)} is not accepted; it has to be a number from 0 to below 1.")
+            return default
+        return float(value)
+
+    def factor(self, name: str, *, default: float) -> float:
+        """A factor of a width; null and a missing one read `default`."""
+        value = self._config.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_FACTOR:
+            self.reject(name, f"{shown(value)} is not accepted; it has to be a number above 0, at most {LARGEST_FACTOR}.")
             return default
         return float(value)
 

@@ -35,6 +35,15 @@ LATENT: dict[str, Any] = {
     **EXPERTS,
     **EQUAL,
 }
+OPT: dict[str, Any] = {
+    "model_type": "opt",
+    "hidden_size": 128,
+    "ffn_dim": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 512,
+    "do_layer_norm_before": False,
+}
 MODELS: dict[str, dict[str, Any]] = {
     "llama": {"model_type": "llama", **LLAMA},
     "llama, tied": {"model_type": "llama", **LLAMA, "tie_word_embeddings": True},
@@ -48,16 +57,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "gpt_neox": {"model_type": "gpt_neox", **EQUAL},
     "falcon": {"model_type": "falcon", **EQUAL, "multi_query": True, "new_decoder_architecture": False, "bias": False},
     "bloom": {"model_type": "bloom", "hidden_size": 128, "n_layer": 2, "n_head": 4, "vocab_size": 512},
-    "opt, narrow embedding": {
-        "model_type": "opt",
-        "hidden_size": 128,
-        "ffn_dim": 512,
-        "word_embed_proj_dim": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "vocab_size": 512,
-        "do_layer_norm_before": False,
-    },
+    "opt, narrow embedding": {**OPT, "word_embed_proj_dim": 64},
+    "opt, wide embedding": {**OPT, "word_embed_proj_dim": 640},
     "mixtral": {"model_type": "mixtral", **LLAMA, "num_local_experts": 8, "num_experts_per_tok": 2},
     "qwen3_moe": {"model_type": "qwen3_moe", **OWN_HEADS, **EXPERTS, "num_experts": 8},
     "qwen2_moe": {"model_type": "qwen2_moe", **LLAMA, **EXPERTS, "num_experts": 8, "shared_expert_intermediate_size": 160},

@@ -164,7 +164,7 @@ def _narrow(device: DeviceSnapshot, history: History, drawing: Drawing, *, sever
 def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> list[Content]:
     """A GPU with a gauge and a history for each figure, what holds it back, its links, and how its memory does."""
     where = f"cuda:{device.cuda_ordinal}" if device.cuda_ordinal is not None else ""
-    title = " · ".join(filter(None, (f"GPU {device.index}", device.name or "", where)))
+    title = " · ".join(filter(None, (f"GPU {device.place}", device.name or "", where)))
     head = Content.styled(shorten_end(title, drawing.width, drawing.symbols.ellipsis), "bold $accent")
     if device.state != "ok":
         return [head, lost_line(device)]
@@ -303,7 +303,7 @@ def _marks(history: History, drawing: Drawing, device: str, indent: int, room: i
 
 def warnings_of_many(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[Content]:
     """Faults of the memory of each of them."""
-    return [line for device in devices for line in _warnings(device, drawing, f"GPU {device.index}: ")]
+    return [line for device in devices for line in _warnings(device, drawing, f"GPU {device.place}: ")]
 
 
 def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> list[Content]:

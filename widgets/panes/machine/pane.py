@@ -91,7 +91,7 @@ class MachineView(VerticalScroll, can_focus=True):
         self._step_s = min(self._step_s, interval_s)
         self._histories[HOST].note(snapshot.taken_at_s, interval_s, {"busy": snapshot.host.cpu_busy_fraction})
         for device in snapshot.devices:
-            self._histories[str(device.index)].note(snapshot.taken_at_s, interval_s, history_values(device))
+            self._histories[device.place].note(snapshot.taken_at_s, interval_s, history_values(device))
         self._draw()
 
     def mark(self, marks: Marks) -> None:
@@ -165,7 +165,7 @@ class MachineView(VerticalScroll, can_focus=True):
             return Content("")
         if snapshot.devices:
             device = snapshot.devices[0]
-            spark = self._short_spark(str(device.index), "activity")
+            spark = self._short_spark(device.place, "activity")
             first, *others = [f"{label} {percent_text(value)}" for label, value in activities(device)]
             memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
             more = [f"+{len(snapshot.devices) - 1} GPUs"] if len(snapshot.devices) > 1 else []
@@ -220,10 +220,10 @@ class MachineView(VerticalScroll, can_focus=True):
         if len(devices) > DETAILED_DEVICES:
             if len(devices) >= max(self.size.height, LEAST_OF_A_STRIP):
                 return [*strip(devices, drawing), *warnings_of_many(devices, drawing)]
-            short = [short_line(device, self._histories[str(device.index)], drawing) for device in devices]
+            short = [short_line(device, self._histories[device.place], drawing) for device in devices]
             return [short_head(devices[0], drawing), *short, *warnings_of_many(devices, drawing)]
         several = len(devices) > 1
-        return [line for device in devices for line in block(device, self._histories[str(device.index)], drawing, several=several)]
+        return [line for device in devices for line in block(device, self._histories[device.place], drawing, several=several)]
 
     def _roomy_gpus(self, snapshot: Snapshot, drawing: Drawing, other_lines: int) -> list[Content] | None:
         """A few GPUs in all detail, as high as there is room for; None where it has to be less, unless it is zoomed."""
@@ -244,7 +244,7 @@ class MachineView(VerticalScroll, can_focus=True):
     def _blocks(self, devices: Sequence[DeviceSnapshot], drawing: Drawing, rows: int) -> list[list[Content]]:
         """Each GPU in all detail, its histories `rows` lines high."""
         drawing = replace(drawing, history_rows=rows)
-        return [roomy_block(device, self._histories[str(device.index)], drawing) for device in devices]
+        return [roomy_block(device, self._histories[device.place], drawing) for device in devices]
 
     def _entitle(self) -> None:
         snapshot = self._snapshot

@@ -16,7 +16,7 @@ from planner.engine.performance.operators.communication import context_exchange_
 from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
 from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launch_s
-from planner.engine.performance.operators.products import head_products, head_share, layer_products, products_s
+from planner.engine.performance.operators.products import ends_s, layer_products, products_s
 
 DEVICE_CLASSES = ("matmul", "attention", "elementwise", "head", "communication", "latency")
 """Classes of operators that take device time, as attributes of a `Pass`."""
@@ -70,9 +70,8 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     """
     m, s, c = t.model, t.layout, t.chip
     layers = m.layers / s.pp
-    share = head_share(t, head_rows)
     took, bound = {}, {}
-    for name, product in (*layer_products(t, rows).items(), ("head", head_products(t, head_rows))):
+    for name, product in layer_products(t, rows).items():
         took[name], flop_s, bytes_s = products_s(t, product)
         bound[name] = np.where(flop_s > bytes_s, took[name], 0.0)
     experts_s = np.zeros(1)
@@ -82,6 +81,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
             layer + m.moe_share * (of["experts"] + of["shared"]) for layer, of in ((per_layer, took), (bound_layer, bound))
         )
         experts_s = layers * m.moe_share * took["experts"] * t.engine.device_factor
+    ends, bound_ends = ends_s(t, rows, head_rows)
     elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
     factor = t.engine.device_factor
     attention = attention_pass_s(t, rows, context, new)
@@ -90,11 +90,11 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         matmul=layers * per_layer * factor,
         attention=attention,
         elementwise=layers * elementwise * factor,
-        head=took["head"] * share * factor,
+        head=ends * factor,
         communication=layers * between + stage_handover_s(t, rows) * (s.pp - 1) / s.pp + host_weights_s(t, rows),
         latency=latency_pass_s(t, new),
         host=layers * launch_s(t, context, new),
-        compute_bound=(layers * bound_layer + bound["head"] * share) * factor,
+        compute_bound=(layers * bound_layer + bound_ends) * factor,
         experts=experts_s,
         shape=(rows, context, new, head_rows),
     )

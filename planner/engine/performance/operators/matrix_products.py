@@ -136,7 +136,7 @@ def _convolutions(a: Architecture, tokens: float, tp: float) -> Iterator[Gemm]:
 
 
 def _head(a: Architecture, tokens: float, head_rows: float, tp: float) -> Iterator[Gemm]:
-    width = a.embedding_width or a.width
+    width = a.token_width
     if a.input_matrix:
         yield Gemm("embedding to the layers' width", "head", tokens, a.width / tp, width, 1)
     if a.output_matrix:

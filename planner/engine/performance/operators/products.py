@@ -62,11 +62,24 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     }
 
 
-def head_products(t: Table, head_rows: Floats) -> ProductGroup:
-    """The output head for `head_rows` tokens, which training below 16 bit computes in 16 bit (arXiv:2412.19437 §3.3.1, torchao's float8)."""
+def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
+    """Seconds of the products outside the layers that each pipeline stage bears, and the part of them whose FLOPs take longer than their bytes.
+
+    The output head for `head_rows` tokens with the projection before it, and for all `rows` the one behind a token embedding of another width.
+    Training below 16 bit computes them in 16 bit (arXiv:2412.19437 §3.3.1, torchao's float8).
+    """
     m, j, s = t.model, t.job, t.layout
     rate = np.where((j.train > 0) & (j.narrow_bytes > 0), j.narrow_bytes / SIXTEEN_BITS, 1.0)
-    return ProductGroup(m.vocabulary * m.width / s.tp, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes, rate=rate)
+    head = (m.token_matrix + m.output_matrix) / s.tp
+    ends = [(ProductGroup(head, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes, rate=rate), head_share(t, head_rows))]
+    if np.any(m.input_matrix):
+        moved = rows * (m.token_matrix / m.vocabulary + m.width / s.tp) * (m.input_matrix > 0)
+        ends.append((ProductGroup(m.input_matrix / s.tp, rows, moved, j.other_bytes, rate=rate), 1 / s.pp))
+    took, bound = np.zeros(1), np.zeros(1)
+    for product, share in ends:
+        seconds, flop_s, bytes_s = products_s(t, product)
+        took, bound = took + seconds * share, bound + np.where(flop_s > bytes_s, seconds * share, 0.0)
+    return took, bound
 
 
 def head_share(t: Table, head_rows: Floats) -> Floats:

@@ -43,8 +43,8 @@ def lfm2(keys: ConfigKeys) -> dict[str, Any]:
     """The MLP's width is two thirds of the key, rounded up."""
     ffn = keys.size("block_ff_dim", "intermediate_size", default=12288)
     if keys.flag("block_auto_adjust_ff_dim", default=True):
-        multiple, factor = keys.size("block_multiple_of", default=256), keys.value("block_ffn_dim_multiplier")
-        ffn = int((float(factor) if isinstance(factor, int | float) else 1.0) * int(2 * ffn / 3))
+        multiple, factor = keys.size("block_multiple_of", default=256), keys.factor("block_ffn_dim_multiplier", default=1.0)
+        ffn = int(factor * int(2 * ffn / 3))
         ffn = multiple * -(-ffn // multiple)
     return _convolutional(keys, ffn=ffn)
 

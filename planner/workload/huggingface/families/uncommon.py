@@ -74,12 +74,10 @@ def xlstm(keys: ConfigKeys) -> dict[str, Any]:
     """A matrix memory of every head (mLSTM), with gates of its input, its forgetting and its output; a gated MLP."""
     sizes = without_attention(keys, heads=keys.size("num_heads"), head_dim=1, tied=False)
     layers, width, heads = keys.size("num_blocks", "num_hidden_layers"), sizes["width"], sizes["heads"]
-    query, value = (
-        int(width * float(factor)) if isinstance(factor := keys.value(name), int | float) else width // divided
-        for name, divided in (("qk_dim_factor", 2), ("v_dim_factor", 1))
-    )
-    multiple, factor = keys.size("ffn_round_up_to_multiple_of", default=64), keys.value("ffn_proj_factor")
-    ffn = multiple * -(-int(width * (float(factor) if isinstance(factor, int | float) else 2.667)) // multiple)
+    query = int(width * keys.factor("qk_dim_factor", default=0.5))
+    value = int(width * keys.factor("v_dim_factor", default=1.0))
+    multiple = keys.size("ffn_round_up_to_multiple_of", default=64)
+    ffn = multiple * -(-int(width * keys.factor("ffn_proj_factor", default=2.667)) // multiple)
     chunk, each, of = keys.size("chunk_size", default=64), max(1, query // heads), max(1, value // heads)
     memory = Sublayer(
         part="attention",
