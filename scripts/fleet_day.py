@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import resource
+import os
 import shutil
 import subprocess
 import sys
@@ -143,22 +143,33 @@ def main() -> None:
             print(f"made in {time.monotonic() - began_s:.0f} s", flush=True)
         process = serve(folder, given.port)
         try:
-            ask(given.port, given.hours)
+            ask(given.port, given.hours, process.pid)
         finally:
             process.terminate()
             process.wait()
 
 
-def ask(port: int, hours: float) -> None:
-    """Ask in a process of its own, twice: the second finds the server's pages in memory."""
+def ask(port: int, hours: float, server: int) -> None:
+    """Ask in a process of its own, twice: the second finds the server's pages in memory. `server`: its process."""
     asked = ["rightsize", "--prometheus", f"http://127.0.0.1:{port}", "--seconds", str(hours * 3600), "--json"]
     for turn in ("first", "second"):
-        began_s = time.monotonic()
-        answer = subprocess.run([sys.executable, "-m", "planner", *asked], check=True, capture_output=True)
-        seconds = time.monotonic() - began_s
-        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        gpus = len(json.loads(answer.stdout)["gpus"])
-        print(f"{turn}: {gpus} GPUs in {seconds:.2f} s, {children:.0f} MiB at most; {answer.stderr.decode().strip()}", flush=True)
+        began_s, served_s = time.monotonic(), processor_s(server)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
+            child = subprocess.Popen([sys.executable, "-m", "planner", *asked], stdout=out, stderr=said)
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            said.seek(0)
+            gpus, words = len(json.load(out)["gpus"]), said.read().decode().strip()
+        seconds, served_s = time.monotonic() - began_s, processor_s(server) - served_s
+        ours = f"{used.ru_utime + used.ru_stime:.2f} s of a processor and {used.ru_maxrss / 1024:.0f} MiB here"
+        print(f"{turn}: {gpus} GPUs in {seconds:.2f} s: {ours}, {served_s:.2f} s of the server's; {words}", flush=True)
+
+
+def processor_s(process: int) -> float:
+    """Seconds of a processor that a process has had."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ def test_a_region_is_in_a_country() -> None:
 
 
 def test_an_advertised_discount_prices_a_commitment_and_says_so() -> None:
-    (offer,) = [offer for offer in OFFERS if offer.instance == "a3-highgpu-8g"]
-    assert offer.reserved_3y_usd_per_h == pytest.approx(0.45 * 87.83247)
+    (offer,) = [offer for offer in OFFERS if offer.instance == "a4-highgpu-8g"]
+    assert offer.reserved_3y_usd_per_h == pytest.approx(0.45 * 90.216)
     assert offer.by_discount == ["reserved_3y_usd_per_h"]
     assert "55 %" in offer.note
     (published,) = [offer for offer in OFFERS if offer.instance == "g5.48xlarge"]
@@ -69,6 +69,28 @@ def test_an_advertised_discount_prices_a_commitment_and_says_so() -> None:
     assert again == offer
     own = msgspec.structs.replace(offer, reserved_3y_usd_per_h=30.0, by_discount=[], note="")
     assert with_discounts([own], PROVIDERS) == (own,)
+
+
+def test_a_listed_commitment_is_the_monthly_price_of_its_source_by_the_hour() -> None:
+    """Google's billing catalogue, us-central1: one A100 with its host 1,689.3711392 and 938.56707798 $ a month; us-east4: eight H100."""
+    listed = {offer.instance: offer for offer in OFFERS if offer.provider == "gcp" and offer.reserved_1y_usd_per_h}
+    for instance, one, three in (
+        ("a2-highgpu-1g", 1689.3711392, 938.56707798),
+        ("a2-megagpu-16g", 25634.2950272, 14241.71597664),
+        ("a3-highgpu-8g", 44840.32514976, 28392.60150768),
+        ("g2-standard-4", 325.07215214, 232.19438719),
+        ("g2-standard-32", 797.63967862, 569.74257075),
+    ):
+        offer = listed[instance]
+        assert (offer.reserved_1y_usd_per_h, offer.reserved_3y_usd_per_h) == pytest.approx((one / 730, three / 730), abs=1e-5)
+        assert "billing catalogue of 202" in offer.note
+        assert not offer.by_discount
+    by_hour = [offer.on_demand_usd_per_h for offer in listed.values()]
+    assert all(
+        hour and offer.reserved_1y_usd_per_h < hour
+        for hour, offer in zip(by_hour, listed.values(), strict=True)
+        if offer.reserved_1y_usd_per_h
+    )
 
 
 def test_what_comes_with_a_contract_alone_says_so_of_the_first_node() -> None:

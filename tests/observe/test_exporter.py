@@ -157,6 +157,48 @@ def test_odd_samples() -> None:
     assert [one.name for one in read_samples('a 1\nb{c="d} 1', "text")] == ["a"]
 
 
+ALL_SMI = """\
+# HELP all_smi_gpu_utilization GPU utilization percentage (omitted when the device reports no utilization)
+# TYPE all_smi_gpu_utilization gauge
+all_smi_gpu_utilization{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 42
+all_smi_gpu_memory_used_bytes{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 8589934592
+all_smi_gpu_memory_total_bytes{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 150754820096
+all_smi_gpu_temperature_celsius{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 51
+all_smi_gpu_power_consumption_watts{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 611.5
+all_smi_gpu_power_limit_current_watts{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 700
+all_smi_gpu_frequency_mhz{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 1755
+all_smi_gpu_clock_graphics_max_mhz{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 1980
+all_smi_gpu_performance_state{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-a", gpu_index="0"} 0
+all_smi_gpu_memory_used_bytes{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-b", gpu_index="1"} 0
+all_smi_gpu_memory_total_bytes{gpu="NVIDIA H200", instance="node-a", gpu_uuid="GPU-b", gpu_index="1"} 150754820096
+all_smi_cpu_utilization{cpu="AMD EPYC 9554", instance="node-a", index="0"} 12
+"""
+"""Lines as all-smi 0.26 writes them (lablup/all-smi src/api/metrics/gpu.rs); the second GPU reports no use, as a new one does not."""
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_page_of_all_smi_by_hand(*, renamed: bool) -> None:
+    """Before 0.21 its labels were `uuid` and `index`; `gpu` is the model in both."""
+    text = ALL_SMI.replace("gpu_uuid", "uuid").replace("gpu_index", "index") if renamed else ALL_SMI
+    first, second = devices_of(read_samples(text, "text"))
+    assert (first.index, first.uuid, first.name) == (0, "GPU-a", "NVIDIA H200")
+    assert (first.kernel_resident_fraction, first.temperature_c) == (0.42, 51.0)
+    assert (first.memory_used_bytes, first.memory_total_bytes) == (8 * 2**30, 150_754_820_096)
+    assert (first.power_average_w, first.power_limit_w) == (611.5, 700.0)
+    assert (first.sm_clock_hz, first.max_sm_clock_hz) == (1.755e9, 1.98e9)
+    assert first.sm_active_fraction is None
+    assert first.reasons["sm_active_fraction"] == "the exporter does not give it"
+    assert (second.index, second.kernel_resident_fraction, second.memory_used_bytes) == (1, None, 0)
+
+
+def test_a_page_of_all_smi_that_is_cut_off_gives_what_it_has() -> None:
+    cut = ALL_SMI[: ALL_SMI.index(" 611.5")]
+    (first,) = devices_of(read_samples(cut, "text"))
+    assert (first.temperature_c, first.power_average_w) == (51.0, None)
+    with server(lambda _: (200, ALL_SMI)) as address:
+        assert [device.name for device in read_exporter(address).devices] == ["NVIDIA H200", "NVIDIA H200"]
+
+
 def test_slices_whose_number_the_driver_keeps_are_told_apart_by_their_uuid() -> None:
     """`None` is no number: the label stays away, and neither slice is taken for the whole GPU."""
     parts = tuple(MigSnapshot(uuid=f"MIG-{n}", profile="1g.10gb", dram_bandwidth_fraction=n / 10) for n in (1, 2))

@@ -64,6 +64,11 @@ def blocks_of_recordings(folder: Path) -> None:
                 if not line.startswith("#"):
                     series, _, _ = line.rpartition(" ")
                     samples[series.partition("{")[0]][series].append(f"{line} {at_s:.0f}\n")
+    make_blocks(folder, samples)
+
+
+def make_blocks(folder: Path, samples: dict[str, dict[str, list[str]]]) -> None:
+    """A data folder of Prometheus with the lines of each metric and series."""
     text = folder.with_suffix(".om")
     grouped = [f"# TYPE {name} gauge\n" + "".join(chain.from_iterable(found.values())) for name, found in samples.items()]
     text.write_text("".join(grouped) + "# EOF\n")
@@ -97,6 +102,34 @@ def test_averages_of_a_real_server_are_what_the_readings_say(tmp_path: Path, run
     document = json.loads(done.stdout)
     assert [row["observed"]["host"] for row in document["gpus"]] == ["node-b", "node-b"]  # of both servers
     assert document["fleet"]["by_verdict"][0]["gpus"] == 2
+
+
+@NEEDS_PROMETHEUS
+@pytest.mark.process
+def test_a_fleet_that_all_smi_was_scraped_of(tmp_path: Path, run_planner: RunPlanner) -> None:
+    """Two hosts of two GPUs, at 42 % for half of the hour and idle for the rest; the model stands in the label `gpu`."""
+    end_s = math.floor(time.time())
+    samples: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for host in ("a:9090", "b:9090"):
+        for number in range(2):
+            labels = f'{{gpu="NVIDIA H200",instance="{host}",gpu_uuid="GPU-{host}-{number}",gpu_index="{number}"}}'
+            for step in range(int(SECONDS / STEP_S)):
+                works = step % 40 < 20
+                for name, value in (("utilization", 42 * works), ("memory_used_bytes", 2**33), ("memory_total_bytes", 2**37)):
+                    metric = f"all_smi_gpu_{name}"
+                    samples[metric][labels].append(f"{metric}{labels} {value} {end_s - SECONDS + step * STEP_S:.0f}\n")
+    make_blocks(tmp_path / "data", samples)
+    with prometheus(tmp_path / "data") as address:
+        found = read_fleet(address, SECONDS)
+        done = run_planner("rightsize", "--prometheus", address, "--seconds", str(SECONDS), "--json")
+    assert [(one.host, one.device.index, one.device.name) for one in found] == [
+        (host, number, "NVIDIA H200") for host in ("a:9090", "b:9090") for number in (0, 1)
+    ]
+    for one in found:
+        assert one.busy == pytest.approx(0.5, abs=0.05)
+        assert one.device.kernel_resident_fraction == pytest.approx(0.42, rel=0.1)
+        assert one.device.memory_used_bytes == 2**33
+    assert [row["observed"]["gpu"] for row in json.loads(done.stdout)["gpus"]] == ["H200 SXM"] * 4
 
 
 @NEEDS_PROMETHEUS

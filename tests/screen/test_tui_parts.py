@@ -64,6 +64,7 @@ def test_a_count_shown_is_exactly_the_count_read(value: int) -> None:
 def test_every_field_of_the_form_is_a_key_of_the_workload() -> None:
     start: dict[str, Any] = {"model": "llama-3.1-8b", "task": "serve"}
     samples = {"count": "8", "number": "2.5", "percent": "20", "lengths": "600/1500", "crowd": "max", "names": "marketplace"}
+    samples["prices"] = "L40S 0.9, RTX 3090 0.2"
     for field in FIELDS:
         text = field.choices[0] if field.choices else samples.get(field.kind, "llama-3.1-8b")
         workload = put(start, field.key, parse(field.kind, text))

@@ -62,15 +62,13 @@ def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:
         return one
     change = one.change
     row = _rented(plans.whole_plan(change.keys))
-    if row is None and "max_gpus" in change.keys:
-        more = change.keys | {"max_gpus": MOST_GPUS, "objective": "fewest-gpus"}
-        fewest = _rented(plans.whole_plan(more))
-        if fewest is None or fewest.answer.layout is None:
+    if "max_gpus" in change.keys:
+        enough = row or _rented(plans.whole_plan(change.keys | {"max_gpus": MOST_GPUS, "objective": "fewest-gpus"}))
+        if enough is None or enough.answer.layout is None:
             return None
-        count = fewest.answer.layout.gpus
-        text = change.text.replace(f"{change.keys['max_gpus']:,}", f"{count:,}")
-        change = replace(change, keys=change.keys | {"max_gpus": count}, text=text)
-        row = _rented(plans.whole_plan(change.keys))
+        if (count := enough.answer.layout.gpus) != change.keys["max_gpus"]:
+            change = _up_to(change, count)
+            row = _rented(plans.whole_plan(change.keys))
     if row is None or row.answer.layout is None:
         return None
     count = row.answer.layout.gpus
@@ -177,8 +175,13 @@ def _fewest_gpus(plans: ChangedPlans, change: Change) -> Change:
     best = next((row for row in plan.rows if row.rank and not row.here and row.answer.layout), None) if plan else None
     if best is None or best.answer.layout is None:
         return change
-    count = best.answer.layout.gpus
-    return replace(change, keys=change.keys | {"max_gpus": count}, text=change.text.replace(f"{MOST_GPUS:,}", f"{count:,}"))
+    return _up_to(change, best.answer.layout.gpus)
+
+
+def _up_to(change: Change, gpus: int) -> Change:
+    """A change to more GPUs, of which there are at most `gpus`."""
+    text = change.text.replace(f"{change.keys['max_gpus']:,}", f"{gpus:,}")
+    return replace(change, keys=change.keys | {"max_gpus": gpus}, text=text)
 
 
 def _combinations(plans: ChangedPlans, pool: Sequence[Change], near: PlanRow) -> list[_Found]:

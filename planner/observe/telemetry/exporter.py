@@ -1,4 +1,4 @@
-"""Snapshots from an exporter in the Prometheus text format: NVIDIA's dcgm-exporter, or `gpu-planner watch --prometheus`.
+"""Snapshots from an exporter in the Prometheus text format: NVIDIA's dcgm-exporter, all-smi, or `gpu-planner watch --prometheus`.
 
 A counter that the exporter does not give is absent with that reason; it is never taken for 0.
 """
@@ -87,17 +87,32 @@ DCGM_HEALTH = _meanings(
     }
 )
 """Name after 'DCGM_FI_' -> field of metrics of failing memory, which `read_fleet` does not query."""
+ALL_SMI_PREFIX = "all_smi_gpu_"
+ALL_SMI = _meanings(
+    {
+        "kernel_resident_fraction": (0.01, "utilization"),
+        "memory_used_bytes": (1.0, "memory_used_bytes"),
+        "memory_total_bytes": (1.0, "memory_total_bytes"),
+        "temperature_c": (1.0, "temperature_celsius"),
+        "power_average_w": (1.0, "power_consumption_watts"),
+        "power_limit_w": (1.0, "power_limit_current_watts"),
+        "sm_clock_hz": (MEGA, "frequency_mhz"),
+        "max_sm_clock_hz": (MEGA, "clock_graphics_max_mhz"),
+    }
+)
+"""Name after 'all_smi_gpu_' -> field (lablup/all-smi src/api/metrics/gpu.rs, 0.26)."""
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 HELD_BACK, UP = f"{PREFIX}clock_held_back", f"{PREFIX}up"
 TELLS_OF_A_GPU = frozenset((HELD_BACK, UP, *DCGM_REASONS, *(f"DCGM_FI_{name}" for name in DCGM_REASONS)))
 """Metrics that fill no field by their value, and yet tell of a GPU."""
 OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
-READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *OWN.values())}
+READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *ALL_SMI.values(), *OWN.values())}
 
 
 HOST_LABELS = ("Hostname", "hostname", "node", "instance")
 """Labels that name the host, the most specific first."""
-UUID_LABELS = ("UUID", "uuid")
+INDEX_LABELS = ("gpu_index", "index", "gpu")
+UUID_LABELS = ("UUID", "gpu_uuid", "uuid")
 SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
 """Labels that identify a slice of a GPU; the first one present counts."""
 
@@ -121,7 +136,11 @@ def read_exporter(url: str) -> Snapshot:
     devices = devices_of(read_samples(text, url))
     if not devices:
         raise UserError(
-            Problem(url, "", "answers, but has no metric of a GPU: neither dcgm-exporter's (DCGM_FI_…) nor ours (gpu_planner_…).")
+            Problem(
+                url,
+                "",
+                "answers, but has no metric of a GPU: not dcgm-exporter's (DCGM_FI_…), all-smi's (all_smi_gpu_…) or ours (gpu_planner_…).",
+            )
         )
     return snapshot_of(devices, url, dt.datetime.now(tz=dt.UTC), began_s, time.monotonic() - began_s)
 
@@ -229,12 +248,17 @@ def meaning_of(name: str) -> Meaning | None:
     if name.startswith("DCGM_FI_"):
         known = name.removeprefix("DCGM_FI_")
         return DCGM.get(known) or DCGM_HEALTH.get(known)
+    if name.startswith(ALL_SMI_PREFIX):
+        return ALL_SMI.get(name.removeprefix(ALL_SMI_PREFIX))
     return OWN.get(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
 
 
 def place_of(labels: Mapping[str, str]) -> Place | None:
-    """The GPU that the labels name by index or UUID, on the host they name; None without either."""
-    number, uuid = labels.get("gpu", ""), first_of(labels, UUID_LABELS)
+    """The GPU that the labels name by index or UUID, on the host they name; None without either.
+
+    all-smi has the model in `gpu`, and the index in `gpu_index` (before 0.21 in `index`).
+    """
+    number, uuid = first_of(labels, INDEX_LABELS), first_of(labels, UUID_LABELS)
     if not number and not uuid:
         return None
     return Place((first_of(labels, HOST_LABELS), number, uuid), first_of(labels, SLICE_LABELS))
@@ -282,8 +306,13 @@ def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[Place, _
     if parts:
         known["mig"] = tuple(_slice(place, seen[place].labels, seen[place].values) for place in parts)
         known["mig_enabled"] = True
-    name = labels.get("modelName") or labels.get("name") or None
+    name = labels.get("modelName") or labels.get("name") or _model_of(labels)
     return DeviceSnapshot(index=index, uuid=gpu[2] or None, name=name, state="ok", **known)
+
+
+def _model_of(labels: Mapping[str, str]) -> str | None:
+    """The model where the label `gpu` names that, since another one has the index."""
+    return labels.get("gpu") if labels.get("gpu_index") or labels.get("index") else None
 
 
 @lru_cache(maxsize=64)

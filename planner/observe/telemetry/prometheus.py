@@ -24,6 +24,7 @@ from planner.errors import Problem, UserError
 from planner.observe.driver.counters import EVENT_REASONS
 from planner.observe.snapshot import DeviceSnapshot
 from planner.observe.telemetry.exporter import (
+    ALL_SMI_PREFIX,
     DCGM_REASONS,
     HOST_LABELS,
     SLICE_LABELS,
@@ -38,7 +39,7 @@ from planner.observe.telemetry.window import MEANS
 
 JOB_LABELS = ("hpc_job", "exported_pod", "pod", "slurm_job_id", "jobid")
 """Labels that name the work, of dcgm-exporter under Slurm and Kubernetes, the first present counts; not `job`, which names the scrape."""
-GPU_LABELS = ("gpu", "UUID", "uuid", "modelName", "name", "GPU_I_PROFILE", *SLICE_LABELS)
+GPU_LABELS = ("gpu", "UUID", "uuid", "modelName", "name", "gpu_index", "index", "gpu_uuid", "GPU_I_PROFILE", *SLICE_LABELS)
 STEPS, FEW_STEPS = 144, 48
 """Readings of a window at which the use is looked at; and the clock in use, and what held it back. Averages are over all the server has."""
 NAMELESS = "unnamed host"
@@ -158,7 +159,7 @@ class _Window:
 
     def _names(self) -> list[str]:
         """Metrics of GPUs that the server has in the window."""
-        selector = f'{{__name__=~"DCGM_FI_.+|{PREFIX}.+"' + (f",{self.match}" if self.match else "") + "}"
+        selector = f'{{__name__=~"DCGM_FI_.+|{ALL_SMI_PREFIX}.+|{PREFIX}.+"' + (f",{self.match}" if self.match else "") + "}"
         given = {"match[]": selector, "start": f"{self.end_s - self.seconds:.3f}", "end": f"{self.end_s:.3f}"}
         return sorted(self._data(f"label/__name__/values?{urlencode(given)}", list[str]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 from tui_sample import sample_options, settle
 
@@ -62,6 +63,19 @@ async def test_what_cannot_be_read_in_a_group_is_given_up_when_it_is_folded(tmp_
         assert not app.form.has_faults
 
 
+async def test_prices_of_ones_own_are_typed_gpu_by_gpu(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await app.form.unfold("price_usd_per_gpu_h")
+        app.form.query_one("#field-price-usd-per-gpu-h", Input).focus()
+        await pilot.press(*"L40S 0.05, 3090 0.2")
+        await settle(pilot)
+        assert app.form.workload["price_usd_per_gpu_h"] == {"L40S": 0.05, "3090": 0.2}
+        assert app.plan is not None
+        assert app.plan.task["price_usd_per_gpu_h"] == {"L40S": 0.05, "3090": 0.2}
+
+
 def test_every_field_is_a_key_of_a_workload_and_stands_in_one_group() -> None:
     keys = [field.key.partition(".")[0] for field in FIELDS]
     assert set(keys) <= set(Workload.__struct_fields__)
@@ -74,3 +88,25 @@ def test_names_are_typed_with_commas() -> None:
     assert values.parse("names", "runpod, aws,") == ["runpod", "aws"]
     assert values.parse("names", " , ") is None
     assert values.show("names", ["runpod", "aws"]) == "runpod, aws"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "shown"),
+    [
+        ("1.8", 1.8, "1.8"),
+        ("L40S 0.9, H100 SXM5 80GB 2.1", {"L40S": 0.9, "H100 SXM5 80GB": 2.1}, "L40S 0.9, H100 SXM5 80GB 2.1"),
+        ("L40S=0.9,3090 = 0.2,", {"L40S": 0.9, "3090": 0.2}, "L40S 0.9, 3090 0.2"),
+    ],
+)
+def test_prices_are_one_number_or_one_for_each_gpu(text: str, value: object, shown: str) -> None:
+    assert values.parse("prices", text) == value
+    assert values.show("prices", value) == shown
+    assert values.parse("prices", shown) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("L40S", "'L40S' is no number"), ("L40S x", "'x' is no number"), ("=2, L40S 1", "no GPU with its price")]
+)
+def test_what_is_no_price_is_named(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        values.parse("prices", text)

@@ -19,6 +19,14 @@ OFFERS: tuple[Field, ...] = (
         choices=("infiniband", "ethernet", "none"),
         words=("between nodes", "between nodes", "one node alone"),
     ),
+    Field(
+        key="price_usd_per_gpu_h",
+        label="my price",
+        kind="prices",
+        unit="$/GPU·h",
+        empty="offers",
+        about="instead of offers: 1.8, or L40S 0.9, H100 2.1",
+    ),
     Field(key="max_nodes", label="nodes", kind="count", unit="nodes", about="most that can be had at once"),
     Field(key="confidence", label="sure", kind="percent", unit="%", about="fits with at least this probability"),
 )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from planner.units import is_known
 from planner.workload import tasks
 
-Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names"]
+Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names", "prices"]
 """Value of a field."""
 
 AUTO = ""
@@ -67,6 +67,8 @@ def parse(kind: Kind, text: str) -> Any:
         return text
     if kind == "names":
         return [name for part in text.split(",") if (name := part.strip())] or None
+    if kind == "prices" and (" " in text or "=" in text):
+        return _parse_prices(text)
     if kind == "lengths":
         return _parse_lengths(text)
     if kind == "crowd" and text.casefold() == "max":
@@ -93,6 +95,17 @@ def _parse_lengths(text: str) -> Any:
     if numbers[0] != int(numbers[0]):
         return {"mean": numbers[0]}
     return int(numbers[0])
+
+
+def _parse_prices(text: str) -> dict[str, float]:
+    """'L40S 0.9, H100 SXM = 2.1' -> the price of each GPU that is named; a name may hold spaces, a price none."""
+    prices = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, _, price = part.replace("=", " ").rpartition(" ")
+        if not name.strip():
+            raise ValueError(f"{part!r} is no GPU with its price; L40S 0.9 is, and so is one price for all: 1.8.")
+        prices[name.strip()] = parse_number(price)
+    return prices
 
 
 def parse_number(text: str) -> float:
@@ -149,6 +162,8 @@ def show(kind: Kind, value: Any) -> str:
         return YES if value else NO
     if kind == "names":
         return ", ".join(map(str, value))
+    if kind == "prices" and isinstance(value, Mapping):
+        return ", ".join(f"{name} {number_text(price)}" for name, price in value.items())
     if kind == "lengths" and isinstance(value, Mapping):
         mean, p95 = value.get("mean"), value.get("p95")
         return number_text(mean) + (f"/{number_text(p95)}" if p95 else "")

@@ -1,0 +1,37 @@
+"""What a lever says is what the command that is printed below it finds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from promises import SMALL, checked
+from repository import RunPlanner
+
+BITS = ["qwen3-8b-single-user-chat"]
+CASES = {"fewer bits": BITS, "other terms": ["llama-3.1-8b-lora"], "a job that does not fit": ["mixtral-8x7b-lora", *SMALL]}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_printed_commands_find_what_their_levers_say(case: str, run_planner: RunPlanner) -> None:
+    found = list(checked(run_planner, CASES[case]))
+    assert found
+    assert [(text, wrong) for text, wrong in found if wrong] == []
+
+
+def test_more_gpus_are_no_more_than_are_used(run_planner: RunPlanner) -> None:
+    """Sixteen RTX 4090 hold Qwen3 30B-A3B in 16 bit at its rate; the search would go on to 16,384."""
+    found = list(checked(run_planner, ["qwen3-30b-a3b-service", *SMALL]))
+    assert any(text.startswith("up to 16 GPUs: then 16 × RTX 4090") for text, _ in found), found
+    assert [(text, wrong) for text, wrong in found if wrong] == []
+
+
+def test_a_broken_promise_is_found(run_planner: RunPlanner) -> None:
+    def without_solutions(*arguments: str, **variables: str) -> Any:
+        done = run_planner(*arguments, **variables)
+        if "--json" in arguments and "--set" in arguments:
+            done.stdout = re.sub(r'"rank": ?\d+', '"rank":null', done.stdout)
+        return done
+
+    assert [wrong for _, wrong in checked(without_solutions, BITS)] == ["there is no solution"]
