@@ -24,6 +24,7 @@ from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
+from planner.engine.explain.unstated import SCORES_OPEN, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.engine.memory.total import MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
@@ -37,7 +38,8 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
-OF_MEMORY_ALONE = (TRANSIENT, MAY_DIVIDE, PROGRAM_OPEN)
+NOT_OF_TIMES = (TRANSIENT, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN)
+"""Facts of memory alone, and those that move one end of a range by a formula."""
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
@@ -92,7 +94,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Resi
     if memory and trains(experiment.request.task):
         facts[SEVERAL_THAT_TRAIN] = facts.get("several GPUs", 0.0)
     of_memory = TRAINING_FACTS if trains(experiment.request.task) else MEMORY_FACTS
-    facts = {name: amount for name, amount in facts.items() if (name in of_memory if memory else name not in OF_MEMORY_ALONE)}
+    facts = {name: amount for name, amount in facts.items() if (name in of_memory if memory else name not in NOT_OF_TIMES)}
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
     if memory and off < 0:  # the range reaches down to divided states
         off = min(0.0, off + answer.evidence.get(MAY_DIVIDE, 0.0))

@@ -15,6 +15,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
+from planner.engine.explain.unstated import unstated_of
 from planner.engine.memory.total import COMING_AND_GOING, MAY_DIVIDE, TRANSIENT
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
@@ -63,7 +64,8 @@ def _evidence(row: Row) -> dict[str, float]:
     facts = {name: row(column) for name, column in ranges.facts.items()}
     divided = float(-np.log1p(-row(m.may_divide) / row(m.total)))
     of_memory = {TRANSIENT: transient, MAY_DIVIDE: divided, PROGRAM_OPEN: row.job.program_open}
-    every = of_memory | {NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
+    of_time = unstated_of(row, row.e.step).evidence() if row.e.step else {}
+    every = of_memory | of_time | {NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
     return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}
 
 

@@ -65,6 +65,8 @@ def test_the_range_of_undivided_states_reaches_down_to_divided_ones() -> None:
     """12 B of states for each of 6.74 G parameters, of which seven eighths are other replicas' where states are divided: 70.8 GB."""
     away = 12 * 6.738e9 * 7 / 8
     whole, divided = (ask(**SEVEN, gpus=8, dp=8, sharding=sharding, engine=None) for sharding in ("none", "zero1"))
+    assert whole.memory_bytes is not None
+    assert divided.memory_bytes is not None
     total = whole.memory_bytes.total
     assert whole.evidence[MAY_DIVIDE] == pytest.approx(math.log(total.value / (total.value - away)), rel=0.01)
     assert total.low < divided.memory_bytes.total.value < total.value

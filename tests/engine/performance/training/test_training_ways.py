@@ -116,7 +116,7 @@ def test_states_in_host_memory_are_updated_by_the_processors_of_a_node() -> None
     parameters, moved = 0.596e9, 8 / HOST_LINK_BYTES_PER_S
     took = {}
     for gpus in (1, 8):
-        near, away = (ask(**fields, gpus=gpus, dp=gpus, offload=offload).step_s.value for offload in ("none", "optimizer"))
+        near, away = (step_s(**fields, gpus=gpus, dp=gpus, offload=offload) for offload in ("none", "optimizer"))
         took[gpus] = (away - near) / parameters - moved
     traffic = took[1] * HOST_READ_BYTES_PER_S
     assert 24 < traffic < 40, "two moments and the master weight read and written, a gradient read: 28 B and what is cast"
