@@ -29,12 +29,16 @@ class Unstated(NamedTuple):
         return {TF32_OPEN: math.log(self.faster), SCORES_OPEN: math.log(self.slower)}
 
 
+NOTHING = Unstated(1.0, 1.0, 1.0)
+
+
 def unstated_of(row: Row, step: StepColumns) -> Unstated:
     """The factors of one row that trains."""
-    peak = _tf32_gain(row)
+    peak, stored_s = _tf32_gain(row), _stored_scores_s(row, step)
+    if peak == 1 and not stored_s:
+        return NOTHING
     products = sum(row(step.by_class[name]) for name in PRODUCTS) / row(step.step_s)
-    faster = 1 / (1 - products * (1 - 1 / peak))
-    return Unstated(faster, 1 + _stored_scores_s(row, step) / row(step.step_s), peak)
+    return Unstated(1 / (1 - products * (1 - 1 / peak)), 1 + stored_s / row(step.step_s), peak)
 
 
 def _tf32_gain(row: Row) -> float:
@@ -53,7 +57,7 @@ def _stored_scores_s(row: Row, step: StepColumns) -> float:
         return 0.0
     s, one = t.layout, step.one
     heads = row(t.model.layers) / row(s.pp) * row(t.model.heads) / row(s.tp)
-    tokens, _, new, _ = one.shape
-    pairs = row(tokens) * row(attended_tokens(t, one.shape[1]))
+    tokens, context, _, _ = one.shape
+    pairs = row(tokens) * row(attended_tokens(t, context))
     seconds = SCORE_BYTES * heads * pairs / row(t.chip.bandwidth_bytes_per_s) * (1 + EAGER_BACKWARD)
     return seconds * row(step.count) * job.engine.device_factor * row(t.chip.train_factor)
