@@ -24,16 +24,22 @@ from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
-from planner.engine.memory.total import SEVERAL_THAT_TRAIN, TRANSIENT
+from planner.engine.explain.unstated import SCORES_OPEN, TF32_OPEN
+from planner.engine.job.engines.stand_ins import STAND_INS
+from planner.engine.memory.total import MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
-from planner.workload.published.spreads import KINDS, NOMINAL, OF_A_BATCH
+from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, OF_A_BATCH, PROGRAM_OPEN
 from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")
+TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
+"""Facts that memory in training has a slope or a factor of."""
+NOT_OF_TIMES = (TRANSIENT, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN)
+"""Facts of memory alone, and those that move one end of a range by a formula."""
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
@@ -48,25 +54,28 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
                 residual = residual_of(experiment, answer, one)
                 if residual is None:
                     continue
-                if KINDS[residual.kind] != "memory":
+                memory = KINDS[residual.kind] == "memory"
+                less = (
+                    ("program", "engine") if memory and trains(experiment.request.task) else () if memory else ("release", "engine")
+                )
+                if not unsaid or unsaid in less:
                     found.append(dataclasses.replace(residual, asked=unsaid))
-                elif not unsaid or (
-                    unsaid == "engine" and residual.kind == "training memory"
-                ):  # who knows no program counts as much
-                    found.append(residual)
     return found
 
 
 def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
-    """The experiments as their sources state them (""), without the engine's release, and without the engine, where these are stated.
+    """The experiments as their sources state them (""), and with less: without the engine's release, by the library of a program, without any engine.
 
     Transformers and plain PyTorch generating are not left out: who names no engine means one that is made for it.
     """
-    asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "engine": []}
+    asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "program": [], "engine": []}
     for experiment in experiments:
-        name, _, release = (experiment.request.engine or "").partition("@")
-        for unsaid, engine, said in (("release", name, release), ("engine", None, name)):
-            plain = unsaid == "engine" and name in ("transformers", "torch") and not trains(experiment.request.task)
+        name, at, release = (experiment.request.engine or "").partition("@")
+        training = trains(experiment.request.task)
+        library = STAND_INS[name].engine if training and name in STAND_INS else ""
+        less = (("release", name, release), ("program", library + at + release, library), ("engine", None, name))
+        for unsaid, engine, said in less:
+            plain = unsaid == "engine" and name in ("transformers", "torch") and not training
             if said and not plain:
                 request = msgspec.structs.replace(experiment.request, engine=engine)
                 if unsaid == "engine" and request.sharding in {"zero1", "zero2"}:  # which the program decides
@@ -84,8 +93,11 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Resi
     facts = {name: amount for name, amount in answer.evidence.items() if name != NETWORK}
     if memory and trains(experiment.request.task):
         facts[SEVERAL_THAT_TRAIN] = facts.get("several GPUs", 0.0)
-    facts = {name: amount for name, amount in facts.items() if (name in MEMORY_FACTS if memory else name != TRANSIENT)}
+    of_memory = TRAINING_FACTS if trains(experiment.request.task) else MEMORY_FACTS
+    facts = {name: amount for name, amount in facts.items() if (name in of_memory if memory else name not in NOT_OF_TIMES)}
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
+    if memory and off < 0:  # the range reaches down to divided states
+        off = min(0.0, off + answer.evidence.get(MAY_DIVIDE, 0.0))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
     return Residual(kind, one.source, off, facts, network, lengths, one)
 
@@ -114,7 +126,8 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             own = as_stated(one for one in group if one.kind == kind)
             slopes = {name: slope for (of, name), slope in fitted.engines.items() if of == kind}
             usual = found.quantile(NOMINAL, kind)
-            slopes |= {name: math.log(found.factor(name, KINDS[kind])) for name in UNSAID}
+            open_there = [name for name in UNSAID if any(name in one.facts for one in group if one.kind == kind)]
+            slopes |= {name: math.log(found.factor(name, KINDS[kind])) for name in open_there}
             engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if slope)
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"

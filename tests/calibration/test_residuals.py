@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from ranges.residuals import Residual, interval_scores, left_out, mean_of_sources
 
-from planner.engine.evaluate.ranges import ENGINE_OPEN
-from planner.workload.published.spreads import KINDS, NOMINAL
+from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL
 
 LAPLACE_90 = np.log(10)
 """Half width of the middle 90 % of Laplace's distribution, in scales."""

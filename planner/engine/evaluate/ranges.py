@@ -15,7 +15,7 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
-from planner.workload.published.spreads import published_spreads
+from planner.workload.published.spreads import ENGINE_OPEN, RELEASE_OPEN, published_spreads
 from planner.workload.traffic.lengths import drawn_outputs
 
 NETWORK_SPREAD = math.log(2)
@@ -23,7 +23,6 @@ NETWORK_SPREAD = math.log(2)
 MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
-ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named"
 HOST_TIME = "time of the engine on the host"
 """Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
 and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""

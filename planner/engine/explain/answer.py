@@ -15,11 +15,13 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
-from planner.engine.memory.total import COMING_AND_GOING, TRANSIENT
+from planner.engine.explain.unstated import unstated_of
+from planner.engine.memory.total import COMING_AND_GOING, MAY_DIVIDE, TRANSIENT
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
 from planner.units import bytes_text, digits
+from planner.workload.published.spreads import PROGRAM_OPEN
 
 FIXED = ("weights", "optimizer", "kv_cache")
 """Components of memory that are there whatever happens: no range goes below them."""
@@ -60,7 +62,10 @@ def _evidence(row: Row) -> dict[str, float]:
     m, ranges = row.e.memory, row.e.ranges
     transient = sum(row(getattr(m, name)) for name in COMING_AND_GOING) / row(m.total)
     facts = {name: row(column) for name, column in ranges.facts.items()}
-    every = {TRANSIENT: transient, NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
+    divided = float(-np.log1p(-row(m.may_divide) / row(m.total)))
+    of_memory = {TRANSIENT: transient, MAY_DIVIDE: divided, PROGRAM_OPEN: row.job.program_open}
+    of_time = unstated_of(row, row.e.step).evidence() if row.e.step else {}
+    every = of_memory | of_time | {NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
     return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}
 
 
@@ -117,5 +122,6 @@ def _memory(row: Row) -> MemoryBytes:
     total, factor = row(m.total), float(np.exp(row(m.spread)))
     parts = {name: row(getattr(m, name)) for name in MEMORY_COMPONENTS}
     known = sum(parts[name] for name in FIXED)
-    figure = Figure(total, min(total, max(known, total / factor)), total * factor, "spec")
+    divided = row(m.may_divide)
+    figure = Figure(total, min(total, max(known - divided, (total - divided) / factor)), total * factor, "spec")
     return MemoryBytes(**parts, total=figure, capacity=row(row.e.table.chip.capacity_bytes))

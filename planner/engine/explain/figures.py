@@ -11,6 +11,7 @@ from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.explain.physical_limits import limits_of, step_floor_s
 from planner.engine.explain.row import Row
+from planner.engine.explain.unstated import Unstated, unstated_of
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
@@ -37,32 +38,37 @@ CLASS_WORDS = {
 class _Range(msgspec.Struct, frozen=True):
     """Makes figures of one kind, of the same width and the same basis."""
 
-    factor: float
+    faster: float
+    slower: float
+    """Factors from the value to the ends of the range, of a time and of a rate."""
     basis: Basis
 
     @classmethod
-    def of(cls, row: Row, kind: str) -> _Range:
-        """The range of figures of `kind`."""
-        return cls(float(np.exp(row(row.e.ranges.half_width(kind)))), row.chip.basis)
+    def of(cls, row: Row, kind: str, unstated: Unstated | None = None) -> _Range:
+        """The range of figures of `kind`, as far as the ends that rest on what is `unstated`."""
+        factor = float(np.exp(row(row.e.ranges.half_width(kind))))
+        faster, slower = (unstated.faster, unstated.slower) if unstated else (1.0, 1.0)
+        return cls(max(factor, faster), factor * slower, row.chip.basis)
 
     def __call__(self, value: float) -> Figure:
-        return Figure(value, value / self.factor, value * self.factor, self.basis)
+        return Figure(value, value / self.faster, value * self.slower, self.basis)
 
     def seconds(self, value: float, least: float) -> Figure:
         """A time that cannot be below `least`."""
-        low = min(value, max(least, value / self.factor))
-        return Figure(value, low, value * self.factor, self.basis)
+        low = min(value, max(least, value / self.faster))
+        return Figure(value, low, value * self.slower, self.basis)
 
     def rate(self, value: float, most: float) -> Figure:
         """A rate that cannot be above `most`."""
-        return Figure(value, value / self.factor, max(value, min(most, value * self.factor)), self.basis)
+        return Figure(value, value / self.slower, max(value, min(most, value * self.faster)), self.basis)
 
 
 def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str, Any]:
     """The fields of an answer that training has."""
-    figure, chip = _Range.of(row, "training speed"), row.chip
+    unstated, chip = unstated_of(row, step), row.chip
+    figure = _Range.of(row, "training speed", unstated)
     seconds, tokens, flop = row(step.step_s), row(step.tokens), row(step.model_flop)
-    least_s = step_floor_s(row, flop, layout.gpus)
+    least_s = step_floor_s(row, flop, layout.gpus) / unstated.peak
     rate, most, peak = tokens / seconds, tokens / least_s, chip.peak_flop_per_s * layout.gpus
     by_class = _by_class(row, step)
     return {
@@ -135,9 +141,10 @@ def _power(
         return None
     products, waiting = min(1.0, compute_s / seconds), sum(by_class.get(name, 0.0) for name in WAITING) / seconds
     watts = drawn_w(row.chip, products=products, waiting=min(waiting, 1 - products), busy=busy) * layout.gpus
-    spread = _Range(BUSY_FACTOR**products * OTHER_FACTOR ** (1 - products), "spec")
+    factor = BUSY_FACTOR**products * OTHER_FACTOR ** (1 - products)
+    spread = _Range(factor, factor, "spec")
     most = min(row.chip.power_w, row.chip.power_limit_w) * layout.gpus
-    return _Drawn(spread.rate(watts, most), _Range(figure.factor * spread.factor, "spec"))
+    return _Drawn(spread.rate(watts, most), _Range(figure.faster * factor, figure.slower * factor, "spec"))
 
 
 class _Drawn(NamedTuple):

@@ -26,6 +26,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """Month in which that release came out, "2025-03"; "": before any other record's."""
     release: str = ""
     """Releases the record holds for, in words; said when none was named."""
+    peaks_compared: bool = False
+    """A program that trains whose own memory was compared with published peaks; libraries hold what the program around them makes them hold."""
     runs: str = ""
     """Engine that runs behind a name which stands for another, in words."""
     turns_on: Mapping[str, Any] = msgspec.field(default_factory=dict)

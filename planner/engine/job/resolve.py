@@ -59,6 +59,8 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     return Job(
         task=workload.task,
         train=float(train),
+        engine_open=float(train and not workload.engine),
+        program_open=float(train and bool(workload.engine) and not engine.peaks_compared),
         dtype=dtype,
         stored=_stored(workload, defaults),
         activation_bytes=DTYPE_BYTES[dtype] if dtype in {"fp32", "tf32"} else 2.0,

@@ -18,10 +18,12 @@ from planner.engine.memory.overhead import overhead_terms
 from planner.engine.memory.stages import stage_parameters
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
-from planner.workload.published.spreads import published_spreads
+from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, published_spreads
 
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
+MAY_DIVIDE = "optimizer states that replicas may divide"
+"""Its amount is the logarithm of the total over what is left without them."""
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
 the byte."""
@@ -45,6 +47,9 @@ class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
     total: Floats
     spread: Floats
     """Half width (90 %) of the logarithm of `total`."""
+    may_divide: Floats
+    """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same: the low end
+    of the range is without them."""
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
@@ -143,11 +148,20 @@ def memory_of(t: Table) -> MemoryColumns:
         **parts,
         total=total,
         spread=_spread(t, parts, total),
+        may_divide=_may_divide(t, parts["optimizer"]),
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
         kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
         host=host_bytes(t) if t.job.train[0] else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
     )
+
+
+def _may_divide(t: Table, states: Floats) -> Floats:
+    """Bytes of `states` that a program which is not named would not keep: most divide them among replicas (ZeRO 1), and reports seldom say so."""
+    s, j = t.layout, t.job
+    replicas = np.maximum(s.dp * s.cp, 1.0)
+    unsaid = (j.engine_open + j.program_open > 0) & (s.zero == 0) & (j.offload_optimizer == 0)
+    return np.broadcast_to(np.where(unsaid, states * (1 - 1 / replicas), 0.0), (t.rows,))
 
 
 def usable_bytes(t: Table) -> Floats:
@@ -161,7 +175,14 @@ def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[s
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
     transient = added(parts[name] for name in COMING_AND_GOING) / total
     packed: Floats = np.where(t.job.linear_bytes < 2, 1.0, 0.0)
-    return {TRANSIENT: transient, SEVERAL_THAT_TRAIN: several, "mixture of experts": mixture, "weights below 16 bit": packed}
+    named = {ENGINE_OPEN: t.job.engine_open, PROGRAM_OPEN: t.job.program_open}
+    return {
+        TRANSIENT: transient,
+        SEVERAL_THAT_TRAIN: several,
+        "mixture of experts": mixture,
+        "weights below 16 bit": packed,
+        **named,
+    }
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:

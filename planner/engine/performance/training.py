@@ -15,7 +15,7 @@ from planner.engine.memory.stages import Stage, experts_held, micro_batches, sta
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
-from planner.engine.records.host import HOST_LINK_BYTES_PER_S
+from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
 from planner.engine.records.layout import CHECKPOINTING
 
 BACKWARD_LAUNCHES = 113 / 64
@@ -192,16 +192,20 @@ def _trained(t: Table, stage: Stage) -> Floats:
 
 
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
-    """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states."""
+    """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states.
+
+    States in host memory are updated there, those of all GPUs of a node at the rate of one memory (ZeRO-Offload, arXiv:2101.06840 §4).
+    """
     j, s, c = t.job, t.layout, t.chip
     parameters = trained / zero_ranks(t, 1)
     moved = parameters * (j.state_traffic + j.cast_bytes)
-    host_link = np.where(j.offload_optimizer > 0, parameters * 8 / HOST_LINK_BYTES_PER_S, 0.0)
+    carried_s = parameters * 8 / HOST_LINK_BYTES_PER_S
+    updated_s = parameters * np.minimum(s.gpus, s.gpus_per_node) * j.state_traffic / HOST_READ_BYTES_PER_S
     tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
     launches = tensors * 2 * c.launch_s * (j.state_traffic > 0)
     return {
         "states, gradients and weights": moved / c.bandwidth_bytes_per_s,
-        "states in host memory": host_link,
+        "states in host memory": np.where(j.offload_optimizer > 0, carried_s + updated_s, 0.0),
         "launches": launches,
     }
 

@@ -28,6 +28,10 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """Numbers of one resolved workload (`Job`), or columns of many; 0 where its task has none."""
 
     train: N
+    engine_open: N = default(0.0)
+    """1: trains, and no engine is named."""
+    program_open: N = default(0.0)
+    """1: trains by an engine that is named, of which what it holds was not compared with published peaks."""
     adapters: N = default(0.0)
     """Parameters of the LoRA adapters; 0: every parameter is trained."""
     adapter_traffic: N = default(0.0)

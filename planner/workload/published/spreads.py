@@ -32,6 +32,9 @@ KINDS: Mapping[str, Family] = {
 """Kinds of figures that have a half width of their own; kinds of a family borrow from each other where sources are few."""
 OF_A_BATCH = {"request time": "batch request time", "time to first token": "prefill", "time per output token": "decode"}
 """Kind that a latency counts as where one fixed batch is timed."""
+ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named"
+PROGRAM_OPEN = "training program not compared with published peaks"
+"""A library is named that many programs train by (PyTorch, Transformers, Megatron), or a program of which no peaks are known."""
 NOMINAL = 0.9
 """Share of the truths that a range should hold."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.engine.evaluate.ranges import ENGINE_OPEN, RELEASE_OPEN
 from planner.engine.job.engines import ENGINES
-from planner.workload.published.spreads import KINDS, NOMINAL
+from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, PROGRAM_OPEN, RELEASE_OPEN
 
 Floats = NDArray[np.float64]
 RIDGE_KIND, RIDGE_FACT, RIDGE_ENGINE = 3.0, 3.0, 1.0
@@ -35,7 +34,7 @@ FEWEST, MOST = 0.97, 0.5
 source of many values is neither left to chance nor does it hide in ranges that others need."""
 SOURCES_FOR_VALUES = 3
 """Sources of a kind from which its values count alike, too."""
-UNSAID = (RELEASE_OPEN, ENGINE_OPEN)
+UNSAID = (RELEASE_OPEN, PROGRAM_OPEN, ENGINE_OPEN)
 """Facts that have a factor in each family of kinds besides their slope."""
 WHOLE_SOURCE = 3
 """Values from which a source counts in full."""

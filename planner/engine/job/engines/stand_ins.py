@@ -90,7 +90,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="megatron",
             words="is a fork of",
             turns_on={"recipe": "mixed", "sharding": "zero1"},
-            differs={"gradients_16_bit": True, "whole_between": 1.0, "keeps_stage_outputs": 1.0},
+            differs={"peaks_compared": True, "gradients_16_bit": True, "whole_between": 1.0, "keeps_stage_outputs": 1.0},
             source="DeepSpeed's optimizer (2 + 2 + 12 bytes a parameter, arXiv:1910.02054 §3.1) and pipeline (runtime/pipe/engine.py keeps outputs in "
             "its buffers) around Megatron as it was before sequence parallelism (arXiv:2205.05198)",
         ),
@@ -100,7 +100,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="megatron",
             words="trains by",
             turns_on={"recipe": "mixed", "sharding": "zero1"},
-            differs={"gradients_16_bit": True},
+            differs={"peaks_compared": True, "gradients_16_bit": True},
             source="Megatron-Bridge, as NeMo before it: distributed optimizer, gradients added up and reduced in BF16 by its performance recipes "
             "(scripts/performance: use_distributed_optimizer, grad_reduce_in_fp32 = False)",
         ),
@@ -110,7 +110,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="torch",
             words="trains by FSDP of",
             turns_on={"loss": "chunked"},
-            differs={"flat_gradients": 1.0, "packed_keep_inputs": True},
+            differs={"peaks_compared": True, "flat_gradients": 1.0, "packed_keep_inputs": True},
             source="LitGPT's fine-tuning: FSDP around blocks of frozen and trained weights, whose gradients have one flat tensor, and "
             "no_backward_sync between micro batches (PyTorch's FSDP: gradients are then kept whole); bitsandbytes 0.42",
         ),
@@ -119,7 +119,7 @@ STAND_INS: dict[str, StandIn] = {
             label="fms-acceleration",
             engine="transformers",
             words="adds kernels to the Trainer of",
-            differs={"stream_gradients": 1.0, "fuses_whole_loss": True},
+            differs={"peaks_compared": True, "stream_gradients": 1.0, "fuses_whole_loss": True},
             source="fms-acceleration on FSDP's first version, which frees gradients by record_stream (docs.pytorch.org, FSDP2 compared with FSDP1); "
             "its reference runs hold the same bytes with and without Liger's fused loss under FSDP, all 18 pairs (refs/a100_80gb_liger.csv)",
         ),

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from engine_sample import ask, memory
 
+from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
+
 TRAIN: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "H100-SXM-80GB", "task": "train", "micro_batch": 1, "sequence": 8192}
 EIGHT = {"gpus": 8, "dp": 8, "sharding": "zero3"}
 
@@ -105,3 +107,17 @@ def test_gradients_nobody_keeps_whole_are_scattered_in_every_micro_batch() -> No
     assert exchanged["zero1", 4] == pytest.approx(exchanged["zero1", 1])
     assert exchanged["zero2", 1] == pytest.approx(exchanged["zero1", 1])
     assert 2 * exchanged["zero2", 1] < exchanged["zero2", 4] < 4 * exchanged["zero2", 1]
+
+
+def test_states_in_host_memory_are_updated_by_the_processors_of_a_node() -> None:
+    """Qwen3 0.6B: 0.596 G parameters, 8 B each over the link, then AdamW's traffic at 60 GB/s: by eight replicas for eight times as long."""
+    fields: dict[str, Any] = {"model": "qwen3-0.6b", "gpu": "A100-SXM-80GB", "task": "train", "micro_batch": 1, "sequence": 1024}
+    fields |= {"recipe": "mixed", "engine": "torch", "sharding": "none"}
+    parameters, moved = 0.596e9, 8 / HOST_LINK_BYTES_PER_S
+    took = {}
+    for gpus in (1, 8):
+        near, away = (step_s(**fields, gpus=gpus, dp=gpus, offload=offload) for offload in ("none", "optimizer"))
+        took[gpus] = (away - near) / parameters - moved
+    traffic = took[1] * HOST_READ_BYTES_PER_S
+    assert 24 < traffic < 40, "two moments and the master weight read and written, a gradient read: 28 B and what is cast"
+    assert took[8] / took[1] == pytest.approx(8, rel=0.02)
