@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 async def begin(app: BaseApp) -> None:
     """Open the first preset and plan it, then do everything that the first answer does without."""
-    await fill_panes(app)
-    use_settings(app)
-    if app.options.preset is not None or not await go_on(app):
-        await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
+    with app.batch_update():  # laid out and painted once
+        await fill_panes(app)
+        use_settings(app)
+        if app.options.preset is not None or not await go_on(app):
+            await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
     if app.options.telemetry:
         app.telemetry.start()
         app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
@@ -57,8 +58,7 @@ async def fill_panes(app: BaseApp) -> None:
         polls=lambda: app.telemetry.polls,
     )
     panes = Panes(app.symbols)
-    with app.batch_update():
-        await panes.mount(app.main)
+    await panes.mount(app.main)
     app.panes = panes
     if app.main.focused is None:
         app.table.focus()
