@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import errno
 import sys
-import traceback
 from collections.abc import Callable
 
 import click
@@ -70,6 +69,8 @@ def _ended(run: Callable[[], int]) -> int:
         if _from_interrupt(failure):
             return _interrupted()
         with startup.stderr_may_fail():
+            import traceback
+
             traceback.print_exc()
         return ExitCode.BUG
 
