@@ -5,7 +5,6 @@ Expected outcomes ("does not fit", "no offer", "no driver") are not errors: they
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -66,6 +65,8 @@ def nearest_names(given: str, accepted: Iterable[str], most: int = 3) -> tuple[s
     by_folded: dict[str, str] = {}
     for name in accepted:
         by_folded.setdefault(name.casefold(), name)
+    import difflib
+
     folded = given[:LONGEST_NAME].casefold()  # comparing takes the product of both lengths
     close = difflib.get_close_matches(folded, by_folded, n=most, cutoff=0.5)
     containing = [name for name in by_folded if folded and folded in name and name not in close]

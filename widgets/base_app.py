@@ -87,7 +87,7 @@ class BaseApp(MendedApp):
         filter_output(self, ascii_only=self.options.ascii_only)
         theme.register(self)
         self.choices = state_files.load_choices(self.options.state)
-        self.theme = theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour)
+        self.begin_with_theme(theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour))
 
     # what the screen is, and where the user is on it
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from planner.startup import can_draw, prepare
+from planner.startup import can_draw, collect_rarely, prepare
 
 if TYPE_CHECKING:
     from widgets.options import AppOptions
@@ -45,6 +45,7 @@ def open_app(options: AppOptions) -> int:
     from dataclasses import replace
 
     prepare_environment()
+    collect_rarely()
     options = replace(
         options,
         colour=options.colour and not os.environ.get("NO_COLOR"),

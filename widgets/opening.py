@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
@@ -17,18 +19,26 @@ if TYPE_CHECKING:
     from widgets.screens.picker import Item
 
 
+FIRST_ANSWER_S = 1.0
+"""Time that the first answer has for itself, before this machine and the lists of the pickers are read beside it."""
+
+
 async def begin(app: BaseApp) -> None:
     """Open the first preset and plan it, then do everything that the first answer does without."""
-    await fill_panes(app)
-    use_settings(app)
-    if app.options.preset is not None or not await go_on(app):
-        await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
+    with app.batch_update():  # laid out and painted once
+        await fill_panes(app)
+        use_settings(app)
+        if app.options.preset is not None or not await go_on(app):
+            await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
+    show_tour(app)
+    if app.preset is not None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(app.plan_loop.answered.wait(), FIRST_ANSWER_S)
     if app.options.telemetry:
         app.telemetry.start()
         app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
     else:
         app.content.machine.say_off()
-    show_tour(app)
     await look_round(app)
 
 
@@ -57,8 +67,7 @@ async def fill_panes(app: BaseApp) -> None:
         polls=lambda: app.telemetry.polls,
     )
     panes = Panes(app.symbols)
-    with app.batch_update():
-        await panes.mount(app.main)
+    await panes.mount(app.main)
     app.panes = panes
     if app.main.focused is None:
         app.table.focus()

@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.durable import WriteResult, write_whole
 from planner.errors import UserError
-from planner.reading import read_json
+from planner.reading import check_depth, read_text
 
 VERSION = 1
 CHOICES = "choices.json"
@@ -78,9 +78,18 @@ def _save(state: Path | None, name: str, document: dict[str, Any]) -> WriteResul
 
 def _document(state: Path | None, name: str) -> dict[str, Any]:
     """The file, whatever it holds; empty when it cannot be read."""
-    with contextlib.suppress(UserError):
-        return read_json(state_folder(state) / name)
+    with contextlib.suppress(UserError, ValueError, RecursionError):
+        found = json.loads(
+            read_text(state_folder(state) / name), parse_constant=_refuse
+        )  # before the first paint, and msgspec comes after it
+        check_depth(found, name)
+        return found if isinstance(found, dict) else {}
     return {}
+
+
+def _refuse(constant: str) -> float:
+    """NaN and Infinity are no JSON."""
+    raise ValueError(constant)
 
 
 def _version(document: dict[str, Any]) -> int:

@@ -15,6 +15,7 @@
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
 - A timer for one time never fires where the processor is taken away as it starts: the app then waits for ever to take up a new size.
 - Behind a screen of an ANSI theme nothing is dimmed: its colours cannot be blended, so it is either blank or as bright as what is on top.
+- A theme set before the first paint has every style sheet read once more.
 - A fault exits with 1 and shows the local variables of every frame.
 """
 
@@ -87,6 +88,14 @@ class MendedApp(App[None]):
         """Textual's driver, on Unix with an input and an output that end when the terminal does."""
         driver = super().get_driver_class()
         return driver if driver is not LinuxDriver else PromptDriver
+
+    def begin_with_theme(self, name: str) -> None:
+        """Take the theme of this name before there is a screen: what Textual does at a change of themes, but for reading the styles again."""
+        self.set_reactive(App.theme, name)
+        dark = self.current_theme.dark
+        self.update_classes({f"-theme-{name}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
+        self._refresh_truecolor_filter(self.ansi_theme)
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def set_timer(self, *given: Any, **named: Any) -> Timer:
         """Call back once, however late."""

@@ -22,9 +22,7 @@ def main(open_app: OpenApp | None = None, argv: Sequence[str] | None = None) -> 
     from planner import startup
 
     startup.prepare()
-    gc.set_threshold(
-        100_000, 50, 50
-    )  # a command makes few cycles, and looking for them among a million records takes as long as making them
+    startup.collect_rarely()
     from planner.cli.exits import guarded
     from planner.cli.root import run
     from planner.cli.terminal.streams import clean_streams

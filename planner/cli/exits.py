@@ -6,7 +6,6 @@ import enum
 import errno
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 
 import click
@@ -73,6 +72,8 @@ def _ended(run: Callable[[], int]) -> int:
         if _from_interrupt(failure):
             return _interrupted()
         with startup.stderr_may_fail():
+            import traceback
+
             traceback.print_exc()
         return ExitCode.BUG
 

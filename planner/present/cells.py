@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
 
 from planner.present.drawing.chart import Chart
 from planner.text import one_line
@@ -40,8 +41,7 @@ SortKey = float | str | None
 NumberText = Callable[[float], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(msgspec.Struct, frozen=True):
     """One value as it reads."""
 
     text: str = UNKNOWN
@@ -62,8 +62,7 @@ class Cell:
         return f"{self.text} {self.range_text}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[Item]):
+class Column(msgspec.Struct, Generic[Item], frozen=True):
     """One column of a table: its cell for an item, how it sorts, and when it is left out."""
 
     id: str
@@ -87,8 +86,7 @@ class Column(Generic[Item]):
         return one_line(str(self.cell(item)))
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Generic[Item]):
+class Table(msgspec.Struct, Generic[Item], frozen=True):
     """Items under columns. Cells are made when they are laid out, so a table of thousands of rows costs nothing until it is drawn."""
 
     columns: Sequence[Column[Item]]
@@ -100,8 +98,7 @@ class Table(Generic[Item]):
         return [[column.text(item) for column in self.columns] for item in self.items]
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """A labelled value with a remark beside it."""
 
     label: str
@@ -109,30 +106,26 @@ class Fact:
     aside: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """Labelled values, one line each."""
 
     facts: Sequence[Fact]
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(msgspec.Struct, frozen=True):
     """Running text; `style` is how much it matters."""
 
     text: str
     style: Literal["", "strong", "faint"] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(msgspec.Struct, frozen=True):
     """A list without order."""
 
     items: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(msgspec.Struct, frozen=True):
     """Text to type or paste as it stands."""
 
     text: str
@@ -141,8 +134,7 @@ class Code:
 Part = Paragraph | Points | Code | Facts | Table[Any] | Chart
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A titled part of an answer."""
 
     title: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +41,8 @@ def _as_toml(value: Any) -> str:
         return "{" + ", ".join(f"{name}={_as_toml(inner)}" for name, inner in value.items() if inner is not None) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_as_toml, value)) + "]"
+    import json
+
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -77,6 +77,8 @@ class PlanCommand(msgspec.Struct, frozen=True):
         words += ["--own", str(self.own)] if self.own else []
         words += ["--objective", self.objective] if self.objective else []
         words += [word for text in settings for word in ("--set", text)]
+        import shlex
+
         return shlex.join([*words, *(["--basis", self.basis] if self.basis != "measured" else [])])
 
 

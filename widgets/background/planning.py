@@ -87,6 +87,8 @@ class PlanLoop:
         self._post = post
         self._wanted: tuple[dict[str, Any], str, BasisChoice] | None = None
         self._running = False
+        self.answered = asyncio.Event()
+        """Set once there was a plan, or a refusal."""
 
     async def ask(self, workload: dict[str, Any], where: str, basis: BasisChoice) -> None:
         """Plan `workload`; the outcome comes as a message."""
@@ -119,6 +121,8 @@ class PlanLoop:
         except UserError as wrong:
             self._post(PlanRefused(wrong.problems))
             return
+        finally:
+            self.answered.set()
         self._post(PlanReady(plan, workload, basis, warnings))
         if all(row.rank or row.here for row in plan.rows):
             return

@@ -20,7 +20,7 @@ class Entry(Input):
         select_on_focus: bool = False,
         id: str | None = None,  # noqa: A002  (Textual's name)
     ) -> None:
-        super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=select_on_focus, id=id)
+        super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=select_on_focus, validate_on=(), id=id)
         self.cursor_blink = False
 
     def _on_paste(self, event: events.Paste) -> None:

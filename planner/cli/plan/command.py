@@ -82,7 +82,6 @@ def plan(
         )
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
-    from planner.present.choice.frontier import frontier_chart
     from planner.session.foreseen import log_plan
 
     session, command = invocation.session(), plan_command(invocation, **given)
@@ -90,7 +89,11 @@ def plan(
     each_gpu = top is None and form is None and len(command.gpus) != 1
     shown = top or (None if form else DEFAULT_GPUS)
     preset, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
-    chart = frontier_chart(found) if money and form is None else None
+    chart = None
+    if money and form is None:
+        from planner.present.choice.frontier import frontier_chart
+
+        chart = frontier_chart(found)
     found = cut(found, shown, each_gpu=each_gpu)
     if (note := log_plan(session, workload, found)) and form is None:
         say(f"note: {note}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.present.cells import Table

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import protocol
+from planner.startup import environment_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,5 +135,5 @@ class Worker:
 
 
 def worker_environment(device: str) -> dict[str, str]:
-    """This process's environment with what has to be set before torch is loaded."""
-    return {**os.environ, **QUIET_THREADS, **({} if device.startswith("cuda") else KEPT_PAGES)}
+    """The environment that this process was given, with what has to be set before torch is loaded."""
+    return {**environment_of_others(), **QUIET_THREADS, **({} if device.startswith("cuda") else KEPT_PAGES)}

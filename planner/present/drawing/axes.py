@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
+
+import msgspec
 
 from planner.units import digits
 
@@ -17,8 +18,7 @@ WIDE = 5.0
 Text = Callable[[float], str]
 
 
-@dataclass(frozen=True, slots=True)
-class LogAxis:
+class LogAxis(msgspec.Struct, frozen=True):
     """An axis from `low` to `high`, both above 0, with even distances for even ratios."""
 
     low: float
@@ -54,8 +54,7 @@ class LogAxis:
         return found[:: -(-len(found) // max(1, most))]
 
 
-@dataclass(frozen=True, slots=True)
-class LinearAxis:
+class LinearAxis(msgspec.Struct, frozen=True):
     """An axis from `low` to `high`, with even distances for even differences."""
 
     low: float

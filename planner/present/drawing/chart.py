@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from planner.present.drawing.axes import Axis
 
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True):
     """A line through points."""
 
     name: str
@@ -19,8 +19,7 @@ class Curve:
     points: Sequence[Point]
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
+class Dot(msgspec.Struct, frozen=True):
     """One point with words of its own."""
 
     x: float
@@ -31,8 +30,7 @@ class Dot:
     """Text shown to a reader who points at it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """A straight line across the chart at one value of an axis."""
 
     value: float
@@ -41,8 +39,7 @@ class Limit:
     """At a value of x; else at one of y."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     """Curves and dots between two axes."""
 
     title: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
 from planner.present.drawing.chart import Chart

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from planner.present.cells import Cell, Fact
 from planner.text import clean, one_line
+
+if TYPE_CHECKING:
+    from planner.present.cells import Fact
 
 LEAST_ASIDE_WIDTH = 20
 """Cells to which remarks are folded at least."""
@@ -25,6 +28,8 @@ def folded(text: str, width: int) -> list[str]:
 
 def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
     """Labels aligned left, values right, then remark, range and basis, folded to `width` cells."""
+    from planner.present.cells import Cell
+
     cells = [fact.value if isinstance(fact.value, Cell) else Cell(fact.value) for fact in facts]
     shown = [(one_line(fact.label), one_line(cell.text)) for fact, cell in zip(facts, cells, strict=True)]
     labels, values = (max(map(len, texts)) for texts in zip(*shown, strict=True)) if shown else (0, 0)

@@ -67,7 +67,8 @@ class Choice(Static, can_focus=True):
                 (shorten_middle(self._text(room), room, self._symbols.ellipsis).ljust(room), "" if self._value else "$quiet"),
                 " ",
                 (self._symbols.drop_down, "$quiet"),
-            )
+            ),
+            layout=False,
         )
 
     def _text(self, room: int) -> str:

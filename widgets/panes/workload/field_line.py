@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Static
 
 from widgets.actions.action import bindings
@@ -23,6 +24,8 @@ from widgets.panes.workload.field import Field
 
 LABEL = 10
 """Cells of a label, before the mark of a changed field."""
+LEAST_UNIT = 7
+"""Cells of a unit, and of the space before it, at least."""
 NUMBERS = ("count", "number", "percent", "crowd", "lengths")
 
 
@@ -99,29 +102,80 @@ class GroupLine(Static, can_focus=True):
 
 
 class FieldLine(Horizontal):
-    """Label, editor and unit; the problem with the value below."""
+    """Label, editor and unit, of which the editor is a widget; the problem with the value below, once there was one."""
 
     def __init__(self, field: Field, symbols: Symbols) -> None:
-        super().__init__(classes="field-line")
+        super().__init__(classes="field-line of-task")
         self.field = field
         self._symbols = symbols
-        self._changed: bool | None = None
+        self._changed = False
+        self._fault = ""
+        self._below: Static | None = None
+        """What shows the fault; None: there was none yet."""
+        self.editor: FieldEntry | Choice
+        """Widget that holds the value."""
+        if field.picked:
+            kind = ModelChoice if field.key == "model" else Choice
+            self.editor = kind(field.label, symbols=symbols, id=field_id(field.key))
+        else:
+            self.editor = FieldEntry(field)
+        self.editor.styles.margin = (0, self._unit_cells, 0, LABEL + 1)
 
     def compose(self) -> ComposeResult:
-        """One line."""
-        yield Static(self.field.label, classes="field-label")
-        if self.field.picked:
-            kind = ModelChoice if self.field.key == "model" else Choice
-            yield kind(self.field.label, symbols=self._symbols, id=field_id(self.field.key))
-        else:
-            yield FieldEntry(self.field)
-            if self.field.unit:
-                yield Static(self.field.unit, classes="field-unit")
+        """The editor alone; label and unit are drawn beside it."""
+        yield self.editor
+
+    @property
+    def _unit_cells(self) -> int:
+        return max(LEAST_UNIT, len(self.field.unit) + 1) if self.field.unit and not self.field.picked else 0
+
+    def render(self) -> Content:
+        """Label and unit, with room for the editor between them."""
+        mark = self._symbols.changed if self._changed else ""
+        label = f"{self.field.label:<{LABEL}}{mark}".ljust(LABEL + 1)
+        unit = f" {self.field.unit}".ljust(self._unit_cells) if self._unit_cells else ""
+        room = " " * max(0, self.size.width - len(label) - self._unit_cells)
+        return Content.assemble((label, self._label_style), room, (unit, "$quiet"))
+
+    @property
+    def _label_style(self) -> str:
+        if self.has_class("-faulty"):
+            return "$text-error bold"
+        if self.has_focus_within:
+            return "$accent bold"
+        return "$secondary bold" if self._changed else "$quiet"
+
+    def on_descendant_focus(self) -> None:
+        """Light the label of the field with the cursor."""
+        self.refresh()
+
+    def on_descendant_blur(self) -> None:
+        """The cursor is elsewhere."""
+        self.refresh()
 
     def mark_changed(self, changed: bool) -> None:
         """Mark a field that is no longer as the preset has it."""
         if changed != self._changed:
             self._changed = changed
-            text = f"{self.field.label:<{LABEL}}{self._symbols.changed if changed else ''}"
-            self.query_one(".field-label", Static).update(text, layout=False)
-            self.set_class(changed, "-changed")
+            self.refresh()
+
+    def mark_fault(self, fault: str) -> None:
+        """Say what is wrong with the value; empty: nothing is."""
+        if fault != self._fault:
+            self._fault = fault
+            self.set_class(bool(fault), "-faulty")
+            self._show_fault()
+            self.refresh()
+
+    def on_mount(self) -> None:
+        """Show what was wrong before."""
+        self._show_fault()
+
+    def _show_fault(self) -> None:
+        if self._below is None:
+            if not self._fault or not isinstance(self.parent, Widget):
+                return
+            self._below = Static(classes="fault of-task", id=f"fault-{field_id(self.field.key)}")
+            self.parent.mount(self._below, after=self)
+        self._below.update(Content(self._fault))
+        self._below.display = bool(self._fault)

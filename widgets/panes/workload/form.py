@@ -12,7 +12,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.content import Content
 from textual.css.query import NoMatches
 from textual.message import Message
 from textual.widget import Widget
@@ -26,7 +25,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.field import CHOSEN, Field
-from widgets.panes.workload.field_line import FieldLine, GroupLine, field_id, group_id
+from widgets.panes.workload.field_line import FieldLine, GroupLine, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -42,8 +41,6 @@ class Form(VerticalScroll, can_focus=False):
         scrollbar-size-vertical: 1;
         .field-line { height: 1; }
         .field-label { width: 11; color: $quiet; }
-        .field-unit { width: auto; min-width: 7; padding-left: 1; color: $quiet; }
-        .field-line.-changed .field-label { color: $secondary; text-style: bold; }
         Entry { width: 1fr; background: $panel 60%; padding: 0; }
         Entry:focus { background: $panel; }
         Entry > .input--placeholder { color: $quiet 80%; }
@@ -51,7 +48,6 @@ class Form(VerticalScroll, can_focus=False):
         Choice:focus { background: $primary 35%; text-style: bold; }
         Choice:hover { background: $panel; }
         .field-line:focus-within .field-label { color: $accent; text-style: bold; }
-        .field-line.-faulty .field-label { color: $text-error; text-style: bold; }
         .field-line.-faulty Entry { background: $error 25%; }
         .group-line { height: 1; color: $secondary; }
         .group-line:focus { background: $primary 35%; }
@@ -86,6 +82,8 @@ class Form(VerticalScroll, can_focus=False):
         self._models: Sequence[Item] = ()
         self._faults: dict[str, str] = {}
         self._last: Widget | None = None
+        self._lines: list[FieldLine] = []
+        self._headings: list[GroupLine] = []
         self._folded = set(spec.FOLDED)
 
     @property
@@ -198,9 +196,8 @@ class Form(VerticalScroll, can_focus=False):
     def show_problems(self, problems: Sequence[Problem]) -> list[Problem]:
         """Mark the fields at fault; answers the problems no field shows."""
         elsewhere = []
-        shown = {line.field.key: line for line in self.query(FieldLine)}
-        for line in shown.values():
-            self._mark(line, self._faults.get(line.field.key, ""))
+        shown = {line.field.key: line for line in self._lines}
+        faults = {line: self._faults.get(key, "") for key, line in shown.items()}
         for problem in problems:
             key = problem.key.split("[")[0]
             at_fault = shown.get(key) or shown.get(key.rpartition(".")[0])
@@ -208,7 +205,9 @@ class Form(VerticalScroll, can_focus=False):
                 elsewhere.append(problem)
             else:
                 hint = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
-                self._mark(at_fault, problem.message + hint)
+                faults[at_fault] = problem.message + hint
+        for line, fault in faults.items():
+            line.mark_fault(fault)
         return elsewhere
 
     def compose(self) -> ComposeResult:
@@ -238,29 +237,28 @@ class Form(VerticalScroll, can_focus=False):
         fields = spec.fields_for(self._workload)
         wanted = [field for field in fields if field.group not in self._folded]
         headings = [group for group in spec.GROUPS if group and any(field.group == group for field in fields)]
-        there = [line.group for line in self.query(GroupLine)]
-        if ([line.field for line in self.query(FieldLine)], there) != (wanted, headings):
-            widget = self.screen.focused
-            focused = widget.id if widget is not None and self in widget.ancestors else None
-            async with self.batch():
-                self._last = None
-                await self.query(".of-task").remove()
-                lines: list[Widget] = []
-                for group in ("", *headings):
-                    lines += [GroupLine(group, self._symbols)] if group else []
-                    for field in (field for field in wanted if field.group == group):
-                        line = FieldLine(field, self._symbols)
-                        line.add_class("of-task")
-                        lines += [line, Static("", classes="fault of-task", id=f"fault-{field_id(field.key)}")]
-                await self.mount_all(lines)
-            if focused:
-                self._focus(focused)
-        self._fill()
+        if ([line.field for line in self._lines], [line.group for line in self._headings]) == (wanted, headings):
+            self._fill()
+            return
+        widget = self.screen.focused
+        focused = widget.id if widget is not None and self in widget.ancestors else None
+        async with self.batch():
+            self._last = None
+            await self.query(".of-task").remove()
+            self._lines = [FieldLine(field, self._symbols) for field in wanted]
+            self._headings = [GroupLine(group, self._symbols) for group in headings]
+            self._fill()
+            shown: list[Widget] = [line for line in self._lines if not line.field.group]
+            for heading in self._headings:
+                shown += [heading, *(line for line in self._lines if line.field.group == heading.group)]
+            await self.mount_all(shown)
+        if focused:
+            self._focus(focused)
 
     def _fill_headings(self, changed: Collection[str]) -> None:
         """Say of each folded group how many of its fields are set."""
         fields = spec.fields_for(self._workload)
-        for heading in self.query(GroupLine):
+        for heading in self._headings:
             keys = [field.key for field in fields if field.group == heading.group]
             given = sum(values.get(self._workload, key) is not None for key in keys)
             heading.show(folded=heading.group in self._folded, given=given, changed=sum(key in changed for key in keys))
@@ -278,25 +276,23 @@ class Form(VerticalScroll, can_focus=False):
         self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
         changed = set(changed_keys(self._base, self._workload))
         self._fill_headings(changed)
-        for line in self.query(FieldLine):
-            line.mark_changed(line.field.key in changed)
-            field, value = line.field, values.get(self._workload, line.field.key)
+        for line in self._lines:
+            field, value, editor = line.field, values.get(self._workload, line.field.key), line.editor
+            line.mark_changed(field.key in changed)
             chosen = values.show(field.kind, values.get(self._filled_in, field.key))
-            if field.picked:
-                text = values.show(field.kind, value) or (field.choices[0] if field.key in ALWAYS_SET else "")
-                line.query_one(Choice).offer(self._items(field, text), text, chosen)
+            text = values.show(field.kind, value)
+            if isinstance(editor, Choice):
+                text = text or (field.choices[0] if field.key in ALWAYS_SET else "")
+                editor.offer(self._items(field, text), text, chosen)
                 continue
-            editor = line.query_one(Input)
             nothing = f"{field.empty} {chosen}".strip() if field.empty == CHOSEN else field.empty
             editor.placeholder = nothing if value is None else ""
-            if not editor.has_focus or field.key not in self._faults:
-                text = values.show(field.kind, value)
-                if _differs(field, editor.value, value):
-                    with editor.prevent(Input.Changed):
-                        editor.value = text
-                        if editor.has_focus:
-                            editor.action_select_all()
-            self._mark(line, self._faults.get(field.key, ""))
+            if (not editor.has_focus or field.key not in self._faults) and _differs(field, editor.value, value):
+                with editor.prevent(Input.Changed):
+                    editor.value = text
+                    if editor.has_focus:
+                        editor.action_select_all()
+            line.mark_fault(self._faults.get(field.key, ""))
 
     def _items(self, field: Field, current: str) -> Sequence[Item]:
         if field.key == "model":
@@ -332,7 +328,7 @@ class Form(VerticalScroll, can_focus=False):
             value = values.parse(field.kind, event.value)
         except ValueError as wrong:
             self._faults[field.key] = str(wrong)
-            self._mark(event.input.query_ancestor(FieldLine), str(wrong))
+            event.input.query_ancestor(FieldLine).mark_fault(str(wrong))
             self.post_message(self.Changed(self._workload))
             return
         self._faults.pop(field.key, None)
@@ -351,13 +347,6 @@ class Form(VerticalScroll, can_focus=False):
 
     def _field_of(self, editor: Widget) -> Field:
         return editor.query_ancestor(FieldLine).field
-
-    def _mark(self, line: FieldLine, fault: str) -> None:
-        line.set_class(bool(fault), "-faulty")
-        below = self.query_one(f"#fault-{field_id(line.field.key)}", Static)
-        if below.display != bool(fault) or fault:
-            below.update(Content(fault))
-            below.display = bool(fault)
 
 
 def _differs(field: Field, text: str, value: Any) -> bool:

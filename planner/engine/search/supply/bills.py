@@ -65,7 +65,9 @@ class Terms(msgspec.Struct, frozen=True):
             if quote is not None and (quote.term.startswith("reserved") or (quote.provider and quote.provider.billing_minimum_s)):
                 special.setdefault((quote.term, quote.offer.provider), []).append(number)
         for (term, _), numbers in special.items():
-            rows = np.flatnonzero(np.isin(node_index, numbers))
+            one_of_them = np.zeros(len(self.quotes), dtype=bool)
+            one_of_them[numbers] = True
+            rows = np.flatnonzero(one_of_them[node_index])
             first = self.quotes[numbers[0]]
             if rows.size:
                 yield term, first.provider if first else None, rows
