@@ -203,8 +203,13 @@ def _right_size(plan: Plan, row: PlanRow) -> Step:
     smaller = next((one for one in plan.rows if not one.rank and one.gpu == row.gpu), None)
     if smaller is not None:
         reasons.append(f"fewer do not: {smaller.why}")
-    others = [one for one in plan.rows if one.rank and one.gpu != row.gpu][:2]
-    reasons += [f"next: {one.answer.layout.gpus if one.answer.layout else 1} × {one.gpu}, {one.why}" for one in others]
+    others: dict[str, PlanRow] = {}
+    for one in plan.rows:
+        if one.rank and one.gpu != row.gpu:
+            others.setdefault(one.gpu, one)
+    reasons += [
+        f"next: {one.answer.layout.gpus if one.answer.layout else 1} × {one.gpu}, {one.why}" for one in list(others.values())[:2]
+    ]
     return Step(
         name="right-size", answer=f"{gpus:,} × {row.gpu}{f' as {layout.text}' if layout and gpus > 1 else ''}.", reasons=reasons
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -99,6 +99,12 @@ class GuideScreen(TurningScreen):
         else:
             self._make_room(for_answer=False)
             self.query_one("#answer-0").focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fold for the new width; on a screen that got low the questions make room."""
+        if self._sections and not isinstance(self.focused, Entry):
+            self._make_room(for_answer=True)
+        super().on_resize(event)
 
     @property
     def _shows_questions(self) -> bool:
