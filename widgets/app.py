@@ -17,6 +17,7 @@ from textual.worker import Worker, WorkerState
 
 from widgets import crash_report, state_files
 from widgets.actions.action import bindings
+from widgets.actions.conditions import NO_PLAN
 from widgets.actions.narrowing import count_all, show_chips, take_gpu, use_filter
 from widgets.actions.program import PALETTE, use_theme
 from widgets.actions.registry import ACTIONS, BY_ID, GROUPS
@@ -121,6 +122,7 @@ class PlannerApp(BaseApp):
         """Run the action of this id, or say why it cannot be run now."""
         action = BY_ID[name]
         reason = action.why_not(self)
+        self.awaited = name if reason == NO_PLAN else ""
         if reason is not None:
             if not any(note.message == reason for note in self._notifications):
                 self.notify(reason, severity="warning", timeout=3)
@@ -197,9 +199,12 @@ class PlannerApp(BaseApp):
                 self.warned.add(warning)
                 self.notify(warning, title="Measurements", severity="warning", timeout=10, markup=False)
         self.run_worker(count_all(self), group="count", exit_on_error=False)
+        if self.awaited and self.screen is self.main:
+            self.call_after_refresh(self.action_act, self.awaited)
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:
+        self.awaited = ""
         if self.ready:
             self.content.show_problems(event.problems)
             first = event.problems[0]
@@ -232,12 +237,20 @@ class PlannerApp(BaseApp):
     def _snapshot(self, event: SnapshotRead) -> None:
         if self.ready:
             self.content.show_snapshot(event.snapshot, self.size.width if self.single else 0)
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Give the ranking the rows that the panes below need for nothing: no GPU is watched, and no benchmark was run."""
+        snapshot = self.content.machine.snapshot
+        idle = self.benchmark is None or self.benchmark.run.state == "idle"
+        self.main.set_class(idle and snapshot is not None and not snapshot.devices, "-quiet")
 
     def on_run_changed(self, event: RunChanged) -> None:
         """Show how far the benchmark is; a new measurement asks for a new plan."""
         if not self.ready or self.benchmark is None:
             return
         self.content.show_run(event.run, self.benchmark.marks)
+        self._make_room()
         self.telemetry.thin(self.benchmark.timing)
         self.refresh_tabs()
         self.refresh_keys()

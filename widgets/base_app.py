@@ -70,6 +70,8 @@ class BaseApp(MendedApp):
         """A workload, and how many candidates for it fit without any filter."""
         self.trial: Trial | None = None
         """A change that is tried out."""
+        self.awaited = ""
+        """Id of an action that was asked for before there was a plan, and follows with it."""
         self.warned: set[str] = set()
         """Notice given to the user about the measurements."""
         self.here = ""

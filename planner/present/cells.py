@@ -143,14 +143,20 @@ class Section(msgspec.Struct, frozen=True):
     """1: the title of the whole document."""
 
 
-def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> Table[Sequence[str]]:
-    """A table of texts under `heads`; columns in `numeric` are aligned right, the others may be folded, and the last ones go first."""
+def text_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = (), stays: str = ""
+) -> Table[Sequence[str]]:
+    """A table of texts under `heads`; columns in `numeric` are aligned right, the others may be folded.
+
+    Where there is no room, the last ones go first, `stays` after all others.
+    """
     right = frozenset(numeric)
 
     def column(place: int, head: str) -> Column[Sequence[str]]:
         words = place > 0 and head not in right
         least_width = LEAST_FOLDED_WIDTH if words else None
-        return Column(head, head, lambda row: row[place], head in right, len(heads) - place, least_width)
+        priority = len(heads) + 1 if head == stays else len(heads) - place
+        return Column(head, head, lambda row: row[place], head in right, priority, least_width)
 
     return Table([column(place, head) for place, head in enumerate(heads)], rows)
 

@@ -80,10 +80,11 @@ def nearest_text(found: Fit) -> str:
 
 
 def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
-    """`rows` as a table; the first stands out, rows that are no solution stand back."""
+    """`rows` as a table, the solutions among them counted; the first stands out, rows that are no solution stand back."""
     training = trains(found.task.get("task"))
+    places = {id(row): place for place, row in enumerate((row for row in rows if row.rank), start=1)}
     columns: list[Column[FitRow]] = [
-        Column("rank", "#", lambda row: str(row.rank) if row.rank else VERDICT_SIGNS[row.verdict], right=True),
+        Column("rank", "#", lambda row: str(places[id(row)]) if row.rank else VERDICT_SIGNS[row.verdict], right=True),
         Column("model", "model", lambda row: row.model),
         Column("parameters", "params", lambda row: count_text(_parameters(row)) if _parameters(row) else UNKNOWN, right=True, priority=90),
         Column("weights", "weights", lambda row: row.weight_dtype, priority=99),
@@ -97,7 +98,7 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
         Column("chance", "fits", lambda row: percent_text(row.probability_fits), right=True, priority=45),
         Column("why", "why", lambda row: row.why, priority=40, least_width=20),
     ]  # fmt: skip
-    return Table(columns, rows, lambda row: "strong" if row.rank == 1 else "faint" if row.rank is None else "")
+    return Table(columns, rows, lambda row: "strong" if places.get(id(row)) == 1 else "faint" if row.rank is None else "")
 
 
 def _service_columns() -> list[Column[FitRow]]:

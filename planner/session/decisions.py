@@ -85,12 +85,17 @@ class Session(Planning):
         except UserError:  # a path, or an id of the hub
             return ""
 
-    def guide(self, answers: Answers, observed: Sequence[Observed] = (), *, basis: BasisChoice = "measured") -> Guided:
-        """The way from `answers`, and from what GPUs were `observed` to do, to what is to be signed; raises `UserError`."""
+    def guide(
+        self, answers: Answers, observed: Sequence[Observed] = (), *, basis: BasisChoice = "measured", where: str = ""
+    ) -> Guided:
+        """The way from `answers`, and from what GPUs were `observed` to do, to what is to be signed; raises `UserError`.
+
+        `where`: file that the answers come from, and that paths in them start from.
+        """
         from planner.engine.procurement.guide import chosen_plan, guide_of, share_in_use
         from planner.engine.procurement.paying import Terms
 
-        asked = self.workload(answers.fields())
+        asked = self.workload(answers.fields(), where)
         plan, on_spot = self.plan(asked, basis=basis), msgspec.structs.replace(asked, market="spot")
         choice = chosen_plan(answers, plan, self.plan(on_spot, basis=basis, levers=False) if answers.may_stop else None)
         if choice.plan is not plan:

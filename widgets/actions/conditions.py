@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from widgets.base_app import BaseApp
 
+NO_PLAN = "The first plan is being worked out."
+"""What is asked for meanwhile follows with it."""
+
 
 def open_panes(app: BaseApp) -> str | None:
     """The panes have their content."""
@@ -12,7 +15,7 @@ def open_panes(app: BaseApp) -> str | None:
 
 def a_plan(app: BaseApp) -> str | None:
     """A workload was planned."""
-    return "There is no plan yet." if app.plan is None else None
+    return NO_PLAN if app.plan is None else None
 
 
 def a_row(app: BaseApp) -> str | None:
@@ -76,8 +79,3 @@ def a_watched_gpu(app: BaseApp) -> str | None:
 def readings(app: BaseApp) -> str | None:
     """Something was read that advice can rest on."""
     return None if app.telemetry.window else "Nothing was read of a GPU yet."
-
-
-def several_panes(app: BaseApp) -> str | None:
-    """There are other panes beside the active one, or it was zoomed."""
-    return "This screen shows one pane at a time already." if app.single and not app.zoomed else None

@@ -62,9 +62,9 @@ ACTIONS = (
         id="zoom",
         keys="z,plus",
         label="zoom",
-        description="Give the whole screen to one pane, or give it back.",
+        description="Give the whole screen to one pane, or give it back; this machine then shows every figure with its history.",
         run=zoom,
-        needs=(need.several_panes,),
+        needs=(need.open_panes,),
     ),
     Action(
         id="back",

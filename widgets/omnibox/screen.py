@@ -33,7 +33,8 @@ FOUND, FAULTY = "$foreground", "$text-error"
 """Styles of what is known of a thing, and of why it cannot be taken."""
 QUIET_S = 0.15
 """Without another key for this long, what is highlighted is looked up."""
-HINT = "model, hub id, path of a config.json, preset, session, GPU, command, key=value"
+HINT = "model, hub id, config.json, preset, GPU, command, session, key=value"
+MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
 
 
 class OmniScreen(Overlay[Thing | None]):
@@ -54,9 +55,9 @@ class OmniScreen(Overlay[Thing | None]):
         Binding("up", "move(-1)", "previous", show=False),
     ]
 
-    def __init__(self, app: BaseApp, things: Sequence[Thing], title: str) -> None:
+    def __init__(self, app: BaseApp, things: Sequence[Thing], title: str, hint: str = HINT) -> None:
         super().__init__()
-        self._app, self._things, self._heading = app, things, title
+        self._app, self._things, self._heading, self._accepts = app, things, title, hint
         self._found: Sequence[Thing] = ()
 
     def compose(self) -> ComposeResult:
@@ -64,7 +65,7 @@ class OmniScreen(Overlay[Thing | None]):
         with Vertical(id="omnibox", classes="box") as box:
             box.border_title = Content(self._heading)
             box.border_subtitle = Content("enter takes it · esc back")
-            yield Entry(placeholder=HINT, id="omni-text")
+            yield Entry(placeholder=self._accepts, id="omni-text")
             yield OptionList(id="omni-list", compact=True)
             yield Static(id="omni-preview")
 

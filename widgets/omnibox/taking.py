@@ -9,20 +9,20 @@ from widgets.actions.narrowing import take_gpu
 from widgets.actions.sessions import described, open_session
 from widgets.base_app import BaseApp
 from widgets.omnibox.finding import Thing, setting
-from widgets.omnibox.screen import OmniScreen
+from widgets.omnibox.screen import HINT, MODEL_HINT, OmniScreen
 from widgets.opening import open_preset
 
 
 def open_box(app: BaseApp, *, models_only: bool = False) -> None:
     """Ask for something, then do it."""
     things = _models(app) if models_only else _everything(app)
-    title = "Model" if models_only else "Find or set"
+    title, hint = ("Model", MODEL_HINT) if models_only else ("Find or set", HINT)
 
     def taken(thing: Thing | None) -> None:
         if thing is not None:
             app.run_worker(take(app, thing), group="take", exit_on_error=False)
 
-    app.push_screen(OmniScreen(app, things, title), taken)
+    app.push_screen(OmniScreen(app, things, title, hint), taken)
 
 
 async def take(app: BaseApp, thing: Thing) -> None:

@@ -41,7 +41,7 @@ class Overlay(ModalScreen[Result]):
         &.-narrow .box { max-width: 100%; }
         #picker { width: 92; max-height: 80%; padding: 0 1; }
         #picker-filter { border: none; height: 1; background: $panel; margin: 0 0 1 0; }
-        #picker-list { height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
+        #picker-list { text-wrap: nowrap; text-overflow: ellipsis; height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
         OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
             background: $primary 35%; color: $foreground; text-style: bold;
         }

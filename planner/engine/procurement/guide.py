@@ -57,6 +57,8 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     capex_usd: Dollars | None = None
     gpus: list[Name] = []
     """GPUs to choose from; empty: all."""
+    also: dict[str, Any] = {}
+    """Further keys of a preset, as kv_dtype or a table of targets; what is answered above goes before them."""
 
     @property
     def may_stop(self) -> bool:
@@ -68,12 +70,13 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         direct = ("task", "model", "weight_dtype", "daily_users", "people", "request_rate_per_s", "input_tokens", "output_tokens")
         more = ("requests", "train_tokens", "sequence", "own", "owning", "capex_usd")
         given: dict[str, Any] = msgspec.to_builtins(self)
-        fields = {name: given[name] for name in (*direct, *more) if given.get(name) not in (None, [])}
+        fields = self.also | {name: given[name] for name in (*direct, *more) if given.get(name) not in (None, [])}
         targets = {name: given[name] for name in ("deadline_h", "budget_usd", "p95_ttft_s", "p95_request_s") if name in given}
         if targets:
-            fields["targets"] = targets
+            others = fields.get("targets")
+            fields["targets"] = (others if isinstance(others, dict) else {}) | targets
         if self.lora:
-            fields["lora"] = {"rank": 16}
+            fields.setdefault("lora", {"rank": 16})
         return fields | ({"gpus_considered": self.gpus} if self.gpus else {})
 
 
@@ -200,8 +203,13 @@ def _right_size(plan: Plan, row: PlanRow) -> Step:
     smaller = next((one for one in plan.rows if not one.rank and one.gpu == row.gpu), None)
     if smaller is not None:
         reasons.append(f"fewer do not: {smaller.why}")
-    others = [one for one in plan.rows if one.rank and one.gpu != row.gpu][:2]
-    reasons += [f"next: {one.answer.layout.gpus if one.answer.layout else 1} × {one.gpu}, {one.why}" for one in others]
+    others: dict[str, PlanRow] = {}
+    for one in plan.rows:
+        if one.rank and one.gpu != row.gpu:
+            others.setdefault(one.gpu, one)
+    reasons += [
+        f"next: {one.answer.layout.gpus if one.answer.layout else 1} × {one.gpu}, {one.why}" for one in list(others.values())[:2]
+    ]
     return Step(
         name="right-size", answer=f"{gpus:,} × {row.gpu}{f' as {layout.text}' if layout and gpus > 1 else ''}.", reasons=reasons
     )

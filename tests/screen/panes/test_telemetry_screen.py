@@ -118,9 +118,11 @@ def test_every_figure_has_its_history_and_no_line_is_too_long(width: int) -> Non
     lines = lines_of(H100_SNAPSHOT, width)
     assert max(map(len, lines)) <= width
     by_label = {line[:16].strip(): line[16:].strip() for line in lines[1:]}
-    assert lines[0] == "GPU 0 · NVIDIA H100 80GB HBM3 · cuda:0"
+    assert lines[0].startswith("GPU 0 · NVIDIA H100 80GB HBM3 · cuda:0")
+    assert lines[0].endswith("mean   most") is (width >= 116)
     gauge = ["■■■■■■■■■·"] if width >= 76 else []
-    assert by_label["SM active"].split() == ["90", "%", *gauge, "▇" * 10]
+    extremes = ["90", "%", "90", "%"] if width >= 116 else []
+    assert by_label["SM active"].split() == ["90", "%", *gauge, *extremes, "▇" * 10]
     assert by_label["tensor"].split()[-1] == "▅" * 10
     assert by_label["memory"].split()[-1] == "▅" * 10  # half
     assert by_label["power"].split()[:2] == ["350/700", "W"]
@@ -139,6 +141,14 @@ def test_a_day_is_kept_in_averages_and_the_axis_says_how_long_ago() -> None:
     assert history.values("busy", Cells(history.until_s, 4, 1800.0)) == [1.0, 1.0, 0.5, 0.5]
     assert history.values("busy", Cells(history.until_s, 3, COARSE_S))[-1] == 0.5
     assert len(history._coarse) == 7200 // COARSE_S - 1
+    history.note(7200.0, 5.0, {"busy": 0.9})
+    for second in range(7205, 10800, 5):
+        history.note(float(second), 5.0, {"busy": 0.5})
+    cells = Cells(history.until_s, 2, 1800.0)
+    assert history.most("busy", cells) == 0.9, "a peak shorter than what is averaged stays"
+    assert history.values("busy", cells)[0] == pytest.approx(0.5, abs=0.01)
+    assert history.most("busy", Cells(history.until_s, 10, 30.0)) == 0.5
+    assert history.most("nothing", cells) is None
     for step_s, oldest in ((1.0, "-50 s"), (30.0, "-25 min"), (600.0, "-8 h")):
         axis = str(time_axis(Drawing(UNICODE, 106, step_s, Marks(), recorded=False)))
         assert axis.endswith("now")

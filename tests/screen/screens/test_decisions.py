@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Static
 from tui_sample import sample_options, settle
 
+from planner.engine.procurement.guide import Answers
 from planner.present.cells import Code, Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.drawing.axes import LinearAxis
 from planner.present.drawing.chart import Chart, Curve
 from planner.present.guide import AMOUNTS, LIMITS
+from planner.schema import read_struct
+from planner.session import Session
+from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
 from widgets.drawing.sections import section_lines
 from widgets.drawing.text_field import Entry
 from widgets.options import AppOptions
 from widgets.screens.decisions.costs import CostScreen
 from widgets.screens.decisions.fit import FitScreen
-from widgets.screens.decisions.guide import GuideScreen, answers_of, questions_for
+from widgets.screens.decisions.guide import GuideScreen, answers_of, questions_for, usual_answer
 from widgets.screens.decisions.load import LoadScreen
 from widgets.screens.decisions.portfolio import PortfolioScreen
 from widgets.screens.overlay import TextOverlay
@@ -71,6 +76,8 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         assert shows(app, FitScreen)
         one = await answered(app, pilot)
         assert "largest model" in one
+        lines = one[one.index(" #  model") :].splitlines()[1:4]
+        assert [line.split()[0] for line in lines] == ["1", "2", "3"], "rows that are shown are counted, not candidates"
         gpus = int(str(app.screen.query_one("#box").border_title).split()[1])
         await pilot.press("plus")
         assert await answered(app, pilot) != one
@@ -132,5 +139,25 @@ def test_questions_take_over_what_the_form_has() -> None:
     assert [one.key for one in asked] == ["task", "model", "request_rate_per_s", "p95_request_s", "months"]
     given = answers_of(asked, ["serve", "llama-3.1-8b", "3", "4", "6"], form)
     assert given["request_rate_per_s"] == 3
-    assert "input_tokens" not in given
+    assert given["also"] == {"task": "serve", "targets": {"p95_request_s": 4.0}, "input_tokens": {"mean": 5, "p95": 9}}
     assert {one.key for one in questions_for("train", form)[2:4]} == {AMOUNTS["train"][0].key, LIMITS["train"][0].key}
+    other = answers_of(questions_for("train", form), ["train", "gpt2", "1e9", "48", "6"], form | {"market": "spot"})
+    assert other["also"] == {"market": "spot"}, "nothing of a service holds for training"
+
+
+def test_the_guide_asks_for_the_plan_that_the_ranking_shows() -> None:
+    """Of every preset, with all its questions left as they are: the same workload, but for a limit it had none of."""
+    session = Session.open()
+    for name in session.presets.names():
+        workload = session.presets.load(name).workload
+        form = msgspec.to_builtins(workload)
+        asked = questions_for(workload.task, form)
+        texts = [usual_answer(one, form) for one in asked]
+        answers = read_struct(Answers, answers_of(asked, texts, form), "")
+        found = msgspec.to_builtins(read_workload(answers.fields(), ""))
+        amount, limit = asked[2].key, asked[3].key
+        if form["targets"].get(limit) is None:
+            found["targets"][limit] = None
+        if amount not in form:
+            del found[amount]
+        assert found == form, name

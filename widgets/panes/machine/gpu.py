@@ -28,6 +28,8 @@ ROOMY_WIDTH = 60
 """Cells from which every figure has a history of its own."""
 GAUGE, GAUGE_WIDTH = 12, 76
 """Cells of a gauge with the blanks behind it, and cells of a pane from which there are any."""
+EXTREMES, EXTREMES_WIDTH = 15, 112
+"""Cells of the mean and the highest of a history, and cells of a pane from which they are told."""
 LEGEND_LINES, ROOMY_LEGEND_LINES = 2, 5
 MOST_TICKS = 6
 OTHER_FIGURES = 4
@@ -63,7 +65,12 @@ class Drawing(msgspec.Struct, frozen=True):
     @property
     def left(self) -> int:
         """Cells left of the histories of a roomy block."""
-        return ROOMY_LABEL + ROOMY_VALUE + self.gauge
+        return ROOMY_LABEL + ROOMY_VALUE + self.gauge + (EXTREMES if self.tells_extremes else 0)
+
+    @property
+    def tells_extremes(self) -> bool:
+        """Whether the mean and the highest of a history stand beside it."""
+        return self.width >= EXTREMES_WIDTH
 
     def cells(self, history: History, width: int) -> Cells:
         """The cells a history of `width` is drawn on."""
@@ -168,6 +175,12 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     head = Content.styled(shorten_end(title, drawing.width, drawing.symbols.ellipsis), "bold $accent")
     if device.state != "ok":
         return [head, lost_line(device)]
+    if drawing.tells_extremes:
+        before = drawing.left - EXTREMES
+        head = Content.assemble(
+            (f"{shorten_end(title, before - 1, drawing.symbols.ellipsis):<{before}}", "bold $accent"),
+            (f"{'mean':>6}{'most':>7}", "$quiet"),
+        )
     clock = f"{number_text(device.sm_clock_hz, scale=MEGA)}/{number_text(device.max_sm_clock_hz, 'MHz', MEGA)}"
     figures = [(label, name, percent_text(getattr(device, name))) for label, name in counters(device)]
     figures += [
@@ -185,12 +198,26 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
         now = history.values(name, newest)[0]
         gauge = bar_text(now, GAUGE - 2, drawing.symbols.filled, drawing.symbols.empty) + "  " if drawing.gauge else ""
         value = (f"{text:<{ROOMY_VALUE}}", _warned(name, now))
-        rows.append(Content.assemble((f"{label:<{ROOMY_LABEL}}", "$quiet"), value, (gauge, style_of(name, now)), base))
+        rows.append(
+            Content.assemble(
+                (f"{label:<{ROOMY_LABEL}}", "$quiet"), value, (gauge, style_of(name, now)), *_extremes(history, name, drawing), base
+            )
+        )
     rows += _held(device, history, drawing, room)
     rows += [*_marks(history, drawing, device_of(device), drawing.left, room), time_axis(drawing)]
     for fact in device_facts(device, drawing.why(device, "ecc_uncorrected_aggregate")):
         rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width)
     return [head, *rows, *_mig(device, drawing), *_warnings(device, drawing), *_missing(device, drawing)]
+
+
+def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
+    """Mean and highest of what the history shows, on its scale; none where there is no room."""
+    if not drawing.tells_extremes:
+        return []
+    cells = drawing.cells(history, drawing.width - drawing.left)
+    known = [value for value in history.values(name, cells) if value is not None]
+    mean, most = sum(known) / len(known) if known else None, history.most(name, cells)
+    return [(f"{percent_text(mean):>6}", "$quiet"), (f"{percent_text(most):>7}  ", _warned(name, most) or "$quiet")]
 
 
 def tall_figures(device: DeviceSnapshot) -> int:

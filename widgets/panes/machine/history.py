@@ -6,7 +6,7 @@ import math
 import string
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, takewhile
 
 import msgspec
 
@@ -52,6 +52,8 @@ class Reading(msgspec.Struct, frozen=True):
     at_s: float
     reach_s: float
     values: Mapping[str, float | None]
+    most: Mapping[str, float | None]
+    """The highest within it; of a reading the values themselves."""
 
 
 class Cells(msgspec.Struct, frozen=True):
@@ -72,8 +74,8 @@ class History:
     def __init__(self) -> None:
         self._readings: deque[Reading] = deque(maxlen=MOST_READINGS)
         self._coarse: deque[Reading] = deque(maxlen=MOST_COARSE)
-        self._sums: dict[str, tuple[float, int]] = {}
-        """Figure -> sum and number of the readings that no average has yet."""
+        self._sums: dict[str, tuple[float, int, float]] = {}
+        """Figure -> sum, number and highest of the readings that no average has yet."""
         self._since_s = 0.0
         self._ahead_s = 0.0
         """Offset of a recording that began again from its own clock."""
@@ -89,21 +91,25 @@ class History:
             self._ahead_s = self.until_s + interval_s - at_s
         at_s += self._ahead_s
         reach_s = min(LONGEST_REACH_S, 1.5 * interval_s, at_s - self.until_s) if self._readings else 0.0
-        self._readings.append(Reading(at_s, reach_s, values))
+        self._readings.append(Reading(at_s, reach_s, values, values))
         self._average(at_s, values)
 
     def _average(self, at_s: float, values: Mapping[str, float | None]) -> None:
         """Take the reading into the average of its half minute; one that is over is kept."""
         begin_s = at_s // COARSE_S * COARSE_S
         if self._sums and begin_s != self._since_s:
-            means = {name: total / number for name, (total, number) in self._sums.items()}
-            self._coarse.append(Reading(self._since_s + COARSE_S - 1e-3, COARSE_S, means))
+            self._coarse.append(self._averaged(self._since_s + COARSE_S - 1e-3, COARSE_S))
             self._sums = {}
         self._since_s = begin_s
         for name, value in values.items():
             if value is not None:
-                total, number = self._sums.get(name, (0.0, 0))
-                self._sums[name] = total + value, number + 1
+                total, number, most = self._sums.get(name, (0.0, 0, value))
+                self._sums[name] = total + value, number + 1, max(most, value)
+
+    def _averaged(self, at_s: float, reach_s: float) -> Reading:
+        """The readings that no average has yet as one."""
+        means = {name: total / number for name, (total, number, _) in self._sums.items()}
+        return Reading(at_s, reach_s, means, {name: most for name, (_, _, most) in self._sums.items()})
 
     def _stretches(self, step_s: float) -> Iterator[Reading]:
         """Samples for cells of `step_s`, the newest first: readings, or averages and the readings since the last of them."""
@@ -111,10 +117,13 @@ class History:
             yield from reversed(self._readings)
             return
         if self._sums:
-            yield Reading(
-                self.until_s, self.until_s - self._since_s, {name: total / number for name, (total, number) in self._sums.items()}
-            )
+            yield self._averaged(self.until_s, self.until_s - self._since_s)
         yield from reversed(self._coarse)
+
+    def most(self, name: str, cells: Cells) -> float | None:
+        """The highest reading that reaches into the cells; None where there is none."""
+        within = takewhile(lambda reading: cells.place(reading.at_s) >= 0, self._stretches(cells.step_s))
+        return max((value for reading in within if (value := reading.most.get(name)) is not None), default=None)
 
     def values(self, name: str, cells: Cells) -> list[float | None]:
         """The mean of what stands for each cell, None where nothing does."""

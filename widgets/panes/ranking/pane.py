@@ -68,6 +68,7 @@ class RankingView(Vertical):
         self._symbols = symbols
         self._problems: Sequence[str] = ()
         self._shown: tuple[Plan, str] | None = None
+        self._explained: tuple[PlanRow | None, Plan | None] = None, None
 
     def compose(self) -> ComposeResult:
         """The filter on top, the table, and the reason below."""
@@ -140,11 +141,11 @@ class RankingView(Vertical):
         frame_of(self).entitle(title, legend)
 
     def on_resize(self) -> None:
-        """Fit the legend, and the line of this machine, to the new width."""
+        """Fit the legend, the reason, and the line of this machine to the new width."""
         if self._shown is not None:
             self.query_one("#here", Static).update(self._here(self._shown[0]), layout=False)
-        if self._shown is not None:
             self.title(*self._shown)
+            self.explain(*self._explained)
 
     def refuse(self, problems: Sequence[str]) -> None:
         """Keep the last plan, marked stale, and say what is wrong."""
@@ -156,6 +157,7 @@ class RankingView(Vertical):
 
     def explain(self, row: PlanRow | None, plan: Plan | None) -> None:
         """The reason of the highlighted row."""
+        self._explained = row, plan
         if self._problems:
             return
         if row is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -20,8 +20,11 @@ from widgets.screens.decisions.turning import TurningScreen
 if TYPE_CHECKING:
     from planner.present.cells import Section
 
-KEPT = ("weight_dtype", "input_tokens", "output_tokens", "sequence", "people", "own", "owning", "capex_usd")
-"""Keys of the form's workload that no question is about."""
+SUPPLY = (
+    "own", "owning", "capex_usd", "price_usd_per_gpu_h", "market", "providers", "kinds", "regions", "countries", "certifications",
+    "exclude", "fabric", "max_nodes", "gpus_considered", "max_gpus",
+)  # fmt: skip
+"""Keys of a workload that say the same of any task."""
 LOW = 34
 """Rows of a screen below which questions and answer are not both in sight."""
 NUMBERS = slice(2, None)
@@ -56,7 +59,7 @@ class GuideScreen(TurningScreen):
 
     def __init__(self, app: BaseApp) -> None:
         super().__init__(app, "Guide")
-        self._workload = app.form.workload
+        self._workload = app.facets.over(app.form.workload)
         self._questions = questions_for(str(self._workload.get("task", TASK.usual)), self._workload)
 
     def above(self) -> Iterator[Widget]:
@@ -97,6 +100,12 @@ class GuideScreen(TurningScreen):
             self._make_room(for_answer=False)
             self.query_one("#answer-0").focus()
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Fold for the new width; on a screen that got low the questions make room."""
+        if self._sections and not isinstance(self.focused, Entry):
+            self._make_room(for_answer=True)
+        super().on_resize(event)
+
     @property
     def _shows_questions(self) -> bool:
         return bool(self.query_one("#question-0").display)
@@ -116,8 +125,8 @@ class GuideScreen(TurningScreen):
 
         texts = [self.query_one(f"#answer-{number}", Entry).value.strip() for number in range(len(self._questions))]
         answers = read_struct(Answers, answers_of(self._questions, texts, self._workload), "")
-        basis = self._planner.basis
-        found = await self._planner.ask(lambda session: session.guide(answers, basis=basis))
+        basis, (_, where) = self._planner.basis, self._planner.planned
+        found = await self._planner.ask(lambda session: session.guide(answers, basis=basis, where=where))
         self._make_room(for_answer=True)
         return guide_sections(found.guide)
 
@@ -147,13 +156,21 @@ def _known(one: Question, workload: Mapping[str, Any]) -> Any:
 
 
 def answers_of(asked: Sequence[Question], texts: Sequence[str], workload: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Answers` that the texts and the workload spell; raises `UserError` for what is no task or number."""
+    """The fields of `Answers`: what the texts spell, and all else that the workload has, so that both mean the same plan.
+
+    Of a workload for another task than the first text only `SUPPLY` is taken. Raises `UserError` for what is no task or number.
+    """
     task, model, *_ = texts
     if task not in AMOUNTS:
         raise UserError(Problem(TASK.words, "", f"{task!r} is none of {', '.join(AMOUNTS)}."))
-    kept = {name: workload[name] for name in KEPT if name in workload and not isinstance(workload[name], dict | float)}
-    found: dict[str, Any] = {**kept, "task": task, "model": model, "lora": bool(workload.get("lora"))}
+    amounts = {one.key for one in AMOUNTS[task]}
+    same = task == workload.get("task")
+    also = {key: value for key, value in workload.items() if (same or key in SUPPLY) and key not in amounts}
+    found: dict[str, Any] = {"task": task, "model": model, "also": also}
     for one, text in zip(asked[NUMBERS], texts[NUMBERS], strict=True):
+        if text == usual_answer(one, workload) and isinstance(known := _known(one, workload), int | float):
+            found[one.key] = known  # all its digits, not those that are shown
+            continue
         try:
             found[one.key] = parse_number(text)
         except ValueError as wrong:

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.present.cells import range_cell
+from planner.present.cells import Cell, range_cell
 from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import memory_share
 from planner.present.row_figures import RowFigure, row_figures
@@ -79,13 +79,14 @@ class _Table(msgspec.Struct, frozen=True):
         yield self._plain("memory", [self._memory(row) for row in self.rows])
         yield self._plain("limit", [row.answer.bottleneck or UNKNOWN for row in self.rows])
         known = row_figures(self.task)
+        columns = self._columns(known)
         p95 = any(one.percentile == "p95" and one.figure(row) is not None for one in known for row in self.rows)
         wanted = [one for one in known if one.percentile in {"", "p95" if p95 else "mean"}]
         for group in ({"speed", "latency"}, {"money"}):
             yield Content("")
             for one in wanted:
                 if one.group in group:
-                    yield from self._figure(one)
+                    yield from self._figure(one, columns)
 
     def _names(self) -> list[str]:
         return [f"{row.answer.layout.gpus if row.answer.layout else 1:,} × {device_name(row.gpu)}" for row in self.rows]
@@ -109,8 +110,21 @@ class _Table(msgspec.Struct, frozen=True):
         texts = [shorten_end(cell, self.width - GAP, self.symbols.ellipsis).ljust(self.width) for cell in cells]
         return Content.assemble((f"{label:<{LABEL}}", "$quiet"), ("".join(texts).rstrip(), style))
 
-    def _figure(self, one: RowFigure) -> Iterator[Content]:
-        """A line of figures of the rows that can run; none where no row has one."""
+    def _columns(self, known: Sequence[RowFigure]) -> tuple[int, int]:
+        """Cells of the widest figure and of the widest range: below each other they compare at a glance."""
+        found = [
+            range_cell(figure, one.text)
+            for one in known
+            for row in self.rows
+            if row.answer.fits and (figure := one.figure(row)) is not None
+        ]
+        return max((len(cell.text) for cell in found), default=0), max((len(self._range(cell)) for cell in found), default=0)
+
+    def _range(self, cell: Cell) -> str:
+        return f" {cell.spread} {self.symbols.basis[cell.basis]}" if cell.spread and cell.basis else ""
+
+    def _figure(self, one: RowFigure, columns: tuple[int, int]) -> Iterator[Content]:
+        """A line of figures of the rows that can run; none where no row has one. `columns`: cells of a figure and of a range."""
         figures = [one.figure(row) if row.answer.fits else None for row in self.rows]
         known = [figure for figure in figures if figure is not None]
         if not known:
@@ -120,13 +134,13 @@ class _Table(msgspec.Struct, frozen=True):
         for figure in figures:
             cell = range_cell(figure, one.text)
             apart = self._apart(figure, best) if figure is not None else ""
-            spread = f" {cell.spread} {self.symbols.basis[cell.basis]}" if cell.spread and cell.basis else ""
-            rest = f"{spread}  {apart}" if apart else spread
-            if len(cell.text) + len(rest) > self.width - GAP:
-                rest = f" {apart}" if apart else rest
+            before, spread = " " * (columns[0] - len(cell.text)), self._range(cell)
+            rest = f"{spread:<{columns[1]}} {apart}".rstrip()
+            if columns[0] + len(rest) > self.width - GAP:
+                rest = f" {apart}" if apart else spread
             first = figure is not None and not apart and len(known) > 1 and any(self._apart(other, best) for other in known)
             style = "bold $text-success" if first else "" if figure is not None else "$quiet"
-            parts += [(cell.text, style), (rest.ljust(self.width - len(cell.text)), "$quiet")]
+            parts += [(before, ""), (cell.text, style), (rest.ljust(self.width - columns[0]), "$quiet")]
         yield Content.assemble(*parts)
 
     def _apart(self, figure: Figure, best: Figure) -> str:
