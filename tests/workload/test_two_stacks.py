@@ -184,3 +184,10 @@ def test_operators_of_both_stacks_add_up() -> None:
     read = sum(one.flop for one in told.operators if one.phase in {"encoder", "prefill"})
     assert read == pytest.approx(found["prompt_flop"], rel=1e-12)
     assert told.total_s == pytest.approx(sum(float(np.ravel(one)[0]) for one in e.serve.by_class.values()))
+
+
+@pytest.mark.parametrize("tokens", [500, 2000])
+def test_requests_in_flight_by_littles_law_are_those_of_the_simulation(tokens: int) -> None:
+    """Rows are screened without a simulation, by the times of the encoder, too."""
+    found = asked_of(task="serve", input_tokens=tokens, output_tokens=30, request_rate_per_s=20.0)
+    assert found.layout.batch == pytest.approx(20 * found.request_s.mean.value, rel=0.2, abs=1)

@@ -257,7 +257,11 @@ def drafted_cases(draw: Any) -> tuple[IterationTime, BatchingRules, Traffic]:
     draft = DraftRounds(proposed, share, round_s=3 * knots, side_s=knots, prompt_s=knots / 2)
     seeds = np.array([draw(st.integers(0, 99)) for _ in range(runs)])
     rounds = rounds_of(traffic.decoded_tokens, seeds, draft)
-    return replace(time, draft=draft), replace(rules, capacity=np.full(runs, INFINITE)), replace(traffic, rounds=rounds)
+    return (
+        replace(time, draft=draft, encoder_s=None, encodes=None),
+        replace(rules, capacity=np.full(runs, INFINITE)),
+        replace(traffic, rounds=rounds),
+    )
 
 
 @searching

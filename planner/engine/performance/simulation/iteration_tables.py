@@ -93,7 +93,7 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         """All but attention and head, of `tokens` prompt tokens beside `rows` of the decoding sequences."""
         time = self.time
         if self._whole:
-            number = tokens + rows
+            number = tokens + rows if self.time.encodes is None else np.maximum(tokens + rows, 1.0)
             at = self._first[2] + KNOT_BELOW.take(number.astype(np.int64), mode="clip")
             rows_s: Floats = self.level_s.ravel().take(at) + self.slope_s.ravel().take(at) * number
         else:

@@ -52,6 +52,10 @@ class _RequestTime:
         self.cached_s = time.cached_s * (inputs + outputs * longer / 2)
         self.most = np.minimum(rules.sequences, rules.capacity / (inputs + outputs * longer * np.where(rules.reserve, 1.0, 0.5)))
         self.outputs, self.tokens_each = outputs, np.ones(inputs.size)
+        self.passed = self.fresh * time.row_share
+        if time.encoder_s is not None and time.encodes is not None:
+            self.attention_s = self.attention_s + between(time.encoder_s, self.fresh)
+            self.passed = np.where(time.encodes > 0, 1.0, self.passed)
         if draft is not None:
             self.outputs = outputs / tokens_per_round(draft.proposed, draft.acceptance)
             self.attention_s = self.attention_s + between(draft.prompt_s, self.fresh * time.row_share)
@@ -64,7 +68,7 @@ class _RequestTime:
         rows_s = alone + between(time.head_s, in_flight) if time.draft is None else between(time.draft.round_s, in_flight)
         device = rows_s + (time.sequence_s + self.cached_s) * in_flight
         step = np.maximum(device, time.floor_s) + time.host_s
-        prompt = between(time.rows_s, self.fresh * time.row_share + rows) - alone + self.attention_s
+        prompt = between(time.rows_s, self.passed + rows) - alone + self.attention_s
         launches = np.maximum(time.mixed_floor_s - device, 0.0) / mean_if_any(self.rate_per_s * step)
         return step, np.maximum(prompt * time.mixed_factor, launches)
 
