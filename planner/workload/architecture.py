@@ -121,6 +121,11 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Bytes that a token leaves for the backward pass in the mean layer, in 16 bit and operator by operator; None: the formulas say it."""
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
+    source: Architecture | None = None
+    """Encoder of the prompt, which the layers attend to: with the projections of its output to their keys and values, without an embedding
+    of tokens of its own. All other sizes are of the decoder alone; counts of the whole model hold both."""
+    source_tokens: int = 0
+    """Tokens the encoder reads of every request, whatever it holds (Whisper: 30 seconds of sound); 0: as many as the prompt has."""
     stored_as: str = ""
     """Format of the weights in the file that the model was read from, where one format says it; see `planner.workload.weights`."""
     mtp_copies: bool = True
@@ -199,7 +204,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     @property
     def final_vector(self) -> int:
         """Vectors outside the layers, norms and biases, and towers: what every GPU of a stage holds whole."""
-        return self.final_norms * self.norm_parameters + self.final_bias + self.towers
+        own = self.final_norms * self.norm_parameters + self.final_bias + self.towers
+        return own + (self.source.final_vector if self.source else 0)
 
     @property
     def attended(self) -> int:
@@ -275,7 +281,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     def embedding(self) -> int:
         """Embeddings of tokens, learned positions and token types, and the projection to the width of the layers."""
         tokens = self.token_matrix + self.per_layer_embedding
-        return tokens + (self.learned_positions + self.token_types) * self.width + self.input_matrix
+        own = tokens + (self.learned_positions + self.token_types) * self.width + self.input_matrix
+        return own + (self.source.embedding if self.source else 0)
 
     @property
     def head(self) -> int:
@@ -293,7 +300,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         attention = self.attention_layers * (self.attention_matrix + self.attention_vector)
         dense = self.dense_layers * (self.dense_mlp_matrix + self.mlp_vector)
         moe = self.moe_layers * (self.router_matrix + self.router_vector + self.shared_matrix)
-        return attention + dense + moe + self.layers * self.norm_vector + sum(one.parameters for one in self._further)
+        own = attention + dense + moe + self.layers * self.norm_vector + sum(one.parameters for one in self._further)
+        return own + (self.source.layers_shared if self.source else 0)
 
     @property
     def _further(self) -> tuple[Sublayer, ...]:
@@ -312,7 +320,10 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def active_matrix(self) -> int:
-        """Matrix parameters that one token is multiplied with, with the head (tied or not) and without the input embedding."""
+        """Matrix parameters that one token is multiplied with, with the head (tied or not) and without the input embedding.
+
+        Where there is an encoder, these are of the decoder alone.
+        """
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
@@ -338,8 +349,9 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         }
         norms, biases = (sum(one.kept * getattr(one, name) for one in self._further) for name in ("norm", "bias"))
         own = self.attention_layers
-        return {
-            "embedding": self.embedding,
+        source = self.source.components if self.source else {}
+        counted = {
+            "embedding": self.embedding - source.get("embedding", 0),
             "attention": own * (self.attention_matrix + self.sinks) + further["attention"],
             "mlp": self.dense_layers * self.dense_mlp_matrix + further["mlp"],
             "experts": self.experts_total,
@@ -350,6 +362,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
             "head": self.head,
             "towers": self.towers,
         }
+        return {kind: count + source.get(kind, 0) for kind, count in counted.items()}
 
     @property
     def mtp_parameters(self) -> int:

@@ -66,7 +66,13 @@ def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matri
 
 
 def matrices(architecture: Architecture) -> tuple[Matrix, ...]:
-    """Every matrix of the layers; with experts in some layers the dense ones are taken to come first."""
+    """Every matrix of the layers, those of an encoder last; with experts in some layers the dense ones are taken to come first."""
+    encoder = matrices(architecture.source) if architecture.source else ()
+    return (*own_matrices(architecture), *encoder)
+
+
+def own_matrices(architecture: Architecture) -> tuple[Matrix, ...]:
+    """The matrices of the layers that generate, without those of an encoder."""
     return (*_attention(architecture), *_mlp(architecture), *_further(architecture))
 
 

@@ -13,8 +13,9 @@ Role = Literal[
     "index", "index_key", "index_weights", "in", "out", "other",
 ]  # fmt: skip
 """Use of a matrix: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""
-Reach = Literal["all", "window", "chosen"]
-"""Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), or `chosen` ones of all it keeps."""
+Reach = Literal["all", "window", "chosen", "source"]
+"""Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), `chosen` ones of all it keeps, or the output of
+an encoder, whose keys and values it keeps as they are."""
 
 
 class Attending(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +132,21 @@ class ReadsContext:
     def read_chosen(self) -> float:
         """Elements of the cache read of chosen tokens."""
         return self._sum("read", "chosen")
+
+    @cached_property
+    def attended_source(self) -> float:
+        """Elements of queries and values of one token over the layers that attend to an encoder's output."""
+        return self._sum("attended", "source")
+
+    @cached_property
+    def cached_source(self) -> float:
+        """Elements kept of every token of the encoder's output."""
+        return self._sum("cached", "source")
+
+    @cached_property
+    def read_source(self) -> float:
+        """Elements read of every token of the encoder's output."""
+        return self._sum("read", "source")
 
     @cached_property
     def state(self) -> float:

@@ -15,6 +15,7 @@ import description_cases
 import memory_cases
 import parameter_cases
 import tower_cases
+import two_stack_cases
 from golden import ROOT, Golden, as_json
 
 
@@ -43,12 +44,18 @@ def decoders() -> Mapping[str, Any]:
     return decoder_cases.compute()
 
 
+def two_stacks() -> Mapping[str, Any]:
+    """Models of an encoder and a decoder, by `model_type`."""
+    return {name: two_stack_cases.compute(name) for name in two_stack_cases.NAMES}
+
+
 ORACLES: tuple[tuple[Golden, Callable[[], Mapping[str, Any]]], ...] = (
     (parameter_cases.GOLDEN, parameters),
     (memory_cases.GOLDEN, training_memory),
     (description_cases.GOLDEN, descriptions),
     (decoder_cases.GOLDEN, decoders),
     (tower_cases.GOLDEN, towers),
+    (two_stack_cases.GOLDEN, two_stacks),
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from repository import ROOT
+from two_stack_cases import GOLDEN as TWO_STACKS
 
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder
@@ -142,6 +143,7 @@ def test_every_family_counts_as_transformers_builds_it(row: dict[str, Any]) -> N
 
 def test_no_family_goes_unchecked() -> None:
     counted = [row["config"] for row in COUNTED] + [MODELS.config(name) for name in MODELS.names()] + list(DEFAULTS.values())
+    counted += [found["config"] for found in TWO_STACKS.values.values()]
     assert {read_architecture(config).family for config in counted} == set(FAMILIES)
 
 

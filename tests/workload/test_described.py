@@ -140,11 +140,11 @@ def test_a_model_of_no_family_is_planned_by_its_code_where_the_library_is_here(t
 
 def test_an_encoder_with_a_decoder_is_not_planned_as_a_decoder_alone(tmp_path: Path) -> None:
     inventory = Inventory.open(state=tmp_path, config=tmp_path)
-    for config in ({"model_type": "bart"}, {"model_type": "bart", "is_encoder_decoder": True}):
+    for config in ({"model_type": "prophetnet"}, {"model_type": "prophetnet", "is_encoder_decoder": True}):
         with pytest.raises(UserError, match=r"encoder with a decoder.*is_encoder_decoder = false plans its decoder alone"):
             inventory.architecture(config)
     with pytest.raises(UserError, match=r"encoder with a decoder.*builds no part of it alone"):
-        inventory.architecture({"model_type": "t5"})
+        inventory.architecture({"model_type": "longt5"})
 
 
 @pytest.mark.process

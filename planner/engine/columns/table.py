@@ -43,11 +43,14 @@ class ModelColumns(Columns, frozen=True):
     attended_all: Floats
     attended_window: Floats
     attended_chosen: Floats
+    attended_source: Floats
     read_all: Floats
     read_window: Floats
     read_chosen: Floats
+    read_source: Floats
     cached_all: Floats
     cached_window: Floats
+    cached_source: Floats
     cached_heads: Floats
     window_heads: Floats
     latent_rank: Floats
@@ -76,6 +79,11 @@ class ModelColumns(Columns, frozen=True):
     active: Floats
     active_matrix: Floats
     final_vector: Floats
+
+    @property
+    def reads_source(self) -> Floats:
+        """1: layers attend to the output of an encoder, which the prompt passes in their stead."""
+        return np.where(self.attended_source > 0, 1.0, 0.0)
 
     @property
     def moe_share(self) -> Floats:
@@ -139,6 +147,8 @@ class Table(msgspec.Struct, frozen=True):
     draft_model: ModelColumns | None = None
     """Draft models, and the model itself in rows without one; None where no row has a draft that is timed."""
     draft: DraftColumns | None = None
+    source: ModelColumns | None = None
+    """Encoders of prompts, and the model itself in rows without one; None where no row has one."""
 
     @property
     def rows(self) -> int:
@@ -157,3 +167,8 @@ class Table(msgspec.Struct, frozen=True):
         parts: dict[str, Columns | None] = {name: getattr(self, name) for name in self.__struct_fields__}
         changed: dict[str, Any] = {name: part and change(part) for name, part in parts.items()}
         return Table(**changed)
+
+    @property
+    def prompts(self) -> Table:
+        """The same candidates with the stack that prompts pass as their model."""
+        return self if self.source is None else msgspec.structs.replace(self, model=self.source, source=None)

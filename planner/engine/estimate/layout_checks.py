@@ -22,6 +22,11 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
         problems.add("tp", f"{tp} does not divide the model's {a.heads} attention heads.")
     if pp > a.layers:
         problems.add("pp", f"{pp} stages are more than the model's {a.layers} layers.")
+    if cp > 1 and a.source is not None:
+        problems.add(
+            "cp",
+            f"{cp} is not accepted; ranks that share a prompt are known for decoders, and {a.family} reads it with an encoder.",
+        )
     if (request.ep or 1) > 1:
         if not a.experts:
             problems.add("ep", f"{request.ep} is not accepted; the model has no experts.")

@@ -34,11 +34,15 @@ class Candidates(msgspec.Struct, frozen=True):
         """The candidates as columns; a record that all rows use stays shared."""
         jobs, job_index = _used(self.jobs, self.job_index)
         chips, chip_index = _used(self.chips, self.chip_index)
+        encodes = any(job.architecture.source for job in jobs)
         drafting = [job.draft or job for job in jobs] if any(job.draft for job in jobs) else []
         return Table(
             draft_model=ModelColumns.gather([of.architecture for of in drafting], job_index) if drafting else None,
             draft=DraftColumns.gather(drafting, job_index) if drafting else None,
             model=ModelColumns.gather([job.architecture for job in jobs], job_index),
+            source=ModelColumns.gather([job.architecture.source or job.architecture for job in jobs], job_index)
+            if encodes
+            else None,
             job=JobColumns.gather(jobs, job_index),
             footprint=FootprintColumns.gather([job.footprint for job in jobs], job_index),
             engine=EngineColumns.gather([job.engine for job in jobs], job_index),

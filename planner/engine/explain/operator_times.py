@@ -16,7 +16,7 @@ from planner.engine.answers.time import Bound, Operator
 from planner.engine.columns import Floats, Table
 from planner.engine.job.job import Job
 from planner.engine.memory.total import weights_on_host
-from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes
+from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes, own_context
 from planner.engine.performance.operators.communication import (
     context_exchange_s,
     layer_collectives_s,
@@ -122,6 +122,8 @@ def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
         if draft is not None and job.draft is not None and name.startswith("draft"):
             d = job.draft
             table, of = draft, replace(job, architecture=d.architecture, linear_bytes=d.linear_bytes, other_bytes=d.other_bytes)
+        if name == "encoder" and job.architecture.source:
+            table, of = t.prompts, replace(job, architecture=job.architecture.source)
         seconds = {kind: number(value) for kind, value in phase.by_class.items()}
         passes = number(phase.count) * number(t.layout.pp)
         parts = [*_parts(table, of, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
@@ -174,8 +176,9 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     gemms = pass_products(
         job.architecture,
         number(rows),
-        number(context * (1 + t.model.encoder)),
+        number(own_context(t, context) * (1 + t.model.encoder)),
         head_rows=number(head_rows),
+        source=number(t.job.input_tokens),
         new=max(1.0, number(new)),
         touched=touched,
         streams=number(s.expert_streams),

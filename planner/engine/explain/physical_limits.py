@@ -36,7 +36,8 @@ def limits_of(row: Row) -> Limits:
     active = float(job.architecture.active_matrix)
     fresh = job.input_tokens - job.prefix_tokens
     token_s = max(active * min(job.linear_bytes, job.other_bytes) / bytes_per_s, 2 * active / flop_per_s)
-    inner = max(0.0, active - job.architecture.token_matrix - job.architecture.output_matrix)
+    read = job.architecture.source or job.architecture
+    inner = max(0.0, read.active_matrix - read.token_matrix - read.output_matrix)
     request_flop = 2 * (inner * fresh + active * max(0.0, job.output_tokens - 1))
     return Limits(
         token_s=token_s / (1 + job.draft_tokens),

@@ -18,7 +18,7 @@ def check_context(workload: Workload, architecture: Architecture) -> None:
     if excess is None or architecture.alibi or (trains(workload.task) and architecture.rotary):
         return
     key, given, before = excess
-    most = architecture.max_context or 0
+    most = (architecture.source if architecture.source and key == "input_tokens" else architecture).max_context or 0
     room = f"{most - before:,} after {before:,} of input_tokens" if before else f"{most:,}"
     raise UserError(
         Problem("", key, f"{given:,} is not accepted; it has to be at most {room}: the model's positions end at {most:,} tokens.")
@@ -42,6 +42,10 @@ def _beyond(workload: Workload, architecture: Architecture) -> tuple[str, int, i
     if trains(workload.task):
         return ("sequence", workload.sequence, 0) if workload.sequence and workload.sequence > most else None
     longest, mean = _length(workload.input_tokens)
+    if architecture.source is not None:
+        answer = 0 if workload.task == "prefill" else _length(workload.output_tokens)[0]
+        read = architecture.source.max_context or most
+        return ("input_tokens", longest, 0) if longest > read else ("output_tokens", answer, 0) if answer > most else None
     if longest > most:
         return "input_tokens", longest, 0
     if workload.task == "prefill":

@@ -29,12 +29,12 @@ def inference_numbers(
     return weights | {"unpacked_bytes": UNPACKED_BYTES, "kv_bytes": DTYPE_BYTES[kv_dtype]}
 
 
-def request_numbers(workload: Workload, defaults: Defaults) -> dict[str, float]:
-    """Tokens, batch, concurrency and rate of requests."""
+def request_numbers(workload: Workload, defaults: Defaults, source_tokens: int = 0) -> dict[str, float]:
+    """Tokens, batch, concurrency and rate of requests; `source_tokens`: of every prompt, where its encoder always reads as many."""
     input_tokens = _mean(workload.input_tokens)
     output_tokens = _mean(workload.output_tokens)
     if input_tokens is None:
-        input_tokens = defaults.assumed["input_tokens"] = 512.0
+        input_tokens = defaults.assumed["input_tokens"] = float(source_tokens or 512)
     if offloads := workload.offload == "parameters":
         defaults.assumed["host_memory"] = HOST_RATES
     if workload.task == "prefill":

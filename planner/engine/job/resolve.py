@@ -11,6 +11,7 @@ from planner.engine.job.beside.draft_model import draft_of
 from planner.engine.job.bounds import check_consistency
 from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
+from planner.engine.job.encoders import USUAL_ENGINE, check_encoder, encoder_assumed
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import ENGINES, GENERIC, find_engine
 from planner.engine.job.inference import inference_numbers, request_numbers
@@ -20,7 +21,7 @@ from planner.engine.job.training import footprint_of, training_numbers
 from planner.engine.job.weight_storage import UNPACK_HOST_S
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
-from planner.workload.architecture import Models
+from planner.workload.architecture import Architecture, Models
 from planner.workload.tasks import Workload, trains
 from planner.workload.weights import DTYPE_BYTES
 
@@ -38,7 +39,9 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     if architecture.encoder and workload.task in {"generate", "serve"}:
         message = f"{workload.task!r} is not possible: {architecture.family} is an encoder and generates nothing; use train, finetune or prefill."
         problems.add("task", message)
-    engine = _engine(workload, defaults, problems)
+    check_encoder(workload, architecture, problems)
+    engine = _engine(workload, architecture, defaults, problems)
+    encoder_assumed(architecture, engine, defaults)
     workload = _with_turned_on(workload, engine, defaults.assumed)
     defaults = Defaults(workload, defaults.assumed)
     dtype = defaults.given_or("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
@@ -46,7 +49,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         numbers = training_numbers(workload, architecture, defaults, problems, engine)
     else:
         numbers = inference_numbers(architecture, defaults, problems, dtype, fp8_cache=engine.fp8_cache)
-        numbers |= request_numbers(workload, defaults)
+        numbers |= request_numbers(workload, defaults, architecture.source_tokens)
     numbers |= companion_numbers(workload, models, problems)
     draft = draft_of(workload, models.companions, defaults, problems)
     problems.raise_if_any()
@@ -84,9 +87,9 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     )
 
 
-def _engine(workload: Workload, defaults: Defaults, problems: Problems) -> Engine:
+def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> Engine:
     """The engine that is named, or the usual one. Raises `UserError` for one that does not exist."""
-    engine = find_engine(defaults.given_or("engine", _usual_engine(workload)), problems.where)
+    engine = find_engine(defaults.given_or("engine", _usual_engine(workload, architecture)), problems.where)
     if trains(workload.task) and not engine.trains:
         able = ", ".join(name for name, records in ENGINES.items() if records[0].trains)
         problems.add("engine", f"{workload.engine!r} does not train; it has to be one of {able}.")
@@ -106,7 +109,7 @@ def _with_turned_on(workload: W, engine: Engine, assumed: dict[str, Any]) -> W:
     return msgspec.structs.replace(workload, **turned_on) if turned_on else workload
 
 
-def _usual_engine(workload: Workload) -> str:
+def _usual_engine(workload: Workload, architecture: Architecture) -> str:
     """Engine of a workload that names none.
 
     Transformer Engine (in Megatron) trains in FP8, the Trainer of transformers and PEFT on it tune models and run bitsandbytes' formats, vLLM
@@ -118,6 +121,8 @@ def _usual_engine(workload: Workload) -> str:
         )
     if workload.weight_dtype in UNPACK_HOST_S:
         return "transformers"
+    if architecture.source:
+        return USUAL_ENGINE if workload.task == "serve" else "transformers"
     return "vllm" if workload.task == "serve" else GENERIC
 
 

@@ -29,17 +29,20 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     """Bytes of the cache of one sequence of `tokens` on one GPU, in whole blocks.
 
     Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every
-    rank; engines that expand it cache keys and values of all heads. States of recurrences are the same at any length.
+    rank; engines that expand it cache keys and values of all heads. States of recurrences are the same at any length. Where an encoder
+    reads the prompt, layers keep keys and values of its output, and their own of the answer alone.
     """
     m, s = t.model, t.layout
     block = np.maximum(t.engine.cache_block_tokens, 1)
     whole = np.ceil(m.layers / s.pp) / m.layers
+    encoded = m.cached_source * np.ceil(t.job.input_tokens / block) * block * tensor_share(t, m.cached_heads)
+    tokens = np.where(m.reads_source > 0, np.maximum(tokens - t.job.input_tokens, 1.0), tokens)
     near = np.minimum(tokens, np.where(m.window > 0, m.window, tokens))
     expands = (t.engine.expands_latent > 0) & (m.expanded > 0)
     cached, heads = np.where(expands, m.expanded, m.cached_all), np.where(expands, m.heads, m.cached_heads)
     every = cached * np.ceil(tokens / block) * block * tensor_share(t, heads)
     windowed = m.cached_window * np.ceil(near / block) * block * tensor_share(t, m.window_heads)
-    return whole * ((every + windowed) * t.job.kv_bytes / s.cp + state_bytes(t))
+    return whole * ((every + windowed + encoded) * t.job.kv_bytes / s.cp + state_bytes(t))
 
 
 def prefix_bytes(t: Table) -> Floats:
@@ -76,9 +79,11 @@ class PromptPass(msgspec.Struct, frozen=True):
 
 def prompt_pass(t: Table) -> PromptPass:
     """The largest pass of every candidate; tensor parallelism splits the temporaries."""
-    j, s, m = t.job, t.layout, t.model
-    whole = s.sequences * (j.input_tokens - j.prefix_tokens)
-    tokens = np.where(t.engine.prefill_chunk > 0, np.minimum(whole, t.engine.prefill_chunk), whole) / s.cp
+    j, s, m = t.job, t.layout, t.prompts.model
+    prompt = j.input_tokens - j.prefix_tokens
+    whole = s.sequences * prompt
+    chunk = np.where(t.model.reads_source > 0, np.maximum(t.engine.prefill_chunk, prompt), t.engine.prefill_chunk)
+    tokens = np.where(t.engine.prefill_chunk > 0, np.minimum(whole, chunk), whole) / s.cp
     wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
     scores = SCORE_BYTES * m.heads * j.input_tokens * j.eager_attention
     return PromptPass(tokens, (MLP_COPIES * m.mean_ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide)
@@ -114,7 +119,7 @@ def inference_terms(t: Table) -> list[Term]:
     largest = prompt_pass(t)
     tokens = largest.tokens
     wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
-    every = np.where(e.prompt_logits > 0, tokens, s.sequences)
+    every = np.where((e.prompt_logits > 0) & (m.reads_source == 0), tokens, s.sequences)
     before = _cache(t, "keys and values of the prompt", j.input_tokens)
     after = _cache(t, "keys and values", j.input_tokens + j.output_tokens)
     first = [before.times(e.cache_grows), after.times(1 - e.cache_grows)]
@@ -163,7 +168,7 @@ def inference_terms(t: Table) -> list[Term]:
     if np.any(j.output_tokens > 1):
         decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
         phases.append([term.times(decoding) for term in (after, copied, next_logits)])
-    always = [_weights(t), _gptq_scratch(t), _shared_prefixes(t)]
+    always = [_weights(t), _gptq_scratch(t), _shared_prefixes(t), _encoder_output(t)]
     beside = [unused_blocks(t, [*always, *phase]).bytes for phase in phases]
     return [*always, *at_peak(phases, beside, t.rows)]
 
@@ -178,6 +183,19 @@ def _gptq_scratch(t: Table) -> Term:
         "{tokens} tokens · {widest} outputs · 4 B ÷ {tp} ranks",
         {"tokens": tokens, "widest": widest, "tp": t.layout.tp},
         "AutoGPTQ's scratch_space: FP32 outputs of 2,048 tokens of 8 sequences",
+    )
+
+
+def _encoder_output(t: Table) -> Term:
+    m, tokens = t.model, t.layout.sequences * t.job.input_tokens
+    wide = np.where(t.job.activation_bytes > 2, 4.0, 2.0)
+    return Term(
+        "buffers",
+        "the encoder's output",
+        tokens * m.width * wide * m.reads_source * t.engine.cache_grows,
+        "{tokens} tokens · {width} elements · {bytes} B",
+        {"tokens": tokens, "width": m.width, "bytes": wide},
+        "transformers hands it to every decoding step (generate: encoder_outputs)",
     )
 
 

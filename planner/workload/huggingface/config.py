@@ -29,6 +29,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
 )
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.two_stacks import TWO_STACKS  # adds its families
 
 TEXT_PART = "text_config"
 STORED_AS = "stored_as"
@@ -58,22 +59,19 @@ _SAME = {
 """`model_type` -> the family that it is built as."""
 
 
-_TWO_STACKS = (
-    "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "encoder-decoder", "fsmt", "led", "longt5", "m2m_100",
-    "marian", "mbart", "moonshine", "mt5", "mvp", "nllb-moe", "pegasus", "pegasus_x", "plbart", "prophetnet", "seamless_m4t",
-    "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5", "t5gemma", "trocr", "udop", "umt5",
-    "vision-encoder-decoder", "whisper",
+_OTHER_TWO_STACKS = (
+    "bigbird_pegasus", "encoder-decoder", "fsmt", "led", "longt5", "moonshine", "nllb-moe", "pegasus_x", "prophetnet",
+    "seamless_m4t", "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5gemma", "trocr", "udop", "vision-encoder-decoder",
 )  # fmt: skip
-"""Model types of an encoder and a decoder."""
-_DECODER_ALONE = frozenset({
-    "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian", "mbart", "mvp", "pegasus", "plbart", "prophetnet",
-    "trocr", "whisper",
-})  # fmt: skip
+"""Model types of an encoder and a decoder that are no family here."""
+_DECODER_ALONE = frozenset({"bigbird_pegasus", "prophetnet", "trocr"})
 """Model types of an encoder and a decoder of which transformers 5.23 builds the decoder alone."""
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
-    """Whether the family of `config`, or of its text part, is known."""
+    """Whether the family of `config`, or of its text part, is known; not of a decoder that its config takes out of a model with an encoder."""
+    if _decoder_taken_out(config):
+        return False
     part = config.get(TEXT_PART)
     inner = part.get("model_type", _TEXT_FAMILIES.get(str(config.get("model_type")))) if isinstance(part, Mapping) else None
     return any(isinstance(name, str) and _SAME.get(name, name) in FAMILIES for name in (config.get("model_type"), inner))
@@ -81,7 +79,11 @@ def known_family(config: Mapping[str, Any]) -> bool:
 
 def one_stack(config: Mapping[str, Any]) -> bool:
     """Whether `config` is of layers that follow each other, without an encoder beside a decoder."""
-    return not config.get("is_encoder_decoder", str(config.get("model_type")) in _TWO_STACKS)
+    return not config.get("is_encoder_decoder", str(config.get("model_type")) in (*TWO_STACKS, *_OTHER_TWO_STACKS))
+
+
+def _decoder_taken_out(config: Mapping[str, Any]) -> bool:
+    return config.get("model_type") in TWO_STACKS and config.get("is_encoder_decoder") is False
 
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
@@ -127,7 +129,7 @@ def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
 
 def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> Architecture:
     name = _SAME.get(given, given) if isinstance(given, str) else given
-    if not isinstance(name, str) or name not in FAMILIES:
+    if not isinstance(name, str) or name not in FAMILIES or _decoder_taken_out(config):
         raise UserError(_unknown(name, where, f"{prefix}model_type"))
     problems = Problems(where)
     family = FAMILIES[name]
@@ -147,13 +149,13 @@ def _unknown(name: object, where: str, key: str) -> Problem:
     supported = f"supported: {', '.join(sorted(FAMILIES))}."
     if name is None:
         return Problem(where, key, f"missing; {supported}")
-    if name in _TWO_STACKS:
+    if name in _OTHER_TWO_STACKS:
         alone = (
             "is_encoder_decoder = false plans its decoder alone"
             if name in _DECODER_ALONE
             else "transformers builds no part of it alone"
         )
-        why = f"{shown(name)} is an encoder with a decoder that reads its output: prompts pass one stack and answers another, and planned are models of one stack; {alone}"
+        why = f"{shown(name)} is an encoder with a decoder that reads its output, and of these {', '.join(TWO_STACKS)} are known; {alone}"
     else:
         why = f"{shown(name)} is not supported: transformers of this Python does not build it (`gpu-planner models show PATH --exact` says why)"
     return Problem(where, key, f"{why}; {supported}", nearest_names(str(name), FAMILIES))

@@ -137,7 +137,8 @@ class Engine:
 
     def seconds(self, tokens: float, pairs: float, beside: list[_Item], complete: int) -> float:
         heads = len(beside) * self.wide() + complete
-        rows = tokens * self.number("row_share") + len(beside) * self.wide()
+        encodes = self.time.encodes is not None and self.number("encodes") > 0
+        rows = (complete if encodes else tokens * self.number("row_share")) + len(beside) * self.wide()
         draft = self.time.draft
         if draft is None or tokens:
             device = self.table(self.time.rows_s, rows) + self.table(self.time.head_s, heads) * (heads > 0)
@@ -146,6 +147,8 @@ class Engine:
             device = self.table(draft.round_s, len(beside))
         if draft is not None and tokens:
             device += self.table(draft.prompt_s, tokens) + self.table(draft.side_s, len(beside)) * (len(beside) > 0)
+        if self.time.encoder_s is not None and tokens:
+            device += self.table(self.time.encoder_s, tokens)
         device += self.number("sequence_s") * len(beside)
         device += self.number("cached_s") * sum(item.inputs + item.made for item in beside)
         device += self.number("prompt_s") * tokens + self.number("pair_s") * pairs
@@ -193,8 +196,13 @@ def some_time(draw: Any, runs: int, *, floor: bool) -> IterationTime:
     power = np.array([[draw(st.floats(0.1, 1.5))] for _ in range(runs)])
     rising = 1e-3 + 1e-4 * KNOTS**power
     parts: dict[str, Any] = {
-        name: np.array([draw(seconds) for _ in range(runs)]) for name in IterationTime.__struct_fields__ if name != "draft"
+        name: np.array([draw(seconds) for _ in range(runs)])
+        for name in IterationTime.__struct_fields__
+        if name not in {"draft", "encoder_s", "encodes"}
     }
+    if draw(st.booleans()):
+        parts["encodes"] = np.array([float(draw(st.booleans())) for _ in range(runs)])
+        parts["encoder_s"] = rising / 3 * parts["encodes"][:, None]
     parts |= {"rows_s": rising, "head_s": rising / 7, "row_share": np.ones(runs)}
     parts |= {"cached_s": parts["cached_s"] / 1e3, "pair_s": parts["pair_s"] / 1e3}
     for name in ("floor_s", "mixed_floor_s"):
@@ -249,7 +257,11 @@ def drafted_cases(draw: Any) -> tuple[IterationTime, BatchingRules, Traffic]:
     draft = DraftRounds(proposed, share, round_s=3 * knots, side_s=knots, prompt_s=knots / 2)
     seeds = np.array([draw(st.integers(0, 99)) for _ in range(runs)])
     rounds = rounds_of(traffic.decoded_tokens, seeds, draft)
-    return replace(time, draft=draft), replace(rules, capacity=np.full(runs, INFINITE)), replace(traffic, rounds=rounds)
+    return (
+        replace(time, draft=draft, encoder_s=None, encodes=None),
+        replace(rules, capacity=np.full(runs, INFINITE)),
+        replace(traffic, rounds=rounds),
+    )
 
 
 @searching

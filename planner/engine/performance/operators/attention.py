@@ -24,12 +24,18 @@ STATE_READS = 2.0
 """A pass reads the states of its sequences and writes them."""
 
 
+def own_context(t: Table, context: Floats) -> Floats:
+    """Tokens of a sequence in the decoder's own cache: all of `context`, but the prompt where an encoder reads it."""
+    own: Floats = np.where(t.model.reads_source > 0, np.maximum(context - t.job.input_tokens, 1.0), context)
+    return own
+
+
 def _reached(t: Table, context: Floats) -> tuple[Floats, Floats, Floats]:
     """Number of tokens attended to where `context` come before a token on average, number a window holds of them, and number chosen of them.
 
     An encoder attends to as many after it. All where there is neither window nor choice (`workload.sublayers.Reach`).
     """
-    every = context * (1 + t.model.encoder)
+    every = own_context(t, context) * (1 + t.model.encoder)
     window, chosen = (np.where(most > 0, np.minimum(every, most), every) for most in (t.model.window, t.model.chosen))
     return every, window, chosen
 
@@ -37,14 +43,15 @@ def _reached(t: Table, context: Floats) -> tuple[Floats, Floats, Floats]:
 def attention_flop(t: Table, context: Floats) -> Floats:
     """FLOP of one token's attention over `context` tokens, in all layers: two for each element attended to, and recurrences."""
     m, (every, window, chosen) = t.model, _reached(t, context)
-    return 2 * (m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen) + m.scan_flop
+    elements = m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen
+    return 2 * (elements + m.attended_source * t.job.input_tokens) + m.scan_flop
 
 
 def attended_tokens(t: Table, context: Floats) -> Floats:
     """Tokens one token attends to, the mean over the layers: windows cut the context, and a layer without attention sees none."""
     m, (every, window, chosen) = t.model, _reached(t, context)
     elements = m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen
-    seen: Floats = elements / (m.layers * m.attended)
+    seen: Floats = (elements + m.attended_source * t.job.input_tokens) / (m.layers * m.attended)
     return seen
 
 
@@ -56,7 +63,8 @@ def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     """Bytes of keys, values and states that attention reads in the mean layer: those of every sequence, once a pass."""
     m, (_, window, chosen) = t.model, _reached(t, context)
     element = np.where(t.job.kv_bytes > 0, t.job.kv_bytes, 2.0)
-    every = (m.read_all * context + m.read_chosen * chosen) * tensor_share(t, m.cached_heads)
+    every = m.read_all * own_context(t, context) + m.read_chosen * chosen + m.read_source * t.job.input_tokens
+    every = every * tensor_share(t, m.cached_heads)
     read = (every + m.read_window * window * tensor_share(t, m.window_heads)) * element
     return rows / np.maximum(new, 1.0) * (read + STATE_READS * state_bytes(t)) / m.layers
 

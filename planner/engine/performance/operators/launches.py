@@ -27,7 +27,7 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     """Seconds one layer spends in starting and ending its products, its attention, and its small kernels."""
     m, c = t.model, t.chip
     on = np.where(c.is_cpu > 0, 0.0, 1.0)
-    attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s)
+    attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s) * (1 + m.reads_source)
     apart = np.maximum(t.engine.rounds_apart, t.engine.rounds_blocks_apart * (m.experts > 0))
     rounding = ROUNDED_INPUTS * apart * (t.job.narrow_bytes > 0)
     adapters = ADAPTER_KERNELS * (t.job.served_adapters > 0)
@@ -37,9 +37,9 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def products_of_layer(t: Table) -> Floats:
-    """Products of a layer outside its routed experts: two of attention, two of a dense MLP or of shared experts, the router."""
+    """Products of a layer outside its routed experts: two of each attention, two of a dense MLP or of shared experts, the router."""
     m = t.model
-    return 4 + m.moe_share * np.where(m.shared_ffn > 0, 1.0, -1.0)
+    return 4 + 2 * m.reads_source + m.moe_share * np.where(m.shared_ffn > 0, 1.0, -1.0)
 
 
 def launches_of_layer(t: Table) -> Floats:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from planner.workload.architecture import Architecture
-from planner.workload.matrices import Matrix, Part, matrices
+from planner.workload.matrices import Matrix, Part, own_matrices
 from planner.workload.sublayers import Role
 
 BACKWARD = 2.0
@@ -77,6 +77,7 @@ def pass_products(
     attended: float,
     *,
     head_rows: float,
+    source: float = 0.0,
     new: float | None = None,
     touched: float | None = None,
     streams: float = 1.0,
@@ -88,7 +89,7 @@ def pass_products(
 
     `windows`: layers that attend to a window, or to chosen tokens, attend to no more; else scores are made of all of them.
     `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence computed now (all of one sequence
-    unless said). `touched`: experts of a layer that get a token (all of them), and `streams` times the tokens come to them. `tp`: ranks that
+    unless said). `source`: tokens of an encoder's output. `touched`: experts of a layer that get a token (all of them), and `streams` times the tokens come to them. `tp`: ranks that
     share every product, `expert_tp` those that share one of an expert, where they are others.
     """
     routed = tokens * streams * a.experts_per_token / (touched or a.experts or 1)
@@ -96,9 +97,9 @@ def pass_products(
         _weighted(one, routed, one.layers * (touched or a.experts), expert_tp or tp)
         if one.part == "experts"
         else _weighted(one, tokens, one.layers * one.copies, tp)
-        for one in matrices(a)
+        for one in own_matrices(a)
     ]
-    scores = _attention(a, tokens, attended, new or tokens, tp, windows=windows)
+    scores = _attention(a, tokens, attended, source, new or tokens, tp, windows=windows)
     return [*weighted, *_convolutions(a, tokens, tp), *scores, *_head(a, tokens, head_rows, tp)]
 
 
@@ -115,12 +116,15 @@ def _weighted(one: Matrix, rows: float, count: float, tp: float) -> Gemm:
     return Gemm(_PARTS.get(one.part, "") + _NAMES[one.role], _GROUPS[one.part], rows, outputs, inputs, count)
 
 
-def _attention(a: Architecture, tokens: float, attended: float, new: float, tp: float, *, windows: bool) -> Iterator[Gemm]:
+def _attention(
+    a: Architecture, tokens: float, attended: float, source: float, new: float, tp: float, *, windows: bool
+) -> Iterator[Gemm]:
     most = {"window": a.window, "chosen": a.chosen} if windows else {}
     for one in a.attention:
         each, seen = one.layers * one.heads / tp * tokens / new, min(attended, most.get(one.reach) or attended)
+        seen = source if one.reach == "source" else seen
         what = "index" if one.value_dim == 1 else "attention"
-        where = {"all": "", "window": " in windows", "chosen": " of chosen tokens"}[one.reach]
+        where = {"all": "", "window": " in windows", "chosen": " of chosen tokens", "source": " of the encoder's output"}[one.reach]
         if one.heads:
             yield Gemm(f"{what} scores{where}", "scores", new, seen, one.score_dim, each, weights=False)
         if one.value_dim:

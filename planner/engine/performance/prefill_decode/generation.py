@@ -14,6 +14,7 @@ from planner.engine.performance.prefill_decode.passes import (
     Passes,
     batch_of,
     draft_passes,
+    encoder_passes,
     launch_wait_s,
     model_passes,
 )
@@ -38,14 +39,15 @@ class ServeColumns(msgspec.Struct, frozen=True):
     compute_bound: Floats
     flop_per_token: Floats
     phases: dict[str, Passes]
-    """"prefill" (of the batch; of one request where they are served) and "decode"; with a draft, "draft prefill" and "draft", too."""
+    """"prefill" (of the batch; of one request where they are served) and "decode"; with a draft, "draft prefill" and "draft", too; "encoder"
+    where one reads the prompt, and "prefill" is the decoder's first token."""
 
 
 def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     """Times of every candidate; `continuous`: finished sequences are replaced at once (serve), else one fixed batch."""
     e, batch = t.engine, batch_of(t, continuous=continuous)
-    model, draft = model_passes(t, batch), draft_passes(t, batch)
-    models = [model, draft] if draft else [model]
+    model, draft, encoder = model_passes(t, batch), draft_passes(t, batch), encoder_passes(t, batch)
+    models = [model, *(one for one in (draft, encoder) if one)]
     launch_s = launch_wait_s(model, batch) if continuous else np.zeros(1)
     host_s = e.host_step_s + e.host_sequence_s * batch.sequences
     prefill_s = (added(one.prompts_s for one in models) + e.host_step_s) / batch.requests + launch_s
@@ -61,6 +63,8 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     else:
         ttft, tpot, request, requests_per_s = fixed_batch(batch, prefill_s, step_s)
     phases = _phases(model, draft, batch, launch_s, host_s)
+    if encoder:
+        phases = {"encoder": encoder.prefill(batch, 0.0), **phases}
 
     def full(value: Floats) -> Floats:
         return np.broadcast_to(value, (t.rows,))
@@ -92,6 +96,6 @@ def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_
 
 def _flop_per_token(t: Table, batch: Batch) -> Floats:
     """2·N and causal attention: of a token that is generated, or of one of a prompt that is only read."""
-    j = t.job
-    context = np.where(j.output_tokens > 1, batch.context, (j.input_tokens + j.prefix_tokens) / 2)
-    return 2 * t.model.active_matrix + attention_flop(t, context)
+    j, read = t.job, t.prompts
+    reading = 2 * read.model.active_matrix + attention_flop(read, (j.input_tokens + j.prefix_tokens) / 2)
+    return np.where(j.output_tokens > 1, 2 * t.model.active_matrix + attention_flop(t, batch.context), reading)

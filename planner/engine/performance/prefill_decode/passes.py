@@ -149,15 +149,38 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
     return ModelPasses(d, prompts, prompts_chunks * drafts, single, single_chunks * drafts, step, steps_per_token)
 
 
+def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
+    """Passes of prompts through encoders, which take no time in rows without one; None where no row has one.
+
+    An encoder reads whole prompts, and its output is multiplied once with the projections to the decoder's keys and values.
+    """
+    if t.source is None:
+        return None
+    e, encodes, one = t.prompts, t.model.reads_source, np.ones_like(batch.sequences)
+
+    def chunks_of(prompts: Floats) -> tuple[Pass, Floats]:
+        rows = prompts * batch.fresh
+        together = np.maximum(batch.fresh, np.where(chunk_tokens(t) > 0, chunk_tokens(t), rows))
+        chunks = np.maximum(1.0, rows / together)
+        passed = forward(e, rows / chunks, t.job.input_tokens / 2, np.maximum(batch.fresh, 2.0), head_rows=np.zeros(1))
+        return passed.slowed(batch.mixed_factor), chunks * encodes
+
+    return ModelPasses(e, *chunks_of(batch.prompts), *chunks_of(one), forward(e, one, one, one, head_rows=np.zeros(1)), np.zeros(1))
+
+
 def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | float = 1.0) -> tuple[Pass, Floats]:
-    """(one chunk, chunks) of `prompts` in one pass; a token attends to half of all tokens before it, on average."""
-    j = t.job
-    rows = prompts * batch.fresh / t.layout.cp
+    """(one chunk, chunks) of `prompts` in one pass; a token attends to half of all tokens before it, on average.
+
+    A decoder whose prompt an encoder reads begins with one token.
+    """
+    j, starts = t.job, t.model.reads_source > 0
+    fresh = np.where(starts, 1.0, batch.fresh)
+    rows = prompts * fresh / t.layout.cp
     most = chunk_tokens(t)
     chunk = np.where(most > 0, most, rows)
     chunks = np.maximum(1.0, rows / chunk)
-    context = (j.input_tokens + j.prefix_tokens) / 2
-    one = forward(t, rows / chunks, context, np.minimum(batch.fresh, rows / chunks), head_rows=prompts / chunks)
+    context = np.where(starts, j.input_tokens + 1, (j.input_tokens + j.prefix_tokens) / 2)
+    one = forward(t, rows / chunks, context, np.minimum(fresh, rows / chunks), head_rows=prompts / chunks)
     return one.slowed(slowdown).in_lock_step(batch.lock_step), chunks
 
 

@@ -65,7 +65,8 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         heads = self.head_s.ravel().take(self._first[1] + (rows + completed).astype(np.int64))
         decodes = beside > 0
         device_s = (
-            self._rows_s(tokens, rows, beside)
+            self._rows_s(self._decoded(tokens, completed), rows, beside)
+            + self._encoded_s(tokens)
             + heads
             + time.sequence_s * beside
             + time.prompt_s * tokens
@@ -78,11 +79,19 @@ class IterationTables(RowRecord, frozen=True, dict=True):
             device_s = np.where(decodes, np.maximum(device_s * slower, time.mixed_floor_s), device_s)
         return (np.maximum(device_s, time.floor_s) if self.has_floor else device_s) + time.host_s
 
+    def _decoded(self, tokens: Floats, completed: Rows) -> Floats:
+        """Tokens of the prompts that pass the layers that generate: one of a prompt that ends where an encoder reads it."""
+        return tokens if self.time.encodes is None else np.where(self.time.encodes > 0, completed, tokens)
+
+    def _encoded_s(self, tokens: Floats) -> Floats | float:
+        """Encoders' passes over `tokens` prompt tokens, but for their attention."""
+        return 0.0 if self.time.encoder_s is None else between(self.time.encoder_s, tokens) * (tokens > 0)
+
     def _rows_s(self, tokens: Floats, rows: Floats, beside: Floats) -> Floats:
         """All but attention and head, of `tokens` prompt tokens beside `rows` of the decoding sequences."""
         time = self.time
         if self._whole:
-            number = tokens + rows
+            number = tokens + rows if self.time.encodes is None else np.maximum(tokens + rows, 1.0)
             at = self._first[2] + KNOT_BELOW.take(number.astype(np.int64), mode="clip")
             rows_s: Floats = self.level_s.ravel().take(at) + self.slope_s.ravel().take(at) * number
         else:

@@ -65,6 +65,11 @@ class IterationTime(RowRecord, frozen=True):
     """Iterations until a token is handed over, beside the one that makes it."""
     row_share: Floats
     """Share of the prompt's tokens that one GPU computes: 1 / context-parallel ranks."""
+    encoder_s: Floats | None = None
+    """Encoders of prompts as `rows_s`, by the prompt tokens of the pass, 0 in rows without one; None where no row has one. In rows with one the
+    decoder passes one token of a prompt that ends, in place of `rows_s` of its tokens."""
+    encodes: Floats | None = None
+    """1: an encoder reads the prompts of the row."""
     draft: DraftRounds | None = None
     """Rounds of a draft; with one an iteration is a round, and `sequence_s`, `cached_s`, `prompt_s`, `pair_s` include the draft's."""
 
@@ -128,8 +133,9 @@ def iteration_time(table: Table) -> IterationTime:
 
     middle = table.job.input_tokens + table.job.output_tokens / 2
     mixed_s = table.engine.mixed_launches_per_layer * table.chip.launch_s
-    prompt_s, pair_s = _prompt_attention(table)
+    prompt_s, pair_s = _prompt_attention(table.prompts)
     sequence_s, cached_s = _decode_attention(table, single)
+    encoder_s, encodes = _encoders(table, pp)
     decode, prompt = (np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2))  # two are a prompt
     least = np.minimum(decode, prompt)
     time = IterationTime(
@@ -148,6 +154,8 @@ def iteration_time(table: Table) -> IterationTime:
         front_end_s=full(table.engine.front_end_s + prefix_load_s(table)),
         late_steps=full(table.engine.late_steps),
         row_share=1 / full(table.layout.cp),
+        encoder_s=encoder_s,
+        encodes=encodes,
     )
     return time if table.draft is None else _with_draft(table, time)
 
@@ -161,6 +169,15 @@ def _waiting(table: Table, knots: Pass) -> Floats:
     )
     longer: Floats = 1 + (np.broadcast_to(factor, table.rows) - 1) * (waiting / device - 1)
     return longer
+
+
+def _encoders(table: Table, pp: Floats) -> tuple[Floats | None, Floats | None]:
+    """`encoder_s` and `encodes` of every row; None where no row has an encoder."""
+    if table.source is None:
+        return None, None
+    encodes = np.broadcast_to(table.model.reads_source, table.rows).copy()
+    passed = forward(table.upright().prompts, KNOTS, np.ones(1), KNOTS, head_rows=np.zeros(1))
+    return _by_knot(passed.total - passed.attention, pp) * encodes[:, None], encodes
 
 
 def _by_knot(seconds: Floats, pp: Floats) -> Floats:
@@ -232,7 +249,9 @@ def _with_draft(table: Table, time: IterationTime) -> IterationTime:
 
 def constant_time(runs: int, *, prefill_s: float = 0.0, step_s: float = 0.0, **more: float) -> IterationTime:
     """Every pass takes `step_s`, and `prefill_s` more for each prompt token; other parts as given, else 0."""
-    parts: dict[str, Any] = {name: np.zeros(runs) for name in IterationTime.__struct_fields__ if name != "draft"}
+    parts: dict[str, Any] = {
+        name: np.zeros(runs) for name in IterationTime.__struct_fields__ if name not in {"draft", "encoder_s", "encodes"}
+    }
     given = {"mixed_factor": 1.0, "row_share": 1.0, "prompt_s": prefill_s} | more
     table = np.zeros((runs, KNOTS.size))
     return IterationTime(

@@ -52,7 +52,7 @@ class _RequestTime(RowRecord, frozen=True):
     most: Floats
     """Most requests in flight."""
     prompt_rows: Floats
-    """Tokens of a prompt that one GPU computes."""
+    """Tokens of a prompt that one GPU computes in the layers that generate."""
     attention_s: Floats
     """Attention of a prompt, and a draft's pass over it."""
     sequence_s: Floats
@@ -111,6 +111,9 @@ def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
     attention_s = time.prompt_s[row] * fresh + time.pair_s[row] * fresh * (load.prefix_tokens + fresh / 2)
     kept = inputs + outputs * longer * np.where(rules.reserve[row], 1.0, 0.5)
     tokens_each, steps = np.ones(row.size), outputs
+    if time.encoder_s is not None and time.encodes is not None:
+        attention_s = attention_s + place_of(fresh, row).of(time.encoder_s)
+        prompt_rows = np.where(time.encodes[row] > 0, 1.0, prompt_rows)
     if draft is not None:
         steps = outputs / tokens_per_round(draft.proposed[row], draft.acceptance[row])
         attention_s = attention_s + place_of(prompt_rows, row).of(draft.prompt_s)

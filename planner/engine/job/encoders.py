@@ -1,0 +1,54 @@
+"""A model whose prompt an encoder reads: what a workload of it can ask for, and what is told of its engine."""
+
+from __future__ import annotations
+
+from planner.engine.job.defaults import Defaults
+from planner.engine.job.engine import Engine
+from planner.errors import Problems
+from planner.workload.architecture import Architecture
+from planner.workload.tasks import Lengths, Workload, trains
+
+USUAL_ENGINE = "tensorrt-llm"
+"""Engine of a service that names none: its guide to models with an encoder names T5, BART, mBART and Whisper (TensorRT-LLM, 2026)."""
+WITHOUT_ENCODERS = {
+    "vllm": "vLLM runs Whisper alone of these since 0.11 (vllm-project/vllm#24907), BART and Whisper before",
+    "gpt-fast": "gpt-fast has no such model",
+    "lmdeploy": "LMDeploy has no such model (InternLM/lmdeploy#104)",
+}
+"""Engine -> remark on models with an encoder."""
+
+
+def check_encoder(workload: Workload, architecture: Architecture, problems: Problems) -> None:
+    """Add to `problems` what a workload cannot ask of a model with an encoder; nothing where it has none."""
+    if architecture.source is None:
+        return
+    reason = f"{architecture.family} reads prompts with an encoder"
+    if trains(workload.task):
+        problems.add(
+            "task",
+            f"{workload.task!r} is not planned: {reason}, and memory and time of training are formulas of one stack; use generate, serve or prefill.",
+        )
+    given = {
+        "prefix_tokens": (workload.prefix_tokens, "every token of a prompt depends on all others, so that no prefix is kept"),
+        "disaggregated": (workload.disaggregated, "its keys and values are not sent between replicas by any engine known here"),
+    }
+    for key, (value, why) in given.items():
+        if value:
+            problems.add(key, f"{value!r} is not accepted: {reason}; {why}.")
+    if any(one.role == "draft" for one in workload.companions):
+        problems.add("companions", f"a draft is not accepted: {reason}, and proposals are timed for decoders alone.")
+    asked = workload.input_tokens
+    mean = asked.mean if isinstance(asked, Lengths) else asked
+    if architecture.source_tokens and mean is not None and (isinstance(asked, Lengths) or mean != architecture.source_tokens):
+        problems.add(
+            "input_tokens",
+            f"{mean:g} is not accepted; it has to be {architecture.source_tokens:,}: {architecture.family} always reads 30 seconds of sound, or silence.",
+        )
+
+
+def encoder_assumed(architecture: Architecture, engine: Engine, defaults: Defaults) -> None:
+    """Tell what is taken for granted of a model with an encoder; nothing where there is none."""
+    if architecture.source is None:
+        return
+    if (remark := WITHOUT_ENCODERS.get(engine.name)) and architecture.family != "whisper":
+        defaults.assumed["engine_models"] = remark

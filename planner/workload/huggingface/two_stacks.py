@@ -1,0 +1,179 @@
+"""Families of an encoder and a decoder that attends to its output: T5's line and BART's, Whisper among it, as transformers 5.23 builds them.
+
+The sizes of the architecture are those of the decoder; `Architecture.source` is the encoder, to whose last layer the projections of its
+output to the keys and values of every decoder layer are counted: they pass once, with the prompt.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from planner.workload.architecture import Architecture
+from planner.workload.block import Block
+from planner.workload.huggingface.family import family
+from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.sublayers import Attending, Sublayer
+
+SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
+"""Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not say."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Differences of one family of BART's line from BART."""
+
+    extra_positions: int = 0
+    """Rows of the table of positions before the first."""
+    positions: int = 1024
+    learned: bool = True
+    """Positions are parameters; else they are computed."""
+    embedding_norm: bool = False
+    last_norm: bool = False
+    """A norm after the last layer of either stack."""
+
+
+BART_LINE: dict[str, Facts] = {
+    "bart": Facts(extra_positions=2, embedding_norm=True),
+    "blenderbot": Facts(positions=128, last_norm=True),
+    "blenderbot-small": Facts(positions=512, embedding_norm=True),
+    "m2m_100": Facts(learned=False, last_norm=True),
+    "marian": Facts(),
+    "mbart": Facts(extra_positions=2, embedding_norm=True, last_norm=True),
+    "mvp": Facts(extra_positions=2, embedding_norm=True),
+    "pegasus": Facts(last_norm=True),
+    "plbart": Facts(extra_positions=2, embedding_norm=True),
+}
+"""`model_type` -> its facts."""
+TWO_STACKS = (*BART_LINE, "mt5", "t5", "umt5", "whisper")
+"""Model types of all families here."""
+
+
+def _crossing(sizes: dict[str, Any], layers: int, *, bias: int, key_bias: int, norm: int) -> tuple[Sublayer, Sublayer]:
+    """(queries and outputs in `layers` decoder layers, keys and values of the encoder's output)."""
+    width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
+    inner = heads * dim
+    seen = Attending(
+        layers=layers,
+        heads=heads,
+        kv_heads=heads,
+        score_dim=dim,
+        value_dim=dim,
+        reach="source",
+        cached=2 * inner,
+        read=2 * inner,
+    )
+    asks = Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(("q", width, inner), ("o", inner, width)),
+        bias=bias,
+        norm=norm,
+        attending=(seen,),
+    )
+    answers = Sublayer(part="attention", layers=layers, matrices=(("k", width, inner), ("v", width, inner)), bias=key_bias)
+    return asks, answers
+
+
+def _with_encoder(decoder: dict[str, Any], encoder: dict[str, Any], block: Block, name: str) -> dict[str, Any]:
+    """`decoder` with its encoder, which has no words of its own: the embedding is the decoder's, and no head follows it."""
+    stack = {**encoder, "encoder": True, "vocabulary": 0, "tied": True, "final_bias": 0, "rotary": False}
+    return decoder | {"source": Architecture(family=name, block=block, eager_attention=False, **stack)}
+
+
+_T5 = Block(activation="relu")
+
+
+@family("t5", _T5)
+@family("mt5", _T5)
+@family("umt5", _T5)
+def t5(keys: ConfigKeys) -> dict[str, Any]:
+    """No biases; distances are a learned bias of the scores, of the first layer of each stack (UMT5: of every layer)."""
+    width, dim, heads = keys.size("d_model"), keys.size("d_kv"), keys.size("num_heads")
+    layers, deeper = keys.size("num_layers"), keys.size("num_decoder_layers", "num_layers")
+    name = str(keys.value("model_type"))
+    vocabulary = keys.size("vocab_size", default=32128 if name == "t5" else 250112)
+    kind = keys.value("feed_forward_proj") or ("relu" if name == "t5" else "gated-gelu")
+    buckets = keys.size("relative_attention_num_buckets", default=32) * heads
+    sizes: dict[str, Any] = {
+        "width": width,
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": dim,
+        "ffn": keys.size("d_ff"),
+        "gated": str(kind).startswith("gated"),
+        "vocabulary": vocabulary,
+        "tied": keys.flag("tie_word_embeddings", default=True),
+        "norm_parameters": width,
+        "max_context": None,
+        "alibi": True,
+    }
+
+    def stack(number: int, beside: Sublayer) -> dict[str, Any]:
+        distances = Sublayer(part="attention", layers=number if name == "umt5" else 1, other=buckets)
+        return sizes | {"layers": number, "dense_layers": number, "beside": (beside, distances)}
+
+    asks, answers = _crossing(sizes, deeper, bias=0, key_bias=0, norm=width)
+    return _with_encoder(stack(deeper, asks), stack(layers, answers), _T5, name)
+
+
+def _bart_stack(keys: ConfigKeys, side: str, facts: Facts, *, key_bias: bool = True) -> dict[str, Any]:
+    """Sizes of the stack called `side`."""
+    width, heads, layers = keys.size("d_model"), keys.size(f"{side}_attention_heads"), keys.size(f"{side}_layers")
+    ffn, positions = keys.size(f"{side}_ffn_dim"), keys.size("max_position_embeddings", default=facts.positions)
+    if width % heads:
+        keys.reject(f"{side}_attention_heads", f"{heads} does not divide the width of {width}.")
+    return {
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": max(1, width // heads),
+        "ffn": ffn,
+        "gated": False,
+        "vocabulary": keys.size("vocab_size"),
+        "tied": keys.flag("tie_word_embeddings", default=True),
+        "attention_bias": (3 + key_bias) * width,
+        "mlp_vector": ffn + width,
+        "norm_parameters": 2 * width,
+        "centred": True,
+        "dense_layers": layers,
+        "final_norms": facts.embedding_norm + facts.last_norm,
+        "learned_positions": (positions + facts.extra_positions) * facts.learned,
+        "max_context": positions,
+    }
+
+
+def _both(keys: ConfigKeys, facts: Facts, name: str, *, key_bias: bool = True) -> dict[str, Any]:
+    decoder, encoder = (_bart_stack(keys, side, facts, key_bias=key_bias) for side in ("decoder", "encoder"))
+    width = decoder["width"]
+    asks, answers = _crossing(
+        decoder, decoder["layers"], bias=2 * width, key_bias=(1 + key_bias) * width, norm=decoder["norm_parameters"]
+    )
+    return _with_encoder(decoder | {"beside": (asks,)}, encoder | {"beside": (answers,)}, Block(), name)
+
+
+def _bart_reader(name: str, facts: Facts) -> Any:
+    def read(keys: ConfigKeys) -> dict[str, Any]:
+        return _both(keys, facts, name)
+
+    return read
+
+
+for _name, _facts in BART_LINE.items():
+    family(_name)(_bart_reader(_name, _facts))
+
+
+@family("whisper")
+def whisper(keys: ConfigKeys) -> dict[str, Any]:
+    """BART's stacks without a bias of the keys, behind two convolutions over sound, which is always of 30 seconds.
+
+    The first convolution runs twice a token, which is counted once (at most 4 % of both, which are a thousandth of an encoder's layers).
+    """
+    sizes = _both(keys, Facts(last_norm=True), "whisper", key_bias=False)
+    width, source = sizes["width"], sizes["source"]
+    channels, heard = keys.size("num_mel_bins", default=SOUND_CHANNELS), keys.size("max_source_positions", default=SOUND_TOKENS)
+    said = keys.size("max_target_positions", default=448)
+    waves = Sublayer(part="mlp", layers=1, convolution=3 * width * (channels + width), bias=2 * width)
+    encoder = msgspec.structs.replace(source, learned_positions=heard, max_context=heard, beside=(*source.beside, waves))
+    return sizes | {"source": encoder, "source_tokens": heard, "learned_positions": said, "max_context": said}
