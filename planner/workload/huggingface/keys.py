@@ -8,8 +8,9 @@ from typing import Any
 from planner.errors import Problems, nearest_names, shown
 
 MOST_LAYERS, MOST_SIZE = 10_000, 10**9
-LARGEST_FACTOR = 1000
 """Ends of the ranges of counts of layers and of other sizes, far beyond any model: what is summed layer by layer ends in time."""
+LARGEST_FACTOR = 1000
+"""End of the range of factors of a width."""
 
 
 class ConfigKeys:
