@@ -45,7 +45,11 @@ def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
         return None
     burst = job.workload.targets.burst
     base = replica_load([job], np.array([float(layout.dp)]), surge=burst)
-    replica = _Replica(iteration_time(evaluated.table), batching_rules(evaluated.table, most_sequences(evaluated.table, evaluated.memory.max_sequences)), base)
+    replica = _Replica(
+        iteration_time(evaluated.table),
+        batching_rules(evaluated.table, most_sequences(evaluated.table, evaluated.memory.max_sequences)),
+        base,
+    )
     by_rate = job.request_rate_per_s > 0
     asked = job.request_rate_per_s if by_rate else float(base.concurrency[0] or replica.rules.sequences[0]) * layout.dp
     full = replica.most(asked) if by_rate else None

@@ -83,7 +83,10 @@ def replay(
         )
     alone = candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row))
     evaluated = evaluate(alone)
-    replica = Replica(iteration_time(evaluated.table), batching_rules(evaluated.table, most_sequences(evaluated.table, evaluated.memory.max_sequences)))
+    replica = Replica(
+        iteration_time(evaluated.table),
+        batching_rules(evaluated.table, most_sequences(evaluated.table, evaluated.memory.max_sequences)),
+    )
     recorded = _recorded(trace)
     edges = trace.hour_edges()
     lead_s = max(LEAD_S, LEAD_REQUESTS * row.answer.request_s.mean.value) if row.answer.request_s else LEAD_S
