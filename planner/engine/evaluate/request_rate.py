@@ -36,7 +36,7 @@ LATENCIES = ("ttft_s", "tpot_s", "request_s")
 
 def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
     """The rows of `replica` simulated at the fewest replicas that meet `targets`, else where they come closest, and their numbers."""
-    begin, too_few, hopeless = screened(replica, targets)
+    begin, too_few, hopeless, _ = screened(replica, targets)
     streams = np.broadcast_to(replica.candidates.layout.expert_streams, replica.rows)
     row, replicas = _options(begin, NEARBY, streams)
     possible = replicas > too_few[row]

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import joined
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.replicas import Replicas
 from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
@@ -35,9 +36,8 @@ def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
     row = np.flatnonzero(~found.hopeless)
     if not row.size:
         return None
-    replicas = found.replicas[row]
+    replicas, steady = found.replicas[row], found.steady.take(row)
     load = replica.load(row, replicas)
-    steady = request_times(replica.time, replica.rules, load, row)
     again = replica.evaluated(row, replicas, np.maximum(1.0, np.ceil(load.rate_per_s * steady.request_s)))
     assert again.serve is not None
     serve = replace(
@@ -58,26 +58,32 @@ class Screened(NamedTuple):
     """The most that do not, with `SURELY`."""
     hopeless: Flags
     """Whether even the most that were asked of are far from the targets."""
+    steady: Steady
+    """Requests of one of `replicas`."""
 
 
 def screened(replica: Replicas, targets: Targets) -> Screened:
     """How many replicas each row needs by Little's law: `SCREENED` multiples of those it has, then between two of them."""
-    rows = replica.rows
-    row, every = np.repeat(np.arange(rows), SCREENED.size), np.arange(rows)
-    before = replica.layout("dp")
-    replicas = np.maximum(1.0, np.round(before[row] * np.tile(SCREENED, rows)))
-    over, replicas = _over(replica, row, replicas, targets).reshape(rows, -1), replicas.reshape(rows, -1)
+    rows, multiples = replica.rows, SCREENED.size
+    every = np.arange(rows)
+    row, given = np.repeat(every, multiples), replica.layout("dp")
+    tried = np.maximum(1.0, np.round(given[row] * np.tile(SCREENED, rows)))
+    over, steady = _over(replica, row, tried, targets)
+    over, tried = over.reshape(rows, -1), tried.reshape(rows, -1)
     place = np.where((over <= 1).any(axis=1), np.argmax(over <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
-    enough, hopeless = replicas[every, place], over[:, -1] > HOPELESS
-    too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, replicas, 0.0).max(axis=1), enough - 1))
-    short = np.where(place > 0, replicas[every, np.maximum(place - 1, 0)], enough - 1)
+    enough, hopeless = tried[every, place], over[:, -1] > HOPELESS
+    too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, tried, 0.0).max(axis=1), enough - 1))
+    short = np.where(place > 0, tried[every, np.maximum(place - 1, 0)], enough - 1)
     finer = np.ceil(short[:, None] + (enough - short)[:, None] * FINER)
-    within = _over(replica, np.repeat(every, FINER.size), finer.ravel(), targets).reshape(rows, -1) <= 1
-    return Screened(np.where(within, finer, enough[:, None]).min(axis=1), too_few, hopeless)
+    over, steady_finer = _over(replica, np.repeat(every, FINER.size), finer.ravel(), targets)
+    within = over.reshape(rows, -1) <= 1
+    chosen = np.where(within.any(axis=1), row.size + every * FINER.size + np.argmax(within, axis=1), every * multiples + place)
+    replicas = np.concatenate([tried.ravel(), finer.ravel()])[chosen]
+    return Screened(replicas, too_few, hopeless, joined([steady, steady_finer]).take(chosen))
 
 
-def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> Floats:
-    """Largest ratio of a latency to its limit by Little's law, but for first tokens; infinite where the queue grows."""
+def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> tuple[Floats, Steady]:
+    """Largest ratio of a latency to its limit by Little's law, but for first tokens, infinite where the queue grows; and the requests."""
     load = replica.load(row, replicas)
     steady = request_times(replica.time, replica.rules, load, row)
     over = np.where(steady.keeps_up, 0.0, np.inf)
@@ -88,7 +94,7 @@ def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> F
         mean = steady.request_s / (load.outputs.mean if by_token else 1.0)
         latency = _latency(mean, steady.load_sigma if by_token else _request_sigma(steady, load))
         over = np.maximum(over, getattr(latency, limit.share) / limit.seconds)
-    return over
+    return over, steady
 
 
 def _request_sigma(steady: Steady, load: Load) -> Floats:

@@ -92,9 +92,12 @@ def sequences_that_fit(t: Table) -> Floats:
     tried, left = alone, np.maximum(np.where(known, beside(alone), 1.0), 1.0)
     steep = left < STEEP * alone
     found = left
-    for _ in range(MEETING_STEPS if steep.any() else 0):
+    for _ in range(MEETING_STEPS):
+        apart = steep & (left < tried)
+        if not apart.any():
+            break
         slope = (left - alone) / np.maximum(tried - 1.0, 1e-9)
-        tried = np.where(steep & (left < tried), np.maximum(np.floor((alone - slope) / (1.0 - slope)), 1.0), tried)
+        tried = np.where(apart, np.maximum(np.floor((alone - slope) / (1.0 - slope)), 1.0), tried)
         left = np.maximum(np.where(known, beside(tried), 1.0), 1.0)
         found = np.where(steep, np.minimum(tried, left), found)
     return np.where(known, found, np.inf)

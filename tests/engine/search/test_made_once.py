@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from engine_sample import workload
 
-from planner.engine.evaluate import task
+from planner.engine.evaluate import evaluation, task
+from planner.engine.performance.simulation import continuous_batching, replicas
 from planner.engine.search import plan
 from planner.session import Session
 from planner.workload.tasks import Workload
@@ -71,3 +72,17 @@ def test_help_is_added_to_the_plan_that_was_made(session: Session, monkeypatch: 
     session.refresh()
     session.plan(given)
     assert calls[spelled(given)] == 2
+
+
+@pytest.mark.parametrize(("preset", "steps"), [("llama-3.1-70b-chat-service", 280), ("deepseek-v3-service", 430)])
+def test_a_service_is_evaluated_three_times_and_simulated_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch, preset: str, steps: int
+) -> None:
+    """Screened, sized, and served: the best candidates of all screenings are simulated side by side, in so many steps."""
+    evaluations = counted(monkeypatch, evaluation, "serve_of", lambda *_, **__: "")
+    simulations = counted(monkeypatch, replicas, "run_batches", lambda *_: "")
+    taken = counted(monkeypatch, continuous_batching, "_iterate", lambda *_: "")
+    session.plan(workload(preset), levers=False)
+    assert evaluations.total() == 3
+    assert simulations.total() == 1
+    assert taken.total() <= steps

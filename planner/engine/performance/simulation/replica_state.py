@@ -154,7 +154,7 @@ class ReplicaState:
 
     def never_full(self) -> bool:
         """Whether every cache holds all that is in flight to the end, and the next request beside it."""
-        return np.count_nonzero(self.promised + self.next_claim >= self.rules.capacity) == 0
+        return bool(np.count_nonzero(self.promised + self.next_claim >= self.rules.capacity) == 0)
 
     def leave_out_done(self) -> None:
         """Drop the runs that are done from the arrays, where they are many."""

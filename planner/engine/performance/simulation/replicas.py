@@ -66,16 +66,13 @@ class _RequestTime(RowRecord, frozen=True):
         """(step of all in flight, a prompt among them)."""
         rows = in_flight * self.tokens_each
         decoding = place_of(rows, self.row)
-        alone = decoding.of(time.rows_s)
-        if time.draft is None:
-            rows_s = alone + decoding.of(time.head_s)
-        else:
-            rows_s = place_of(in_flight, self.row).of(time.draft.round_s)
+        alone, draft = decoding.of(time.rows_s), time.draft
+        rows_s = alone + decoding.of(time.head_s) if draft is None else place_of(in_flight, self.row).of(draft.round_s)
         device = rows_s + self.sequence_s * in_flight
         step = np.maximum(device, self.floor_s) + self.host_s
         prompt = place_of(self.prompt_rows + rows, self.row).of(time.rows_s) - alone + self.attention_s
         launches = np.maximum(self.mixed_floor_s - device, 0.0)
-        if launches.any():
+        if np.count_nonzero(launches):
             launches = launches / mean_if_any(self.rate_per_s * step)
         return step, np.maximum(prompt * self.mixed_factor, launches)
 
