@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from repository import ROOT
-from terminal_screen import Terminal
+from terminal_screen import Screen, Terminal
+
+from planner.cli.commands import COMMANDS
 
 pytestmark = pytest.mark.process
 FULL = "error: stdout cannot be written: No space left on device"
@@ -39,6 +45,53 @@ def test_a_stdout_that_takes_nothing_is_told_and_never_1(tmp_path: Path) -> None
     for (words, code, said), (told, ended) in zip(CASES[:-1], found, strict=False):
         assert (words, ended, told) == (words, code, said)
     assert found[-1] in {("", 141), ("", 0)}  # it may be through before nobody reads
+
+
+EVERY_COMMAND = """
+import json, os, sys
+import click
+from planner.cli import main
+from planner.cli.root import root
+
+def paths(command, path=()):
+    yield path
+    for name in command.list_commands(click.Context(command)) if isinstance(command, click.Group) else ():
+        yield from paths(command.get_command(click.Context(command), name), (*path, name))
+
+def left():
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.dup2(writing, 1)
+
+CASES = {
+    "full": lambda: os.dup2(os.open("/dev/full", os.O_WRONLY), 1),
+    "closed": lambda: os.close(1),
+    "left": left,
+    "stderr full": lambda: (os.dup2(os.open("/dev/null", os.O_WRONLY), 1), os.dup2(os.open("/dev/full", os.O_WRONLY), 2)),
+}
+main(argv=["plan", "--help"])  # loads what all children need
+found = []
+for path in list(paths(root)):
+    for name, change in CASES.items():
+        if (child := os.fork()) == 0:
+            change()
+            os._exit(main(argv=[*path, "--help"]))
+        found.append((" ".join(path), name, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.sweep
+def test_every_command_ends_as_documented_when_its_streams_cannot_be_written(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_COMMAND], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path,
+        capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout.splitlines()[-1])
+    expected = {"full": 74, "closed": 0, "left": 141, "stderr full": 0}
+    assert {path for path, _, _ in found} >= set(COMMANDS)
+    assert [one for one in found if one[2] != expected[one[1]]] == []
+    assert set(done.stderr.splitlines()) == {FULL}
 
 
 def test_ctrl_c_while_modules_are_imported_leaves_no_traceback(tmp_path: Path) -> None:
@@ -94,3 +147,73 @@ def test_a_watch_ended_by_a_signal_shows_the_cursor_again(tmp_path: Path) -> Non
         assert watch.read(until=b"\x1b[?25h").endswith(b"\x1b[?25h")
         assert watch.process.wait(timeout=10) == -number
         watch.close()
+
+
+def ended(*words: str, at: str = "", number: signal.Signals | None = None, folder: Path) -> int:
+    """Exit status of this Python with these arguments, sent signal `number` once it has said `at`."""
+    process = subprocess.Popen(
+        [sys.executable, *words], env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(folder)}, cwd=folder,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    with process.stdout:
+        for line in process.stdout:
+            if number is not None and at in line:
+                process.send_signal(number)
+                at = "\0"
+    return process.wait(timeout=60)
+
+
+def screen_ended_by(number: signal.Signals, folder: Path) -> int:
+    screen = Screen(folder)
+    assert b"\x1b[?1049h" in screen.read(until=b"\x1b[?1049h")
+    screen.process.send_signal(number)
+    screen.read(until=b"\x1b[?1049l")
+    code = screen.process.wait(timeout=30)
+    screen.close()
+    return code
+
+
+BROKEN = """
+import sys
+import planner.session.session
+from planner.cli import main
+planner.session.session.Session.plan = lambda *_, **__: 1 / 0
+sys.exit(main(argv=["plan"]))
+"""
+FULL_STDOUT = """
+import os, sys
+os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+from planner.cli import main
+sys.exit(main(argv=["gpus"]))
+"""
+INTERRUPTED_EARLY = "import os, widgets.entry; os.kill(os.getpid(), 2)"
+NOTHING_FITS = ("plan", "llama-3.1-405b-pretrain", "--gpu", "L4", "--set", "max_gpus=1")
+DEMO = ("-m", "planner", "watch", "--demo", "--json")
+TERM, INT = signal.SIGTERM, signal.SIGINT
+DOCUMENTED: dict[str, tuple[int, Callable[[Path], int]]] = {
+    "0": (0, lambda at: ended("-m", "planner", "gpus", folder=at)),
+    "1": (1, lambda at: ended("-m", "planner", *NOTHING_FITS, folder=at)),
+    "2": (2, lambda at: ended("-m", "planner", "gpus", "--nosuch", folder=at)),
+    "70": (70, lambda at: ended("-c", BROKEN, folder=at)),
+    "74": (74, lambda at: ended("-c", FULL_STDOUT, folder=at)),
+    "130": (130, lambda at: ended(*DEMO, at="{", number=INT, folder=at)),
+    "143": (143, lambda at: ended("-m", "planner", "bench", "--suite", "smoke", at="loading torch", number=TERM, folder=at)),
+    "by signal 2": (-2, lambda at: ended("-c", INTERRUPTED_EARLY, folder=at)),
+    "by signal N": (-15, lambda at: ended(*DEMO, at="{", number=TERM, folder=at)),
+    "128 + N": (129, lambda at: screen_ended_by(signal.SIGHUP, at)),
+}
+"""Exit code as the documentation names it -> the status that a process of this kind has. 141 has a test above."""
+
+
+@pytest.mark.pty
+@pytest.mark.usefixtures("torch_here")
+def test_every_documented_exit_code_is_what_a_process_ends_with(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "evidence" / "reliability.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", page.partition("| exit code |")[2].partition("\n\n")[0], re.MULTILINE)
+    assert [name for name in rows if name != "141"] == list(DOCUMENTED)
+    for name in DOCUMENTED:
+        (tmp_path / name).mkdir()
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(DOCUMENTED, pool.map(lambda one: DOCUMENTED[one][1](tmp_path / one), DOCUMENTED), strict=True))
+    assert found == {name: code for name, (code, _) in DOCUMENTED.items()}

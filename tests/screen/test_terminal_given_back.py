@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -31,6 +32,7 @@ PHASES: dict[str, tuple[bytes, bytes]] = {
     "help": (PAINTED, b"?"),
     "memory": (PAINTED, b"M"),
     "theme": (PAINTED, b"t"),
+    "measuring": (PAINTED, b"b"),
     "leaving": (PAINTED, b"?\x1b"),
 }
 """What has been written, and what is typed then."""
@@ -60,15 +62,26 @@ def number_of(name: str) -> int:
     return int(signal.Signals[f"SIG{name}"])
 
 
+def runs(pid: int | None) -> bool:
+    """Whether there is such a process; an ended one that nobody has waited for is none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
     painted, keys = PHASES[phase]
-    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-"), columns=80, rows=24) for names in SIGNALS}
+    mode = "measuring" if phase == "measuring" else "plain"
+    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-"), mode, columns=80, rows=24) for names in SIGNALS}
     every = list(cases.values())
     try:
         wait(every, lambda one: painted in one.written)
         for one in every:
             one.type(keys)
+        if mode == "measuring":
+            wait(every, lambda one: one.worker)
+            assert all(runs(one.worker) for one in every)
         for step in range(3):
             for names, one in cases.items():
                 parts = names.split()
@@ -79,9 +92,30 @@ def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, ph
         wait(every, lambda one: one.code is not None)
         found = {names: (one.code, one.given_back()) for names, one in cases.items()}
         assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in SIGNALS}
+        assert not any(runs(one.worker) for one in every)
     finally:
         for one in every:
             one.close()
+
+
+def test_a_signal_while_it_leaves_gives_the_terminal_back(copies: Copies, tmp_path: Path) -> None:
+    """It comes before the end, and is its code, or after it."""
+    cases = {
+        (name, late): Copy(copies, tmp_path / f"{name}{late}") for name in ("TERM", "HUP", "INT", "QUIT") for late in (0.0, 0.02)
+    }
+    every = list(cases.values())
+    wait(every, lambda one: PAINTED in one.written)
+    for (name, late), one in cases.items():
+        one.type(b"q")
+        time.sleep(late)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one.pid, number_of(name))
+    wait(every, lambda one: one.code is not None)
+    for (name, _), one in cases.items():
+        assert one.given_back() == ""
+        assert one.code in {0, 128 + number_of(name), -number_of(name)}
+        assert b"Traceback" not in one.written
+        one.close()
 
 
 @pytest.mark.parametrize("mode", ["plain", "nohup"])

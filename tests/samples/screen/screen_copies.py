@@ -16,6 +16,17 @@ from typing import IO, Any, Self
 
 from repository import ROOT
 
+STAND_IN = """#!{python}
+import json, os, signal, sys, time
+if "-c" in sys.argv:
+    print(json.dumps({{"bench-probe": 1, "python": [3, 11, 0], "torch": "0", "executable": ""}}))
+    raise SystemExit
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open({said!r}, "w") as said:
+    said.write(str(os.getpid()))
+time.sleep(1000)
+"""
+"""An interpreter whose worker never measures and hears no signal."""
 MODES = (1049, 1000, 1003, 1006, 2004, 1004)
 """Private modes of a terminal that the program sets: the other screen, the mouse, pasting, the focus."""
 
@@ -24,7 +35,8 @@ class Copies:
     """The process that is copied; a context manager."""
 
     def __enter__(self) -> Self:
-        folders = [str(ROOT), str(ROOT / "tests" / "samples"), str(Path(__file__).parent)]
+        samples = ROOT / "tests" / "samples"
+        folders = [str(one) for one in (ROOT, samples, samples / "benchmark", Path(__file__).parent)]
         code = f"import sys; sys.path[:0] = {folders!r}; import screen_copies; screen_copies.serve()"
         self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.codes: dict[int, int] = {}
@@ -71,6 +83,7 @@ class Copy:
         self.written = b""
         folder.mkdir(parents=True)
         self.pid = copies.start(folder, self._name, mode)
+        self._folder = folder
 
     @property
     def code(self) -> int | None:
@@ -90,6 +103,12 @@ class Copy:
 
     def type(self, keys: bytes) -> None:
         os.write(self._main, keys)
+
+    @property
+    def worker(self) -> int | None:
+        """Process id of its benchmark's worker, dead or alive; None where none was started."""
+        said = self._folder / "worker.pid"
+        return int(said.read_text() or 0) or None if said.exists() else None
 
     def hang_up(self) -> None:
         """Close the terminal under it."""
@@ -169,13 +188,23 @@ def _run(launch: Any, app: Any, sample_options: Any, folder: str, terminal: str,
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if mode == "crash":
             app.action_act = _broken
-        code = launch.open_app(sample_options(Path(folder)))
+        code = launch.open_app(sample_options(Path(folder), **(_measuring(Path(folder)) if mode == "measuring" else {})))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 98
     except BaseException:  # noqa: BLE001  # a copy must never go on as the process that is copied
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _measuring(folder: Path) -> dict[str, Any]:
+    """Options under which a benchmark can be started, on an interpreter that is a stand-in."""
+    from measuring_sample import MeasuredSession
+
+    python = folder / "python"
+    python.write_text(STAND_IN.format(python=sys.executable, said=str(folder / "worker.pid")))
+    python.chmod(0o755)
+    return {"open_session": lambda: MeasuredSession(folder), "suite": "smoke", "python": str(python)}
 
 
 def _broken(*_: object) -> None:
