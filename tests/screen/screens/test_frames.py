@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import pytest
@@ -81,6 +81,9 @@ GROUPS = 3
 """Starts that share the screens, so that several processes can try them."""
 
 
+Record = TypeVar("Record")
+
+
 class FrameSession(SampleSession):
     """Answers that were recorded once, so that prices and measurements of tomorrow change no frame."""
 
@@ -97,7 +100,7 @@ class FrameSession(SampleSession):
         return sample_study(study.axis, prices, study.depth_law, study.vocabulary)
 
 
-def recorded(name: str, kind: type[Any]) -> Any:
+def recorded(name: str, kind: type[Record]) -> Record:
     return msgspec.json.decode((ROOT / f"tests/samples/screen/answers/{name}.json").read_bytes(), type=kind)
 
 
