@@ -58,6 +58,16 @@ def test_where_nothing_fits_the_sentence_names_the_first_help() -> None:
     assert told.text.startswith("None of 1,312 candidates fits · first help: int4 weights fit on an RTX 4090 · nearest, 4 × A100")
 
 
+def test_where_nothing_can_run_the_sentence_says_what_was_asked_for_and_why() -> None:
+    """One GPU was asked for, which has no instructions for the weights."""
+    plan = planned()
+    counts = msgspec.structs.replace(plan.counts, considered=0, fit=0)
+    impossible = msgspec.structs.replace(plan.rows[-1], answer=msgspec.structs.replace(plan.rows[-1].answer, layout=None))
+    only = msgspec.structs.replace(plan, rows=[impossible], counts=counts, levers=[], task={**plan.task, "gpus_considered": ["T4"]})
+    assert answer_sentence(only).text == f"No T4 can run this · {impossible.why}"
+    assert answer_sentence(msgspec.structs.replace(only, rows=[], task={})).text == "No GPU can run this"
+
+
 @pytest.mark.parametrize(
     ("text", "changes"),
     [

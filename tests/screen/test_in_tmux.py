@@ -43,7 +43,7 @@ class Tmux:
         self.run("-f", os.devnull, "new-session", "-d", "-x", "120", "-y", "40", "PS1='shell> ' bash --norc --noprofile -i")
         self.until("shell>")
         self.type(self._command + "\n")
-        self.until("Cheapest that meets")
+        self.until("Cheapest that meets", within_s=60.0)
 
     def run(self, *arguments: str) -> str:
         environment = {name: value for name, value in os.environ.items() if name not in {"TMUX", "NO_COLOR"}}
@@ -85,16 +85,29 @@ def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
     found.run("kill-server")
 
 
+def drawn_at(tmux: Tmux, width: int, height: int, *words: str) -> bool:
+    """Whether the screen has `words`, keeps to its size, and shows the three panes of its width beside each other."""
+    lines = tmux.lines
+    text = "\n".join(lines)
+    sized = len(lines) == height and all(len(line) <= width for line in lines)
+    return sized and lines[2].count("╮") == 3 and all(word in text for word in words)
+
+
 def test_a_storm_of_sizes_ends_in_the_layout_of_the_last(tmux: Tmux) -> None:
+    """Each size has its time: a terminal that changes while the one before is drawn is read only once it stands still."""
     for width, height in STORM:
         tmux.run("resize-window", "-x", str(width), "-y", str(height))
     tmux.run("resize-window", "-x", "50", "-y", "12")
-    tmux.until("needs 60×18", "has 50×12")
+    tmux.until("needs 60×18", "has 50×12", within_s=60.0)
     tmux.run("resize-window", "-x", "120", "-y", "40")
-    lines = tmux.until("[1] Workload", "[2] Ranking", "[5] Benchmark", "q quit")
-    assert len(lines) == 40
-    assert all(len(line) <= 120 for line in lines)
-    assert lines[2].count("╮") == 3, "three panes beside each other"
+    words = ("[1] Workload", "[2] Ranking", "[5] Benchmark", "q quit")
+    tmux.until(*words, within_s=60.0)
+    end_s = time.monotonic() + 60.0
+    while not drawn_at(tmux, 120, 40, *words):
+        assert time.monotonic() < end_s, "\n".join(tmux.lines)
+        time.sleep(0.05)
+    time.sleep(0.5)
+    assert drawn_at(tmux, 120, 40, *words), "what was drawn of an earlier size came after it"
 
 
 def test_a_paste_of_a_megabyte_is_survived(tmux: Tmux, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ async def test_journeys_and_their_keys(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def own_model(app: PlannerApp, pilot: Pilot[None]) -> None:
-    """A model of one's own, by the path of its folder, to a ranked row."""
+    """A model of one's own, by the path of its folder or by its id on the hub, to a ranked row."""
     first, keys = answer(app), Keys(pilot)
     assert first.startswith("Rent ")
     assert "$/month" in first
@@ -76,6 +76,12 @@ async def own_model(app: PlannerApp, pilot: Pilot[None]) -> None:
     assert "modified" in str(app.main.query_one("#headline", Static).content)
     await keys.press("u")
     assert answer(app) == first
+    keys = Keys(pilot)
+    await keys.press("colon", *"Qwen/Qwen3-8B", "enter")
+    assert keys.count <= 25
+    assert app.table.rows[0].rank == 1
+    assert app.form.workload["model"] == "Qwen/Qwen3-8B"
+    await keys.press("u")
 
 
 async def rent_or_buy(app: PlannerApp, pilot: Pilot[None]) -> None:

@@ -1,4 +1,4 @@
-"""What the terminal program looks like, on a fixed plan."""
+"""What the terminal program looks like, on a fixed plan: a few pictures; screens/test_frames.py has every screen."""
 
 from __future__ import annotations
 
@@ -39,22 +39,10 @@ async def with_items(pilot: Pilot[None]) -> None:
     await settle(pilot)
 
 
-async def with_items_of_a_loser(pilot: Pilot[None]) -> None:
-    await settle(pilot)
-    await pilot.press("G", "k", "M")
-    await settle(pilot)
-
-
 async def with_time(pilot: Pilot[None]) -> None:
     await settle(pilot)
     await pilot.press("T")
     await settle(pilot)
-
-
-async def with_operators(pilot: Pilot[None]) -> None:
-    await with_time(pilot)
-    await pilot.press("G")
-    await pilot.pause()
 
 
 async def with_a_fault(pilot: Pilot[None]) -> None:
@@ -94,36 +82,8 @@ def test_memory_item_by_item(snap_compare: Compare, tmp_path: Path) -> None:
     assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=with_items)
 
 
-def test_memory_item_by_item_on_a_small_screen(snap_compare: Compare, tmp_path: Path) -> None:
-    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(80, 24), run_before=with_items)
-
-
-def test_memory_item_by_item_on_large_paper_white(snap_compare: Compare, tmp_path: Path) -> None:
-    app = PlannerApp(sample_options(tmp_path, theme="planner-light"))
-    assert snap_compare(app, terminal_size=(200, 50), run_before=with_items)
-
-
-def test_memory_that_is_too_little_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
-    app = PlannerApp(sample_options(tmp_path, ascii_only=True))
-    assert snap_compare(app, terminal_size=(120, 40), run_before=with_items_of_a_loser)
-
-
 def test_time_and_roofline(snap_compare: Compare, tmp_path: Path) -> None:
     assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(120, 40), run_before=with_time)
-
-
-def test_time_and_roofline_on_a_small_screen(snap_compare: Compare, tmp_path: Path) -> None:
-    assert snap_compare(PlannerApp(sample_options(tmp_path)), terminal_size=(80, 24), run_before=with_time)
-
-
-def test_time_and_roofline_on_large_paper_white(snap_compare: Compare, tmp_path: Path) -> None:
-    app = PlannerApp(sample_options(tmp_path, theme="planner-light"))
-    assert snap_compare(app, terminal_size=(200, 50), run_before=with_time)
-
-
-def test_operators_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
-    app = PlannerApp(sample_options(tmp_path, ascii_only=True))
-    assert snap_compare(app, terminal_size=(120, 40), run_before=with_operators)
 
 
 def keys(*pressed: str) -> Callable[[Pilot[None]], Awaitable[None]]:
@@ -142,15 +102,6 @@ PICTURES: dict[str, tuple[tuple[int, int], dict[str, Any], tuple[str, ...]]] = {
     "main-in-ascii": ((100, 30), {"ascii_only": True}, ()),
     "main-in-high-contrast": ((160, 45), {"theme": "high-contrast"}, ()),
     "why-over-16-colours": ((80, 24), {"theme": "ansi-dark"}, ("enter",)),
-    "load": ((80, 24), {}, ("Q",)),
-    "load-in-ascii": ((100, 30), {"ascii_only": True}, ("Q",)),
-    "compare": ((80, 24), {}, ("c",)),
-    "help": ((80, 24), {}, ("question_mark",)),
-    "box": ((100, 30), {}, ("colon", *"llama")),
-    "guide": ((80, 24), {}, ("D",)),
-    "portfolio": ((80, 24), {"theme": "planner-light"}, ("L",)),
-    "form": ((80, 24), {}, ("1",)),
-    "tour": ((80, 24), {}, ("i", "enter")),
 }
 """Picture -> size, options, and the keys that lead to it."""
 

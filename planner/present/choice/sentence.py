@@ -106,11 +106,15 @@ def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
 
 def _nothing(plan: Plan) -> Sentence:
     considered = plan.counts.considered
-    head = f"None of {considered:,} candidates fits" if considered else "No GPU can run this"
-    nearest = next((row for row in plan.rows if not row.here and row.answer.layout), None)
-    parts = [head]
+    asked = " or ".join(map(device_name, plan.task.get("gpus_considered") or ()))
+    nothing = f"No {asked} can run this" if asked else "No GPU can run this"
+    others = [row for row in plan.rows if not row.here]
+    nearest = next((row for row in others if row.answer.layout), None)
+    parts = [f"None of {considered:,} candidates fits" if considered else nothing]
     if nearest is not None:
         parts.append(f"nearest, {count_and_device(nearest)}: {nearest.why}")
+    elif others:
+        parts.append(others[0].why)
     if plan.levers:
         parts.insert(1, f"first help: {lever_text(plan.levers[0])}")
     return Sentence(tuple(parts), solved=False)

@@ -6,12 +6,18 @@ import threading
 from pathlib import Path
 from typing import cast
 
+import msgspec
+from textual.strip import Strip
 from textual.widgets import Static
-from tui_sample import SampleSession, first_note, sample_options, settle
+from tui_sample import SampleSession, first_note, sample_options, sample_plan, settle
 
 from planner.session import Session
+from planner.workload.presets import read_workload
 from widgets.actions.conditions import NO_PLAN
 from widgets.app import PlannerApp
+from widgets.drawing.symbols import UNICODE
+from widgets.panes.ranking.columns import columns_for, fit_columns
+from widgets.panes.ranking.sideways import Sideways
 from widgets.screens.row.time import TimeScreen
 
 
@@ -82,3 +88,24 @@ async def test_zoom_shows_every_figure_of_this_machine_on_the_smallest_screen(tm
         await pilot.press("z")
         await pilot.pause()
         assert not app.zoomed
+
+
+def test_a_loser_of_thousands_of_gpus_moves_no_column() -> None:
+    workload = read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, "")
+    plan = sample_plan(workload, "measured")
+    loser = plan.rows[-1]
+    assert loser.answer.layout is not None
+    layout = msgspec.structs.replace(loser.answer.layout, gpus=2558, dp=2558)
+    huge = msgspec.structs.replace(loser, answer=msgspec.structs.replace(loser.answer, layout=layout))
+    columns = columns_for(msgspec.structs.replace(plan, rows=[*plan.rows[:-1], huge]))
+    assert [(one.id, one.width) for one in columns] == [(one.id, one.width) for one in columns_for(plan)]
+    gpus = next(one for one in columns if one.id == "gpus")
+    assert gpus.pieces(huge, UNICODE, gpus.width) == [(" 3k", "quiet")]
+
+
+def test_a_table_without_room_shows_no_column_and_survives() -> None:
+    """Every column was asked for, and the pane is hidden while the terminal gets narrow."""
+    workload = read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, "")
+    every = fit_columns(columns_for(sample_plan(workload, "measured")), 0, every=True)
+    for width in (0, 1, 20):
+        assert Sideways(every, width, 0).crop(Strip.blank(200)).cell_length == width

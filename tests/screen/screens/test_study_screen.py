@@ -63,21 +63,12 @@ async def with_the_other_chart_of_batch(pilot: Pilot[None]) -> None:
     await settle(pilot)
 
 
-def test_study_small(snap_compare: Compare, tmp_path: Path) -> None:
-    assert snap_compare(study_app(tmp_path), terminal_size=(80, 24), run_before=opened)
-
-
 def test_study_usual(snap_compare: Compare, tmp_path: Path) -> None:
     assert snap_compare(study_app(tmp_path), terminal_size=(120, 40), run_before=opened)
 
 
 def test_study_large_on_paper_white(snap_compare: Compare, tmp_path: Path) -> None:
     assert snap_compare(study_app(tmp_path, theme="planner-light"), terminal_size=(200, 50), run_before=opened)
-
-
-def test_study_small_in_ascii(snap_compare: Compare, tmp_path: Path) -> None:
-    app = study_app(tmp_path, ascii_only=True)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=with_the_other_chart_of_batch)
 
 
 async def test_keys_turn_axis_prices_law_and_vocabulary(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         if self.id == "gpu":
             style = "here" if row.here else "name" if row.rank else "quiet"
             return [(shorten_middle(device_name(row.gpu), width, symbols.ellipsis).ljust(width), style)]
+        if self.id == "gpus" and len(cell.text) > width and row.answer.layout is not None:
+            return [(f"{row.answer.layout.gpus / 1000:.0f}k".rjust(width), "quiet")]  # a loser's, which moves no column
         if cell.text == UNKNOWN and self.column.right:
             return [(UNKNOWN.rjust(width), "quiet")]
         if self.id == "memory" and cell.share is not None:
@@ -122,7 +124,7 @@ def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
     by = ranked_by(plan).id
     kind = JOB if job else SERVICE if plan.task.get("request_rate_per_s") else ENDLESS
     wanted = dict.fromkeys((*IDENTITY, by, *kind, *LATER))
-    counts = max((len(known["gpus"].text(row)) for row in plan.rows), default=0)
+    counts = max((len(known["gpus"].text(row)) for row in plan.rows if row.rank), default=0)
     widths = {**WIDTHS, "gpus": max(WIDTHS["gpus"], counts)}
     return tuple(DrawnColumn(known[name], widths[name]) for name in wanted if name in known)
 

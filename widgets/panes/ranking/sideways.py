@@ -52,10 +52,10 @@ class Sideways(msgspec.Struct, frozen=True):
         return max(least, min(self.hidden, index))
 
     def crop(self, strip: Strip) -> Strip:
-        """The part of a whole line that is in sight; of columns that are shifted only whole ones."""
+        """The part of a whole line that is in sight; of columns that are shifted only whole ones, or none where there is no room."""
         ends, frozen = self.ends, self.frozen_cells
         begin = ends[self.hidden]
-        end = max(end for end in ends if end <= begin + self.width - frozen + self.fitted.gap)
+        end = max((end for end in ends if begin <= end <= begin + self.width - frozen + self.fitted.gap), default=begin)
         shown = Strip.join([strip.crop(0, frozen), strip.crop(frozen + begin, frozen + end)])
         return shown.adjust_cell_length(self.width, next((segment.style for segment in reversed(list(strip))), None))
 

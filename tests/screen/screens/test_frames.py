@@ -1,0 +1,185 @@
+"""Every screen at five sizes and in every look, character by character, with a hash of its colours.
+
+`pytest tests/screen/screens/test_frames.py --snapshot-update` writes the frames anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import msgspec
+import pytest
+from repository import ROOT
+from study_sample import sample_study
+from textual.pilot import Pilot
+from textual.strip import Strip
+from textual.widget import Widget
+from tui_sample import SampleSession, sample_options, settle
+
+from planner.engine.answers.fit import Fit
+from planner.engine.answers.study import StudyAnswer
+from planner.engine.money.costs import Costs
+from planner.engine.procurement.guide import Guide
+from planner.engine.study.sizes import Study
+from planner.session import Session
+from widgets.app import PlannerApp
+from widgets.background import row_details
+
+SIZES = ((80, 24), (100, 30), (120, 40), (160, 45), (200, 50))
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"theme": "planner-light"},
+    "16 colours": {"theme": "ansi-dark"},
+    "plain signs": {"ascii_only": True},
+}
+SCREENS: dict[str, tuple[str, ...]] = {
+    "main": (),
+    "why": ("enter",),
+    "memory by item": ("M",),
+    "time": ("T",),
+    "latency against load": ("Q",),
+    "what would change it": ("a",),
+    "rent or buy": ("O",),
+    "what it can run": ("F",),
+    "guide": ("D",),
+    "guide, answered": ("D", "enter"),
+    "portfolio": ("L",),
+    "study": ("f",),
+    "compare": ("c",),
+    "export": ("e",),
+    "what to measure": ("B",),
+    "themes": ("t",),
+    "presets": ("o",),
+    "box": ("colon", *"llama"),
+    "models": ("n",),
+    "save": ("w",),
+    "keep": ("K",),
+    "help": ("question_mark",),
+    "tour": ("i", "enter", "enter"),
+    "form": ("1",),
+    "memory": ("3", "z"),
+    "machine": ("4", "z"),
+    "benchmark": ("5", "z"),
+    "filter": ("slash", *"h100 spot x:1"),
+    "why of one that does not fit": ("G", "k", "enter"),
+    "memory of one that does not fit": ("M",),
+    "sorted the other way, a row opened": ("g", "S", "right"),
+    "every column": ("W",),
+    "form with a fault": ("1", *("down",) * 6, "end", "x"),
+}
+"""Screen -> the keys that lead to it, one after the other in one start."""
+BOXES = ("what would change it", "export", "what to measure", "themes", "presets", "box", "models", "save", "keep", "tour")
+"""Boxes of a width of their own, which wider screens do not change."""
+OVERLAYS = ("why", "memory by item", "time", "latency against load", "rent or buy", "what it can run", "guide", "guide, answered",
+    "portfolio", "study", "compare", "help", "why of one that does not fit", "memory of one that does not fit")  # fmt: skip
+"""Boxes as wide as their text wants; between the sizes that differ most nothing else is tried."""
+COLOURED = ("main", "why", "memory by item", "time", "study", "form", "memory", "machine")
+"""Screens with colours of their own; the others have those of any text."""
+GROUPS = 3
+"""Starts that share the screens, so that several processes can try them."""
+
+
+Record = TypeVar("Record")
+
+
+class FrameSession(SampleSession):
+    """Answers that were recorded once, so that prices and measurements of tomorrow change no frame."""
+
+    def costs(self, *_asked: object, **_terms: object) -> Costs:  # type: ignore[override]  # the sample knows none
+        return recorded("costs", Costs)
+
+    def fit(self, *_asked: object, **_terms: object) -> Fit:
+        return recorded("fit", Fit)
+
+    def guide(self, *_asked: object, **_terms: object) -> Any:
+        return type("Guided", (), {"guide": recorded("guide", Guide)})
+
+    def study(self, study: Study, *, prices: str) -> StudyAnswer:
+        return sample_study(study.axis, prices, study.depth_law, study.vocabulary)
+
+
+def recorded(name: str, kind: type[Record]) -> Record:
+    return msgspec.json.decode((ROOT / f"tests/samples/screen/answers/{name}.json").read_bytes(), type=kind)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_found_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_details, "QUIET_S", 1000.0)
+
+
+def app_in(folder: Path, **changes: Any) -> PlannerApp:
+    return PlannerApp(sample_options(folder, open_session=lambda: cast("Session", FrameSession(folder)), **changes))
+
+
+async def out(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """Back to the ranking among the panes."""
+    for _ in range(6):
+        if app.screen is app.main and app.active_pane == "ranking" and not app.zoomed and not app.filter_text:
+            return
+        await pilot.press("escape")
+        await settle(pilot)
+    raise AssertionError(f"still on {app.screen}, {app.active_pane}")
+
+
+def strips(app: PlannerApp) -> list[Strip]:
+    """The topmost screen; of one that lies over the panes its box."""
+    lines = app.screen._compositor.render_strips()
+    box: Widget | None = next(iter(app.screen.query(".box")), None) if app.screen is not app.main else None
+    if box is None:
+        return lines
+    left, top, width, height = box.region
+    return [line.crop(left, left + width) for line in lines[top : top + height]]
+
+
+def colours(lines: Sequence[Strip]) -> str:
+    """Eight letters for which style begins where, line by line."""
+    found = hashlib.blake2b(digest_size=4)
+    for line in lines:
+        for text, style, *_ in line.simplify():
+            look = (
+                (style.color, style.bgcolor, style.bold, style.dim, style.italic, style.underline, style.reverse) if style else ()
+            )
+            found.update(f"{len(text)} {look}".encode())
+    return found.hexdigest()
+
+
+def frame(app: PlannerApp) -> str:
+    drawn = strips(app)
+    return "\n".join([*(line.text.rstrip() for line in drawn), colours(drawn)])
+
+
+def sizes_of(name: str) -> Sequence[tuple[int, int]]:
+    return SIZES[:3:2] if name in BOXES else SIZES[::2] if name in OVERLAYS else SIZES
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+async def test_every_screen_looks_as_it_did_at_five_sizes(tmp_path: Path, snapshot: Any, group: int) -> None:
+    app = app_in(tmp_path)
+    names = list(SCREENS)[group * len(SCREENS) // GROUPS : (group + 1) * len(SCREENS) // GROUPS]
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await settle(pilot)
+        for name in names:
+            await pilot.press(*SCREENS[name])
+            await settle(pilot)
+            for width, height in sizes_of(name):
+                if app.size != (width, height):
+                    await pilot.resize_terminal(width, height)
+                    await pilot.pause()
+                assert frame(app) == snapshot(name=f"{name}, {width}×{height}")
+            await pilot.resize_terminal(*SIZES[0])
+            await out(app, pilot)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_every_look_is_as_it_was(tmp_path: Path, snapshot: Any, look: str) -> None:
+    app = app_in(tmp_path, **LOOKS[look])
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await settle(pilot)
+        for name in SCREENS if look == "plain signs" else COLOURED:
+            await pilot.press(*SCREENS[name])
+            await settle(pilot)
+            assert "\n".join(line.text for line in strips(app)).isascii() or look != "plain signs", name
+            assert frame(app) == snapshot(name=f"{name}, {look}")
+            await out(app, pilot)
