@@ -60,6 +60,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     torch_experts: N = default(0.0)
     """Routed experts are torch's own grouped products, whose measured rate holds for them."""
+    fuses_experts: N = default(0.0)
+    """Experts' activation and rounding to 8 bit happen inside their grouped products where kernels exist (CuTeDSL, Blackwell)."""
     fp32_between: N = default(0.0)
     """Activations are FP32 between products, whose inputs and outputs are converted."""
     computes_on_host: N = default(0.0)

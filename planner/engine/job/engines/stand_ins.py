@@ -105,6 +105,15 @@ STAND_INS: dict[str, StandIn] = {
             "(scripts/performance: use_distributed_optimizer, grad_reduce_in_fp32 = False)",
         ),
         StandIn(
+            name="nemo",
+            label="NeMo",
+            engine="megatron",
+            words="trains by",
+            turns_on={"recipe": "mixed", "sharding": "zero1"},
+            differs={"gradients_16_bit": True},
+            source="NeMo's pretraining recipes, which Megatron-Bridge's follow: distributed optimizer, gradients reduced in BF16",
+        ),
+        StandIn(
             name="litgpt",
             label="LitGPT",
             engine="torch",

@@ -82,12 +82,14 @@ FIRST = (
         fused_elementwise=True,
         keeps_8_bit_inputs=True,
         recomputes_modules=True,
+        release="before 26.06",
         slack_source="as torch: an assumption",
         source="fused softmax, norms and bias-activation kernels; Transformer Engine keeps what it rounded (Linear and GroupedLinear save FP8 tensors, 2.0); selective recomputation by modules, experts weighed inside their activation (Megatron Core 0.14, 2025-08); device factor: scripts/calibration/fit_engines.py on 19 published runs of dense models on A100 and H100 (2026-11-23), 1.18 with BLOOM's cluster",
     ),
 )
 
 _TRANSFORMERS = next(engine for engine in FIRST if engine.name == "transformers")
+_MEGATRON = next(engine for engine in FIRST if engine.name == "megatron")
 _SINCE_4_45 = replace(
     _TRANSFORMERS,
     since=(4, 45),
@@ -101,6 +103,14 @@ _SINCE_4_45 = replace(
     source=f"{_TRANSFORMERS.source}; device factor since then: scripts/calibration/fit_engines.py on 10 published steps of one model and source (A100, packed sequences), the prompts and steps of older releases on which theirs is fitted were not packed; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
 )
 LATER = (
+    replace(
+        _MEGATRON,
+        since=(26, 6),
+        released="2026-06",
+        release="26.06 and later",
+        fuses_experts=True,
+        source=f"{_MEGATRON.source}; since NeMo 26.06 fused grouped products of experts on B200, B300, GB200 and GB300 (release notes of Megatron-Bridge 0.5.1: CuTeDSL fused GGEMM)",
+    ),
     _SINCE_4_45,
     replace(
         _SINCE_4_45,

@@ -14,6 +14,8 @@ EXPERTS_S = 29e-6
 ROUTED_TRAFFIC = {"16 bit": 3.8, "8 bit": 4.8, "4 bit": 2.2, "packed": 9.0}
 """Multiples of 2h + 3f elements a routed token by which that time grows with tokens: permutation, activation, rounding, and tiles that the tokens
 of one expert do not fill. By what products compute in; "packed": weights that are unpacked to 16 bit."""
+TILES_SINCE, TILES_BEFORE = 10.0, 11.0
+"""Compute capabilities of the Blackwell parts for which grouped products exist that activate and round their own outputs: each element is moved once."""
 ALIKE = 0.88
 """Exponent of the tokens of a pass that choose experts unlike each other: by hand from the times of 256 experts of which 8 are chosen by a power law
 of exponent 1.01 over those of all of them, 8 to 128 tokens (TensorRT-LLM 1.3 on an H200, tables as below)."""
@@ -70,5 +72,7 @@ def routed_traffic_bytes(t: Table, rows: Floats) -> Floats:
     four = (j.narrow_bytes > 0) & (j.linear_bytes < 1)
     wide = np.where(j.weight_bits_packed > 0, ROUTED_TRAFFIC["packed"], ROUTED_TRAFFIC["16 bit"])
     multiple = np.where(j.narrow_bytes > 0, np.where(four, ROUTED_TRAFFIC["4 bit"], ROUTED_TRAFFIC["8 bit"]), wide)
+    tiles = (t.chip.compute_capability >= TILES_SINCE) & (t.chip.compute_capability < TILES_BEFORE)
+    multiple = np.where((t.engine.fuses_experts > 0) & tiles & (j.narrow_bytes == 1), 1.0, multiple)
     routed = rows * s.expert_streams * m.experts_per_token / s.ep * imbalance(t)
     return multiple * routed * (2 * m.width + 3 * m.expert_ffn / expert_split(t)) * j.activation_bytes

@@ -12,6 +12,7 @@ from planner.engine.columns import Table
 from planner.engine.explain.time_detail import detail_of
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
+from planner.engine.performance.operators.experts import ROUTED_TRAFFIC, routed_traffic_bytes
 from planner.engine.performance.training import CONTENTION, EAGER_BACKWARD, step_of
 
 TRAIN: dict[str, Any] = {"task": "train", "micro_batch": 1, "sequence": 8192, "model": "llama-3.1-8b"}
@@ -111,3 +112,21 @@ def test_stored_scores_go_through_memory_as_often_backward_as_forward() -> None:
         passes[attention] = step.by_class["attention"][0] / step.one.attention[0]
     assert passes["eager"] == pytest.approx(1 + EAGER_BACKWARD)
     assert passes["flash"] > 4
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "engine", "fewer"),
+    [
+        ("B200", "fp8", "megatron@26.06", ROUTED_TRAFFIC["8 bit"]),
+        ("B200", "fp8", "nemo", ROUTED_TRAFFIC["8 bit"]),
+        ("B200", "fp8", "megatron@26.04", 1.0),
+        ("B200", "bf16", "megatron@26.06", 1.0),
+        ("H100-SXM-80GB", "fp8", "megatron@26.06", 1.0),
+    ],
+)
+def test_fused_grouped_products_move_what_they_activate_and_round_once(gpu: str, dtype: str, engine: str, fewer: float) -> None:
+    """Since NeMo 26.06, on Blackwell, in 8 bit: 8 tokens of an expert read and written in two widths and three inner ones."""
+    before, now = (table(gpu=gpu, dtype=dtype, model="qwen3-30b-a3b", engine=one) for one in ("megatron@26.02", engine))
+    assert routed_traffic_bytes(before, ONE) / routed_traffic_bytes(now, ONE) == pytest.approx(fewer)
+    if fewer > 1:
+        assert routed_traffic_bytes(now, ONE) == pytest.approx(8 * (2 * 2048 + 3 * 768) * 2)
