@@ -7,7 +7,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 
 FROM python:3.12-slim
 COPY --from=build /wheel /wheel
-RUN pip install --no-cache-dir /wheel/*.whl && rm -r /wheel && useradd --create-home planner
-USER planner
+RUN pip install --no-cache-dir /wheel/*.whl && rm -r /wheel && useradd --create-home --uid 1000 planner
+USER 1000
 ENV TERM=xterm-256color
 ENTRYPOINT ["gpu-planner"]
