@@ -32,6 +32,7 @@ from planner.engine.job.job import Job
 from planner.engine.memory.inference import kv_bytes_per_sequence
 from planner.engine.performance.operators.communication import peer_bytes_per_s
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
+from planner.engine.performance.prefill_decode.passes import micro_batches
 from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
 from planner.engine.performance.simulation.load import thinned_variation
 from planner.engine.performance.simulation.summary import Queue
@@ -63,6 +64,7 @@ class PoolRates(msgspec.Struct, frozen=True):
     """Seconds of one request and rates of one replica, shape [rows]."""
 
     prompt_s: Floats
+    """One prompt through all stages, though it keeps only one of them at a time."""
     transfer_s: Floats
     decode_s: Floats
     """(o - 1)·D."""
@@ -97,7 +99,8 @@ def rates_of(t: Table, s: ServeColumns) -> PoolRates:
     decode_s = np.maximum(t.job.output_tokens - 1, 0.0) * s.step_s
     with np.errstate(divide="ignore"):
         answers = np.minimum(np.maximum(layout.sequences, 1.0) / decode_s, 1 / transfer_s)
-    return PoolRates(s.prefill_s, transfer_s, decode_s, 1 / np.maximum(s.prefill_s, transfer_s), answers)
+    streams = np.minimum(micro_batches(t), np.maximum(layout.sequences, 1.0))
+    return PoolRates(s.prefill_s * streams, transfer_s, decode_s, 1 / np.maximum(s.prefill_s, transfer_s), answers)
 
 
 def pool_times(t: Table, s: ServeColumns, demand: PoolDemand) -> tuple[ServeColumns, Queue]:

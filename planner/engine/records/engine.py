@@ -76,6 +76,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Time to hand a token to the next GPU where layers are split."""
     pipelined_prompt: N = default(0.0)
     """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
+    interleaves_stages: N = default(0.0)
+    """The stages of a pipeline work at once on different micro batches of the requests in flight; else one waits for the other."""
     device_factor: N = default(1.0)
     """Device time over that of the formulas: gaps, clocks under load, products that no one tuned."""
     gptq_scratch_tokens: N = default(0.0)

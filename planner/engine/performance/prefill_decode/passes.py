@@ -45,6 +45,8 @@ class Batch(msgspec.Struct, frozen=True):
     """Device time of prompts that share iterations with running sequences, over that of prompts alone."""
     lock_step: Floats
     """Device time of prompts that other ranks wait for, over that of prompts alone (`operators.experts.lock_step`)."""
+    streams: Floats
+    """Micro batches that the stages of a pipeline work on at once (`micro_batches`)."""
 
     @property
     def alone(self) -> bool:
@@ -68,7 +70,17 @@ def batch_of(t: Table, *, continuous: bool) -> Batch:
         steps=np.maximum(j.output_tokens - 1, 0.0),
         mixed_factor=np.where(sequences > 1, t.engine.mixed_factor, 1.0) if continuous else np.ones(1),
         lock_step=lock_step(t, sequences / np.maximum(j.output_tokens, 1.0)) if continuous else np.ones(1),
+        streams=np.minimum(micro_batches(t), sequences) if continuous else np.ones(1),
     )
+
+
+def micro_batches(t: Table) -> Floats:
+    """Micro batches of a service that are on their way through the stages of a pipeline at once, where enough sequences run. Shape [rows].
+
+    As many as there are stages: vLLM's batch queue, SGLang's and TensorRT-LLM's micro batches of pp ranks.
+    """
+    count: Floats = np.where(t.engine.interleaves_stages > 0, t.layout.pp, 1.0)
+    return count
 
 
 class ModelPasses(msgspec.Struct, frozen=True):
@@ -84,12 +96,15 @@ class ModelPasses(msgspec.Struct, frozen=True):
     step: Pass
     steps_per_token: Floats
     """Steps for one token that is generated."""
+    streams: Floats
+    """See `Batch`."""
 
     @property
     def stage_times(self) -> Floats:
-        """Times of one stage in which a chunk gets through all stages; chunks that follow each other may overlap."""
+        """Times of one stage that a chunk keeps a stage from other work; chunks that follow each other, and micro batches, overlap."""
         pp = self.table.layout.pp
-        return pp + self.table.engine.pipelined_prompt * (1 + (pp - 1) / np.maximum(self.prompts_chunks, 1.0) - pp)
+        overlapped = self.table.engine.pipelined_prompt * (1 + (pp - 1) / np.maximum(self.prompts_chunks, 1.0) - pp)
+        return (pp + overlapped) / self.streams
 
     @property
     def prompts_s(self) -> Floats:
@@ -125,15 +140,15 @@ class ModelPasses(msgspec.Struct, frozen=True):
 
 def model_passes(t: Table, batch: Batch) -> ModelPasses:
     """Passes of the model itself, which checks what a draft proposed where there is one."""
-    one = np.ones_like(batch.sequences)
-    step = forward(t, batch.sequences, batch.context, one, head_rows=batch.sequences)
+    one, running = np.ones_like(batch.sequences), batch.sequences / batch.streams
+    step = forward(t, running, batch.context, one, head_rows=running)
     steps_per_token = np.ones(1)
     if drafting(t) is not None:
         steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
-        step = verification(t, batch.sequences, batch.context, step)
+        step = verification(t, running, batch.context, step)
     prompts = _prompt_chunks(t, batch.prompts, batch, batch.mixed_factor)
     single = prompts if batch.alone else _prompt_chunks(t, one, batch, batch.mixed_factor)
-    return ModelPasses(t, *prompts, *single, step, steps_per_token)
+    return ModelPasses(t, *prompts, *single, step, steps_per_token, batch.streams)
 
 
 def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
@@ -145,9 +160,10 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
     drafts = (proposed > 0) * 1.0
     prompts, prompts_chunks = _prompt_chunks(d, batch.prompts, batch)
     single, single_chunks = (prompts, prompts_chunks) if batch.alone else _prompt_chunks(d, one, batch)
-    step = forward(d, batch.sequences, batch.context, one, head_rows=batch.sequences)
+    running = batch.sequences / batch.streams
+    step = forward(d, running, batch.context, one, head_rows=running)
     steps_per_token = proposed / tokens_per_round(proposed, t.job.acceptance)
-    return ModelPasses(d, prompts, prompts_chunks * drafts, single, single_chunks * drafts, step, steps_per_token)
+    return ModelPasses(d, prompts, prompts_chunks * drafts, single, single_chunks * drafts, step, steps_per_token, batch.streams)
 
 
 def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
@@ -166,7 +182,8 @@ def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
         passed = forward(e, rows / chunks, t.job.input_tokens / 2, np.maximum(batch.fresh, 2.0), head_rows=np.zeros(1))
         return passed.slowed(batch.mixed_factor), chunks * encodes
 
-    return ModelPasses(e, *chunks_of(batch.prompts), *chunks_of(one), forward(e, one, one, one, head_rows=np.zeros(1)), np.zeros(1))
+    step = forward(e, one, one, one, head_rows=np.zeros(1))
+    return ModelPasses(e, *chunks_of(batch.prompts), *chunks_of(one), step, np.zeros(1), batch.streams)
 
 
 def tower_table(t: Table) -> Table:
@@ -192,11 +209,11 @@ def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
 
     def passed(prompts: Floats) -> tuple[Pass, Floats]:
         rows = np.maximum(prompts * t.job.pictures, 1e-9) * patches
-        return forward(whole, rows, patches / 2, np.maximum(patches, 2.0), head_rows=none), (t.job.pictures > 0) * np.ones_like(
-            prompts
-        )
+        shown = (t.job.pictures > 0) * np.ones_like(prompts)
+        return forward(whole, rows, patches / 2, np.maximum(patches, 2.0), head_rows=none), shown
 
-    return ModelPasses(whole, *passed(batch.prompts), *passed(one), forward(whole, one, one, one, head_rows=none), none)
+    step = forward(whole, one, one, one, head_rows=none)
+    return ModelPasses(whole, *passed(batch.prompts), *passed(one), step, none, streams=np.ones(1))
 
 
 def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | float = 1.0) -> tuple[Pass, Floats]:
@@ -218,17 +235,17 @@ def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | f
 def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:
     """Seconds the iterations of a prompt wait for the host, where those with running sequences are launched operator by operator.
 
-    n = B·chunks/steps passes of prompts begin with each decoding step of a closed loop, by chance. An iteration lasts as long as its
+    n = B·chunks/(steps·micro batches) passes of prompts begin with each decoding step of a closed loop, by chance. An iteration lasts as long as its
     prompts and the step take on the device, or as the host needs to launch it, so that a loop never takes longer than all its steps launched.
     """
     t = model.table
     launch_s = t.model.layers / t.layout.pp * t.engine.mixed_launches_per_layer * t.chip.launch_s
     chunks = model.single_chunks
-    together = mean_if_any(batch.sequences * chunks / np.maximum(batch.steps, 1.0))
+    together = mean_if_any(batch.sequences / batch.streams * chunks / np.maximum(batch.steps, 1.0))
     device = model.prompts.device * model.prompts_chunks / batch.requests / chunks
     wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - device)
     meeting = (t.engine.mixed_launches_per_layer > 0) & (batch.sequences > 1) & (batch.steps > 0)
-    result: Floats = wait_s * chunks * t.layout.pp * meeting
+    result: Floats = wait_s * chunks * t.layout.pp / batch.streams * meeting
     return result
 
 

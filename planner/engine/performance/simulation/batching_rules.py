@@ -7,13 +7,14 @@ import numpy as np
 from planner.engine.columns import Flags, Floats, Table
 from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, most_sequences
+from planner.engine.performance.prefill_decode.passes import micro_batches
 
 
 class BatchingRules(RowRecord, frozen=True):
     """Shape [rows]."""
 
     budget: Floats
-    """Most tokens of one iteration; infinite: whole prompts."""
+    """Most tokens of one iteration, in all its micro batches; infinite: whole prompts."""
     sequences: Floats
     """Most requests in flight."""
     capacity: Floats
@@ -26,7 +27,7 @@ class BatchingRules(RowRecord, frozen=True):
 
 def batching_rules(table: Table, most: Floats) -> BatchingRules:
     """The rules of each row's engine; `most` [rows]: sequences of mean length that its cache holds, NaN: it has none."""
-    chunk = chunk_tokens(table)
+    chunk = chunk_tokens(table) * micro_batches(table)
     held = np.where(np.isfinite(most), np.maximum(most, 1.0), np.inf)
 
     def full(value: Floats) -> Floats:

@@ -5,7 +5,8 @@ V pairs of tokens that the prompt tokens attend to: x·prefix + x²/2 for the fi
 
     t = host + max(floor, rows(p + B) + head(B + k) + b·B + c·C + alpha·p + beta·V)
 
-Where p > 0 and B > 0 the device takes 1 + (mixed - 1)·p/(p + B) times as long, and the floor is that of mixed iterations.
+Where p > 0 and B > 0 the device takes 1 + (mixed - 1)·p/(p + B) times as long, and the floor is that of mixed iterations. Where the stages of a
+pipeline work on k micro batches at once, an iteration is a round of all of them, each with 1/k of its tokens; a prompt is through the stages later.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
-from planner.engine.performance.prefill_decode.passes import batch_of, tower_passes
+from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens
+from planner.engine.performance.prefill_decode.passes import batch_of, micro_batches, tower_passes
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
 from planner.engine.performance.simulation.draft_rounds import DraftRounds
 
@@ -61,7 +63,8 @@ class IterationTime(RowRecord, frozen=True):
     host_s: Floats
     """host: the engine's work between passes."""
     front_end_s: Floats
-    """Time of a request outside iterations: its way through the server, and of its prefix from the host's memory."""
+    """Time of a request outside iterations: its way through the server, of its prefix from the host's memory, and of its prompt through the stages
+    after the round it takes from others."""
     late_steps: Floats
     """Iterations until a token is handed over, beside the one that makes it."""
     row_share: Floats
@@ -125,8 +128,9 @@ def between(values: Floats, tokens: Floats) -> Floats:
 def iteration_time(table: Table) -> IterationTime:
     """The times of every row's replica, at the mean lengths of its job."""
     rows = table.rows
-    one = np.ones(1)
-    knots = forward(table.upright(), KNOTS, one, one, head_rows=KNOTS)
+    upright, one = table.upright(), np.ones(1)
+    each = np.maximum(KNOTS / micro_batches(upright), 1.0)
+    knots = forward(upright, each, one, one, head_rows=each)
     pp, single = np.broadcast_to(table.layout.pp, rows), np.ones(rows)
 
     def full(value: Floats | float) -> Floats:
@@ -153,13 +157,25 @@ def iteration_time(table: Table) -> IterationTime:
         mixed_floor_s=full(table.model.layers * np.maximum(launch_s(table, middle, 2.0), mixed_s)),
         mixed_factor=full(table.engine.mixed_factor) * _waiting(table, knots),
         host_s=full(table.engine.host_step_s),
-        front_end_s=full(table.engine.front_end_s + prefix_load_s(table)),
+        front_end_s=full(table.engine.front_end_s + prefix_load_s(table) + _through_stages_s(table)),
         late_steps=full(table.engine.late_steps),
         row_share=1 / full(table.layout.cp),
         encoder_s=encoder_s,
         encodes=encodes,
     )
     return time if table.draft is None else _with_draft(table, time)
+
+
+def _through_stages_s(table: Table) -> Floats:
+    """Seconds that a prompt is on its way through a pipeline after as long as it keeps one of its k micro batches' turns; 0 without them."""
+    k = micro_batches(table)
+    if not np.any(k > 1):
+        return np.zeros(1)
+    fresh = table.job.input_tokens - table.job.prefix_tokens
+    tokens = np.minimum(fresh, np.where((chunk := chunk_tokens(table)) > 0, chunk, fresh)) / table.layout.cp
+    one = forward(table.prompts, tokens, (table.job.input_tokens + table.job.prefix_tokens) / 2, tokens, head_rows=np.ones(1))
+    found: Floats = one.device * fresh / (tokens * table.layout.cp) * table.layout.pp * (1 - 1 / k)
+    return found
 
 
 def _waiting(table: Table, knots: Pass) -> Floats:
@@ -178,7 +194,9 @@ def _encoders(table: Table, pp: Floats) -> tuple[Floats | None, Floats | None]:
     if table.source is None:
         return None, None
     encodes = np.broadcast_to(table.model.reads_source, table.rows).copy()
-    passed = forward(table.upright().prompts, KNOTS, np.ones(1), KNOTS, head_rows=np.zeros(1))
+    upright = table.upright()
+    each = np.maximum(KNOTS / micro_batches(upright), 1.0)
+    passed = forward(upright.prompts, each, np.ones(1), each, head_rows=np.zeros(1))
     return _by_knot(passed.total - passed.attention, pp) * encodes[:, None], encodes
 
 
@@ -199,7 +217,7 @@ def _pictures_s(table: Table) -> Floats:
 def _prompt_attention(table: Table) -> tuple[Floats, Floats]:
     """Seconds of each prompt token and of each pair of them, from attention after half of a prompt and after the whole of it."""
     rows, j = table.rows, table.job
-    cp, pp = (np.broadcast_to(of, rows) for of in (table.layout.cp, table.layout.pp))
+    cp, pp = (np.broadcast_to(of, rows) for of in (table.layout.cp, table.layout.pp / micro_batches(table)))
     whole, prefix = (np.broadcast_to(of, rows) for of in (j.input_tokens - j.prefix_tokens, j.prefix_tokens))
     half = whole / 2
     first = _attention_s(table, half / cp, prefix + half / 2, half) * pp
@@ -212,7 +230,9 @@ def _prompt_attention(table: Table) -> tuple[Floats, Floats]:
 def _decode_attention(table: Table, tokens: Floats) -> tuple[Floats, Floats]:
     """Seconds of one more sequence with `tokens` [rows] in a pass, and of each token it has cached, from its first and last pass."""
     rows, j = table.rows, table.job
-    inputs, outputs, pp = (np.broadcast_to(of, rows) for of in (j.input_tokens, j.output_tokens, table.layout.pp))
+    inputs, outputs, pp = (
+        np.broadcast_to(of, rows) for of in (j.input_tokens, j.output_tokens, table.layout.pp / micro_batches(table))
+    )
     near, far = inputs + 1, inputs + np.maximum(outputs, 2.0)
     begun, ended = (_attention_s(table, tokens, context, tokens) * pp for context in (near, far))
     cached_s = (ended - begun) / (far - near)
@@ -233,9 +253,10 @@ def _with_draft(table: Table, time: IterationTime) -> IterationTime:
         return time
     upright, of_draft, one = t.upright(), d.upright(), np.ones(1)
     context = upright.job.input_tokens + upright.job.output_tokens / 2
-    checked = verification(upright, KNOTS, context, forward(upright, KNOTS, context, one, head_rows=KNOTS))
-    drafts = forward(of_draft, KNOTS, context, one, head_rows=KNOTS)
-    prompts = forward(of_draft, KNOTS, one, KNOTS, head_rows=one)
+    each = np.maximum(KNOTS / micro_batches(upright), 1.0)
+    checked = verification(upright, each, context, forward(upright, each, context, one, head_rows=each))
+    drafts = forward(of_draft, each, context, one, head_rows=each)
+    prompts = forward(of_draft, each, one, each, head_rows=one)
     pp, proposals = np.broadcast_to(t.layout.pp, own.size), proposed[own]
 
     def outside(of: Pass) -> Floats:
