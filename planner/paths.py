@@ -8,6 +8,10 @@ DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 """The workload that is planned when none is named."""
 
 
+HOMELESS = "/nonexistent"
+"""Home of users without one (Debian Policy 9.2.3), as in a container under a user number of its own: the program says that nothing is kept."""
+
+
 def presets_folder() -> Path:
     """The folder `presets/` of the installed package."""
     import presets
@@ -17,13 +21,19 @@ def presets_folder() -> Path:
 
 def config_folder() -> Path:
     """Folder of the user's presets and config.toml (not created here)."""
-    import platformdirs
-
-    return Path(platformdirs.user_config_dir("gpu-planner", appauthor=False))
+    return _own("config", ".config")
 
 
 def state_folder() -> Path:
     """Folder of measurements and the last form (not created here)."""
+    return _own("state", ".local/state")
+
+
+def _own(kind: str, usual: str) -> Path:
+    """The user's folder of a kind; `usual` lies in the home of a user without one."""
     import platformdirs
 
-    return Path(platformdirs.user_state_dir("gpu-planner", appauthor=False))
+    try:
+        return Path(getattr(platformdirs, f"user_{kind}_dir")("gpu-planner", appauthor=False))
+    except RuntimeError:  # no HOME, and no such user
+        return Path(HOMELESS) / usual / "gpu-planner"

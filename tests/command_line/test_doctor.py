@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 from nvml_stub import A100, COMPILER, H100, ControlFile, build
+from repository import ROOT
 
 RunPlanner = Callable[..., "CompletedProcess[str]"]
 
@@ -61,3 +65,24 @@ def test_long_lines_are_folded_below_themselves(run_planner: RunPlanner) -> None
     assert all(len(line[14:].split()) == 1 for line in long), long
     topics = {line.split()[0] for line in lines if not line.startswith(" ")}
     assert {"program", "nvml", "cpu", "torch", "folders", "catalogue", "prices", "measurements"} == topics
+
+
+@pytest.mark.process
+def test_a_user_without_name_and_home_plans_and_is_told_that_nothing_is_kept(tmp_path: Path) -> None:
+    """As in a container that was started under a user number of its own."""
+    nobody = """
+import pwd, sys
+def getpwuid(number): raise KeyError(number)
+pwd.getpwuid = getpwuid
+from planner.cli import main
+sys.exit(main(argv=sys.argv[1:]))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "HOME" and not name.startswith("XDG_")}
+    for words in (["plan", "--top", "1", "--gpu", "L4"], ["doctor", "--json"], ["measurements", "export"]):
+        done = subprocess.run(
+            [sys.executable, "-c", nobody, *words], env={**environment, "PYTHONPATH": str(ROOT)}, cwd=tmp_path,
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode in {0, 1}, done.stderr
+        assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -284,6 +284,16 @@ def test_a_page_of_the_old_file_overwritten_costs_that_page_alone(tmp_path: Path
     assert old.read_bytes() == bytes(whole)
 
 
+def test_an_old_file_whose_schema_is_no_text_is_said(tmp_path: Path) -> None:
+    """SQLite quotes the schema in what it says, and Python then fails to decode that."""
+    old = tmp_path / "measurements.sqlite3"
+    database(old)
+    old.write_bytes(old.read_bytes().replace(b"CREATE TABLE measurements", b"CREATE TABLE\xc2measurements"))
+    store = Store.open(tmp_path)
+    assert len(store) == 0
+    assert "measurements.sqlite3" in store.warnings[0]
+
+
 @pytest.mark.parametrize("damage", ["no database", "later layout", "folder"])
 def test_an_old_file_that_cannot_be_read_is_said_and_left_alone(tmp_path: Path, damage: str) -> None:
     old = tmp_path / "measurements.sqlite3"

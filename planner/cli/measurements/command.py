@@ -157,4 +157,5 @@ def private_words() -> Sequence[str]:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without a name
         user = ""
-    return [host, host.partition(".")[0], os.uname().nodename if hasattr(os, "uname") else "", user, str(Path.home())]
+    home = os.path.expanduser("~")  # noqa: PTH111  # Path.home() fails for a user without one
+    return [host, host.partition(".")[0], os.uname().nodename if hasattr(os, "uname") else "", user, home.removeprefix("~")]

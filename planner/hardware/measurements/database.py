@@ -84,6 +84,8 @@ def _lines(connection: sqlite3.Connection, problems: list[str]) -> Iterator[Line
                 problems += (found := list(faults_in(line)))
                 if not found:
                     yield line
+        except UnicodeDecodeError:  # of Python's, where what SQLite says of a fault quotes bytes that are no text
+            problems.append("what it says of its tables cannot be read")
         except sqlite3.Error as broken:
             if not _is_broken(broken):
                 raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -54,13 +53,13 @@ class PortfolioScreen(TurningScreen):
         """Assignment of workloads to pools, and what is used of each pool."""
         from planner.engine.procurement.portfolio.records import PortfolioFile
         from planner.present.money.portfolio import portfolio_sections
-        from planner.reading import read_toml
+        from planner.reading import read_toml, user_path
         from planner.schema import read_struct
 
         given, basis = self.query_one("#portfolio-file", Entry).value.strip(), self._planner.basis
 
         def asked(session: Session) -> Portfolio:
-            path = Path(given).expanduser()
+            path = user_path(given)
             return session.portfolio(read_struct(PortfolioFile, read_toml(path), str(path)), str(path), basis=basis)
 
         return portfolio_sections(await self._planner.ask(asked))
