@@ -213,7 +213,10 @@ class Store:
         lines, problems = decoded(text)
         self._layout = max((line.layout for line in lines if line.layout is not None), default=self._layout)
         if self._layout > LAYOUT:
-            raise OSError(f"it was written by a later version (layout {self._layout}, this one knows {LAYOUT}) and is left alone")
+            versions = f"(layout {self._layout}, this one knows {LAYOUT})"
+            raise OSError(
+                f"it was written by a later version {versions} and is left alone: update gpu-planner, or move the file away"
+            )
         self._damage += problems
         for line in [*lines, *(self._waiting if replaced else ())]:
             self._apply(line)

@@ -103,7 +103,8 @@ class DrawnColumn(msgspec.Struct, frozen=True):
             text = f" {cell.text}".rjust(SHARE_WIDTH)
             return [(bar_text(cell.share, width - len(text), symbols.filled, symbols.empty), style), (text, "figure")]
         if self.id == "sure" and cell.share is not None:
-            style = "fits" if cell.share >= SURE else "figure" if cell.share >= LIKELY else "tight"
+            share = round(cell.share, 2)  # as it reads: equal figures have one colour
+            style = "fits" if share >= SURE else "figure" if share >= LIKELY else "tight"
             return [(cell.text.rjust(width), style)]
         if cell.basis is not None and len(cell.text) + 2 <= width:
             spread = cell.spread.rjust(SPREAD_WIDTH) if self.id == "rate" else ""
