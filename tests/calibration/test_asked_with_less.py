@@ -1,13 +1,16 @@
-"""Questions that say less than their sources: what is left out of them and what stays."""
+"""Questions that say less than their sources, and groups of which too little is left to be judged by."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from fit_ranges import asked_with_less
 from published_sample import TRAINED, asked
+from ranges.out_of_sample import kinds_table
+from ranges.residuals import Residual
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,16 @@ def test_a_program_is_asked_by_its_library_and_without_any_engine(
         "program": [(by_library, "zero1")] if by_library else [],
         "engine": [(None, "none")],
     }
+
+
+def test_a_group_without_which_too_few_sources_are_left_is_not_judged() -> None:
+    """Four dense sources and one of mixtures: without the dense ones a single source would say how wide their ranges are."""
+    rng = np.random.default_rng(5)
+    many = [Residual("training memory", f"dense {number}", float(off)) for number in range(4) for off in rng.normal(0, 0.1, 20)]
+    one = [Residual("training memory", "mixture", float(off)) for off in rng.normal(0, 0.01, 20)]
+    table = kinds_table([many + one], lambda residual: residual.source, lambda residual: residual.source.split()[0])
+    (row,) = [line.split("|") for line in table.splitlines() if "training memory" in line]
+    generation_out, class_out = row[8].strip(), row[9].strip()
+    assert generation_out.endswith("%")
+    assert class_out == "100%", "that of the mixtures alone, whose ranges four dense sources give"
+    assert "—" in kinds_table([one], lambda residual: residual.source, lambda residual: residual.source)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from published import markdown_table
 
 from planner.workload.published.spreads import KINDS
-from ranges.residuals import LeftOut, Residual, interval_scores, left_out, mean_of_sources
+from ranges.residuals import SOURCES_FOR_VALUES, LeftOut, Residual, interval_scores, left_out, mean_of_sources
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_OF_A_CLASS = 30
@@ -40,11 +41,20 @@ def kinds_table(
             rows.append(
                 [kind, f"{len(of_kind):,}", str(len(medians)), f"{np.median(errors[own]):.1%}", f"{np.mean(medians):.1%}"]
                 + [f"{inside.mean():.0%}", f"{mean_of_sources(of_kind, inside):.0%}"]
-                + [f"{(np.abs(offs[own]) <= half[own]).mean():.0%}" for half in halves[1:]]
+                + [_judged(way, own, np.abs(offs) <= half) for way, half in zip(ways[1:], halves[1:], strict=True)]
                 + [f"× {math.exp(2 * float(np.median(halves[0][own]))):.2g}", f"{score:.2f}"]
             )
     heads = ["kind", "n", "sources", "median", "of sources", "inside", "by source", "generation out", "class out", "width", "score"]
     return markdown_table(heads, rows) + "\n"
+
+
+def _judged(way: LeftOut, own: NDArray[np.bool_], inside: NDArray[np.bool_]) -> str:
+    """Share of the values `own` that are `inside`, of the groups without which enough sources of them are left; a dash where there are none."""
+    sources, judged = np.array([one.source for one in way.residuals]), np.zeros_like(own)
+    for name in set(way.groups[own]):
+        rest = own & (way.groups != name)
+        judged |= own & ~rest if len(set(sources[rest])) >= SOURCES_FOR_VALUES else False
+    return f"{inside[judged].mean():.0%}" if judged.any() else "—"
 
 
 def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
@@ -70,7 +80,7 @@ def less_said_table(groups: Sequence[Sequence[Residual]]) -> str:
         half = left_out(group).half_widths()
         inside = np.abs([one.off for one in group]) <= half
         for kind in KINDS:
-            for unsaid in ("release", "engine"):
+            for unsaid in ("release", "program", "engine"):
                 own = np.array([one.kind == kind and one.asked == unsaid for one in group])
                 if own.sum() >= LEAST_OF_A_CLASS:
                     of_kind = [one for one, counts in zip(group, own, strict=True) if counts]
