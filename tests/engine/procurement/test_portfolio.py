@@ -134,6 +134,20 @@ def test_twenty_workloads_on_sixty_offers_take_less_than_five_seconds() -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.sweep
+def test_a_proof_is_given_processor_seconds_and_the_gap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clock an answer would depend on what else the machine does."""
+    milp = pytest.importorskip("planner.engine.procurement.portfolio.milp")
+    pytest.importorskip("highspy")
+    problem = _random(1224, 20, 60, 6)
+    proved = milp.solve(problem)
+    monkeypatch.setattr(milp, "PROCESSOR_LIMIT_S", 0.02)
+    cut_off = milp.solve(problem)
+    assert proved is not None
+    assert proved.gap <= milp.GAP
+    assert cut_off is None or cut_off.gap > milp.GAP
+
+
 def test_replicas_start_before_they_are_needed_and_jobs_take_the_quiet_hours() -> None:
     late = hourly_factors(Entry(name="a", load=DAY, start_minutes=0))
     early = hourly_factors(Entry(name="a", load=DAY, start_minutes=10))

@@ -11,6 +11,7 @@ x binary; f (committed), b (bought), y (by the hour), z (spot) whole units of s 
 from __future__ import annotations
 
 import math
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ import numpy as np
 from planner.engine.procurement.portfolio.local_search import Placement, choices
 from planner.engine.procurement.portfolio.records import Problem, Source
 
-TIME_LIMIT_S = 4.0
+PROCESSOR_LIMIT_S, TIME_LIMIT_S = 4.0, 60.0
+"""Seconds of a processor that a proof may take, so that a busy machine gives the answer of an idle one; and by the clock, at most."""
 GAP = 1e-4
 """Share of the optimum that a proof may leave open."""
 
@@ -76,6 +78,8 @@ def solve(problem: Problem) -> Solved | None:
     for name, value in (("output_flag", False), ("time_limit", TIME_LIMIT_S), ("mip_rel_gap", GAP), ("threads", 1)):
         solver.setOptionValue(name, value)
     solver.passModel(_model(programme))
+    end_s = time.process_time() + PROCESSOR_LIMIT_S
+    solver.cbMipInterrupt.subscribe(lambda event: event.interrupt(time.process_time() > end_s))
     solver.run()
     info, found = solver.getInfo(), solver.getSolution().col_value
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 from planner.engine.procurement.portfolio.records import Pool, Source
@@ -25,10 +26,13 @@ class Mix(NamedTuple):
 def pool_cost(pool: Pool, hard: Sequence[int], soft: Sequence[int], weights: Sequence[float], most_bought: int = 0) -> Mix:
     """The cheapest mix for `hard` GPUs and `soft` ones that may be interrupted, in each class of hours; infinite where none suffices."""
     peak = max((a + b for a, b in zip(hard, soft, strict=True)), default=0)
+    rented = cache(partial(_rented, pool))  # most hours need what another one does
     best = Mix(INFINITE, 0, 0, (), (), ())
     for bought in range(_units(pool.bought, peak, most_bought) + 1):
         for fixed in range(_units(pool.fixed, peak, None) + 1):
-            mix = _filled(pool, hard, soft, weights, fixed, bought)
+            if _price(pool.fixed, fixed) + _price(pool.bought, bought) >= best.usd:
+                break
+            mix = _filled(pool, hard, soft, weights, fixed, bought, rented)
             best = min(best, mix, key=lambda one: one.usd)
     return best
 
@@ -38,14 +42,26 @@ def _units(source: Source | None, peak: int, most: int | None) -> int:
     return units if most is None else min(units, most)
 
 
-def _filled(pool: Pool, hard: Sequence[int], soft: Sequence[int], weights: Sequence[float], fixed: int, bought: int) -> Mix:
+Rented = tuple[int, int, float]
+"""Units by the hour, units on spot, and dollars a month of both."""
+
+
+def _filled(
+    pool: Pool,
+    hard: Sequence[int],
+    soft: Sequence[int],
+    weights: Sequence[float],
+    fixed: int,
+    bought: int,
+    rented: Callable[[int, int], Rented | None],
+) -> Mix:
     """The mix with so many units that are paid for anyway; then one's own, then by the hour, and on spot what may be interrupted."""
     there = (pool.fixed.gpus * fixed if pool.fixed else 0) + (pool.bought.gpus * bought if pool.bought else 0)
-    usd = (pool.fixed.usd_per_month * fixed if pool.fixed else 0.0) + (pool.bought.usd_per_month * bought if pool.bought else 0.0)
+    usd = _price(pool.fixed, fixed) + _price(pool.bought, bought)
     hourly, spot, owned = list[int](), list[int](), list[int]()
     for firm, loose, weight in zip(hard, soft, weights, strict=True):
         own = min(pool.owned, max(0, firm + loose - there))
-        found = _rented(pool, max(0, firm - there - own), max(0, firm + loose - there - own))
+        found = rented(max(0, firm - there - own), max(0, firm + loose - there - own))
         if found is None:
             return Mix(INFINITE, fixed, bought, (), (), ())
         by_hour, by_spot, paid = found
@@ -56,8 +72,8 @@ def _filled(pool: Pool, hard: Sequence[int], soft: Sequence[int], weights: Seque
     return Mix(usd, fixed, bought, tuple(hourly), tuple(spot), tuple(owned))
 
 
-def _rented(pool: Pool, firm: int, all_: int) -> tuple[int, int, float] | None:
-    """(units by the hour, on spot, dollars a month) for `firm` GPUs that stay and `all_` in all; None: there are none to rent."""
+def _rented(pool: Pool, firm: int, all_: int) -> Rented | None:
+    """What is rented of `pool` for `firm` GPUs that stay and `all_` in all; None: there are none to rent."""
     options = []
     if pool.hourly is not None:
         least = math.ceil(firm / pool.hourly.gpus)
