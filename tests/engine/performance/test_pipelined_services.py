@@ -75,8 +75,10 @@ def test_simulation_and_formulas_agree_on_a_pipeline(engine: str) -> None:
 def test_a_rate_is_kept_up_with_by_as_many_stages_as_it_needs() -> None:
     load = {"input_tokens": 2000, "output_tokens": 200, "dtype": "fp8", "engine": "vllm@0.15", "request_rate_per_s": 4.0}
     one, four = staged(1, **load), staged(4, **load)
-    assert one.requests_per_s is not None and one.requests_per_s.value < 4.0
-    assert four.requests_per_s is not None and four.requests_per_s.value >= 4.0
+    assert one.requests_per_s is not None
+    assert one.requests_per_s.value < 4.0
+    assert four.requests_per_s is not None
+    assert four.requests_per_s.value >= 4.0
 
 
 def test_layers_split_for_one_stream_wait_for_each_other() -> None:
