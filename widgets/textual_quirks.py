@@ -13,6 +13,7 @@
 - A palette that is opened while the one before it is still being removed has its id, and fails.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
+- COLUMNS and LINES of the environment go before the terminal's own size, so that a terminal that is dragged is never followed.
 - A timer for one time never fires where the processor is taken away as it starts: the app then waits for ever to take up a new size.
 - Behind a screen of an ANSI theme nothing is dimmed: its colours cannot be blended, so it is either blank or as bright as what is on top.
 - A theme set before the first paint has every style sheet read once more.
@@ -162,6 +163,13 @@ class PromptDriver(LinuxDriver):
 
     _pipe: tuple[int, int] | None = None
     """Events of the input thread's end, asked for and done; None while there is no such thread."""
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        try:
+            width, height = os.get_terminal_size(self.fileno)
+        except OSError:
+            return super()._get_terminal_size()
+        return (width, height) if width and height else super()._get_terminal_size()
 
     def start_application_mode(self) -> None:
         """Take the terminal."""

@@ -30,6 +30,9 @@ sys.exit(open_app(sample_options(pathlib.Path({folder!r}))))
 STORM = [(40 + 13 * number % 170, 12 + 7 * number % 50) for number in range(40)]
 """Sizes of a terminal that somebody drags, too small ones among them."""
 
+STALE = {"COLUMNS": "80", "LINES": "24"}
+"""What some shells, containers and test runners export: the terminal's own size goes before it."""
+
 
 class Tmux:
     """The program started by an interactive shell in a tmux of its own."""
@@ -52,7 +55,7 @@ class Tmux:
             capture_output=True,
             text=True,
             check=True,
-            env={**environment, "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT)},
+            env={**environment, "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT), **STALE},
         )
         return done.stdout
 
