@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -131,7 +132,7 @@ class Session(Planning):
                 for problem in error.problems:
                     problems.add(f"workload[{entry.name or number}].{problem.key}", problem.message, problem.nearest)
         problems.raise_if_any()
-        return portfolio_of(asked, file, self._supply(basis))
+        return portfolio_of(asked, file, self._supply(basis), time.process_time)
 
     def _entry_workload(self, entry: Entry, file: PortfolioFile) -> Workload:
         """The workload of one entry, on all GPUs that the file allows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,16 +20,19 @@ LEAST_GAIN = 0.995
 WITHOUT_HIGHS = "HiGHS is not installed (pip install 'gpu-planner[portfolio]'): a local search without proof; nothing is bought."
 
 
-def portfolio_of(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Portfolio:
+def portfolio_of(
+    asked: Sequence[Asked], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None = None
+) -> Portfolio:
     """The cheapest mix for the workloads of `file`; without workloads placed where one of them runs nowhere.
 
     Services that may be on two kinds of GPU are tried as a base and what comes above it, and stay whole where that saves nothing.
+    `processor_s` bounds the proof; see `solve`.
     """
-    whole = _placed_as(asked, file, supply)
+    whole = _placed_as(asked, file, supply, processor_s)
     parts = [part for one in asked for part in one.split()]
     if len(parts) == len(asked):
         return whole
-    split = _placed_as(parts, file, supply)
+    split = _placed_as(parts, file, supply, processor_s)
     if not split.workloads or (whole.workloads and split.usd_per_month > whole.usd_per_month * LEAST_GAIN):
         return whole
     saved = f"; on one kind each: {whole.usd_per_month:,.0f} $ a month" if whole.workloads else ""
@@ -37,7 +40,7 @@ def portfolio_of(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) ->
     return msgspec.structs.replace(split, alone_usd_per_month=whole.alone_usd_per_month, notes=[*split.notes, note])
 
 
-def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Portfolio:
+def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None) -> Portfolio:
     """The cheapest mix for `asked`, each in one pool."""
     built = build(asked, file, supply)
     problem = built.problem
@@ -48,7 +51,7 @@ def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> P
     try:
         from planner.engine.procurement.portfolio.milp import solve
 
-        solved = solve(problem)
+        solved = solve(problem, processor_s)
     except ImportError:
         placement = local_search(problem)
         bought: tuple[int, ...] = (0,) * len(problem.pools)
