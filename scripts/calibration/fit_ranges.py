@@ -1,10 +1,10 @@
 """Fits the ranges to published measurements with each source left out in turn, and writes presets/spreads/published.toml.
 
-    scripts/calibration/fit_ranges.py FOLDER [--out FILE]
+    scripts/calibration/fit_ranges.py FOLDER [--out FILE] [--choose]
 
 FOLDER holds published measurements (docs/evidence/validation.md); scripts/calibration/ranges/residuals.py says the method. The predictions are those of the
 planner as it stands: run it again whenever they change. Printed: per kind, the coverage and the median width with each source left
-out, beside those of the ranges shipped before.
+out, beside those of the ranges shipped before. With --choose nothing is written: it prints what borrowing between kinds, facts and engines is best.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
+from ranges.pooling import choose
 from ranges.residuals import UNSAID, Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
 from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
-from planner.engine.evaluate.ranges import LENGTHS, NETWORK
-from planner.engine.memory.total import SEVERAL_THAT_TRAIN, TRANSIENT
+from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
+from planner.engine.memory.total import GROWING, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
@@ -33,7 +34,7 @@ from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")
+MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
@@ -84,7 +85,9 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Resi
     facts = {name: amount for name, amount in answer.evidence.items() if name != NETWORK}
     if memory and trains(experiment.request.task):
         facts[SEVERAL_THAT_TRAIN] = facts.get("several GPUs", 0.0)
-    facts = {name: amount for name, amount in facts.items() if (name in MEMORY_FACTS if memory else name != TRANSIENT)}
+    facts = {
+        name: amount for name, amount in facts.items() if (name in MEMORY_FACTS if memory else name not in (TRANSIENT, GROWING))
+    }
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
     return Residual(kind, one.source, off, facts, network, lengths, one)
@@ -114,7 +117,8 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             own = as_stated(one for one in group if one.kind == kind)
             slopes = {name: slope for (of, name), slope in fitted.engines.items() if of == kind}
             usual = found.quantile(NOMINAL, kind)
-            slopes |= {name: math.log(found.factor(name, KINDS[kind])) for name in UNSAID}
+            growing = found.host_slopes.get(KINDS[kind], 0.0)
+            slopes |= {name: math.log(found.factor(name, KINDS[kind], slope=growing)) for name in UNSAID} | {HOST_OPEN: growing}
             engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if slope)
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
@@ -174,8 +178,12 @@ def main() -> None:
     """Fit, report and write."""
     options = options_of(__doc__)
     options.add_argument("--out", type=Path, default=OUT)
+    options.add_argument("--choose", action="store_true")
     given = options.parse_args()
     residuals = residuals_of(plain_session(), given.folder)
+    if given.choose:
+        choose(split(residuals))
+        return
     for group in split(residuals):
         report(left_out(group))
     given.out.write_text(document(residuals, given.folder.resolve().name), encoding="utf-8")

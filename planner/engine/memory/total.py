@@ -24,6 +24,9 @@ COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Where layouts of training differ by what engines shard and gather; weights of inference are divided to the byte."""
+GROWING, GROWN_SHARE = "cache that grows token by token", 0.25
+"""Where blocks of every size a tensor grew through may stay reserved: of one model, engine and GPU, batches of 4, 8 and 16 were published with 17, 65
+and 26 GB, 8 alone three times what was in use. Its amount is the cache's share of the memory, which counts whole from `GROWN_SHARE` on."""
 
 
 STEEP, MEETING_STEPS = 0.9, 4
@@ -160,7 +163,20 @@ def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[s
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
     transient = added(parts[name] for name in COMING_AND_GOING) / total
     packed: Floats = np.where(t.job.linear_bytes < 2, 1.0, 0.0)
-    return {TRANSIENT: transient, SEVERAL_THAT_TRAIN: several, "mixture of experts": mixture, "weights below 16 bit": packed}
+    grows = np.where(t.job.train > 0, 0.0, t.engine.cache_grows)
+    return {
+        TRANSIENT: transient,
+        SEVERAL_THAT_TRAIN: several,
+        "mixture of experts": mixture,
+        "weights below 16 bit": packed,
+        GROWING: growing_share(grows, parts["kv_cache"] / total),
+    }
+
+
+def growing_share(grows: Floats, cache_share: Floats) -> Floats:
+    """The amount of `GROWING` where a cache that `grows` (1, else 0) is so much of the memory."""
+    found: Floats = grows * np.minimum(1.0, cache_share / GROWN_SHARE)
+    return found
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:

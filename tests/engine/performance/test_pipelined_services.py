@@ -75,12 +75,21 @@ def test_simulation_and_formulas_agree_on_a_pipeline(engine: str) -> None:
 def test_a_rate_is_kept_up_with_by_as_many_stages_as_it_needs() -> None:
     load = {"input_tokens": 2000, "output_tokens": 200, "dtype": "fp8", "engine": "vllm@0.15", "request_rate_per_s": 4.0}
     one, four = staged(1, **load), staged(4, **load)
-    assert one.requests_per_s is not None and one.requests_per_s.value < 4.0
-    assert four.requests_per_s is not None and four.requests_per_s.value >= 4.0
+    assert one.requests_per_s is not None
+    assert one.requests_per_s.value < 4.0
+    assert four.requests_per_s is not None
+    assert four.requests_per_s.value >= 4.0
 
 
 def test_layers_split_for_one_stream_wait_for_each_other() -> None:
     """llama.cpp's server hands a batch from GPU to GPU: two halves of the layers are no faster than all of them."""
-    given = {"model": "llama-3.1-8b", "gpu": "RTX 4090", "task": "serve", "engine": "llama.cpp", "input_tokens": 16, "output_tokens": 500}
+    given = {
+        "model": "llama-3.1-8b",
+        "gpu": "RTX 4090",
+        "task": "serve",
+        "engine": "llama.cpp",
+        "input_tokens": 16,
+        "output_tokens": 500,
+    }
     one, two = (ask(**given, gpus=gpus, tp=1, pp=gpus, concurrency=8) for gpus in (1, 2))
     assert rate(two) <= rate(one)
