@@ -1,10 +1,10 @@
 """Fits the ranges to published measurements with each source left out in turn, and writes presets/spreads/published.toml.
 
-    scripts/calibration/fit_ranges.py FOLDER [--out FILE]
+    scripts/calibration/fit_ranges.py FOLDER [--out FILE] [--choose]
 
 FOLDER holds published measurements (docs/evidence/validation.md); scripts/calibration/ranges/residuals.py says the method. The predictions are those of the
 planner as it stands: run it again whenever they change. Printed: per kind, the coverage and the median width with each source left
-out, beside those of the ranges shipped before.
+out, beside those of the ranges shipped before. With --choose nothing is written: it prints what borrowing between kinds, facts and engines is best.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
+from ranges.pooling import choose
 from ranges.residuals import UNSAID, Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
 from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
-from planner.engine.evaluate.ranges import LENGTHS, NETWORK
+from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
 from planner.engine.explain.unstated import SCORES_OPEN, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
-from planner.engine.memory.total import MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
+from planner.engine.memory.total import GROWING, MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
@@ -35,10 +36,10 @@ from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")
+MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
-NOT_OF_TIMES = (TRANSIENT, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN)
+NOT_OF_TIMES = (TRANSIENT, GROWING, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN)
 """Facts of memory alone, and those that move one end of a range by a formula."""
 
 
@@ -126,8 +127,9 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             own = as_stated(one for one in group if one.kind == kind)
             slopes = {name: slope for (of, name), slope in fitted.engines.items() if of == kind}
             usual = found.quantile(NOMINAL, kind)
+            growing = found.host_slopes.get(KINDS[kind], 0.0)
             open_there = [name for name in UNSAID if any(name in one.facts for one in group if one.kind == kind)]
-            slopes |= {name: math.log(found.factor(name, KINDS[kind])) for name in open_there}
+            slopes |= {name: math.log(found.factor(name, KINDS[kind], slope=growing)) for name in open_there} | {HOST_OPEN: growing}
             engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if slope)
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
@@ -187,8 +189,12 @@ def main() -> None:
     """Fit, report and write."""
     options = options_of(__doc__)
     options.add_argument("--out", type=Path, default=OUT)
+    options.add_argument("--choose", action="store_true")
     given = options.parse_args()
     residuals = residuals_of(plain_session(), given.folder)
+    if given.choose:
+        choose(split(residuals))
+        return
     for group in split(residuals):
         report(left_out(group))
     given.out.write_text(document(residuals, given.folder.resolve().name), encoding="utf-8")

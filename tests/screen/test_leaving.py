@@ -65,12 +65,17 @@ async def test_what_arrives_while_the_panes_go_is_dropped(tmp_path: Path, monkey
 
 
 class SlowSession(SampleSession):
-    """Details take as long as the test wants."""
+    """Details take as long as the test wants from when it holds them."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.gpus = load_gpus(presets_folder() / "gpus")
         self.asked, self.answers = threading.Event(), threading.Event()
+        self.answers.set()
+
+    def hold(self) -> None:
+        self.asked.clear()
+        self.answers.clear()
 
     def _wait(self) -> None:
         self.asked.set()
@@ -119,6 +124,7 @@ async def test_an_answer_for_an_overlay_that_was_left_is_dropped(tmp_path: Path,
     app, session = slow_app(tmp_path)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
+        session.hold()
         await pilot.press(*keys.split())
         await asked(session)
         await pilot.press("escape")
@@ -136,6 +142,7 @@ async def test_an_answer_that_comes_after_the_program_is_left_is_dropped(tmp_pat
     app, session = slow_app(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
+        session.hold()
         app.telemetry._window.extend(read_demo().snapshots[:3])
         await pilot.press(key)
         await asked(session)
@@ -149,8 +156,7 @@ async def test_an_answer_that_comes_after_the_program_is_left_is_dropped(tmp_pat
 
 @pytest.mark.parametrize(("key", "words"), [("f", "the study cannot be run"), ("R", "nothing can be judged")])
 async def test_an_overlay_that_cannot_answer_says_so_and_the_program_goes_on(tmp_path: Path, key: str, words: str) -> None:
-    app, session = slow_app(tmp_path)
-    session.answers.set()
+    app, _ = slow_app(tmp_path)
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         await settle(pilot)
         app.telemetry._window.extend(read_demo().snapshots[:3])

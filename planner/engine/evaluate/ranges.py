@@ -23,12 +23,14 @@ NETWORK_SPREAD = math.log(2)
 MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
+HOST_OPEN = "host time of an engine not named"
+"""Its amount is the share of it, as of `HOST_TIME`: it is what engines differ by most."""
 HOST_TIME = "time of the engine on the host"
 """Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
 and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""
-LENGTHS_SPREAD = math.log(1.5)
-"""Half width for requests all sent at once whose answers' lengths are a mean alone: where all are alike, no few long ones run almost alone at the
-end, and a thousand at once take about a third less (docs/decisions/077-answers-differ-in-runs-that-end.md). An assumption."""
+LENGTHS_SPREAD = math.log(2.0)
+"""Half width for requests that all run at once and whose answers' lengths are a mean alone: where all are alike, no few long ones run almost alone at
+the end, and where lengths are cut off (sigma 0.3 in place of 0.8) fifty at once take half as long (docs/decisions/077-answers-differ-in-runs-that-end.md)."""
 LENGTHS = "lengths of answers given as a mean alone, in a run that ends"
 
 
@@ -77,12 +79,14 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     by_job = [_facts_of_job(job) for job in candidates.jobs]
     for name in dict.fromkeys(name for of in by_job for name in of):
         facts[name] = np.array([of.get(name, 0.0) for of in by_job])[candidates.job_index]
+    facts[HOST_OPEN] = facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0) * (job.train <= 0)
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
     own = {
         kind: np.array([chip.own_ranges.get(kind, 1.0) for chip in candidates.chips])[candidates.chip_index]
         for kind in {kind for chip in candidates.chips for kind in chip.own_ranges}
     }
-    lengths = np.array([_lengths_spread(job) for job in candidates.jobs])[candidates.job_index]
+    ending = np.array([_requests_of_means(job) for job in candidates.jobs])[candidates.job_index]
+    lengths = LENGTHS_SPREAD * np.minimum(1.0, t.layout.sequences * t.layout.dp / ending)
     known = {name: column * 1.0 for name, column in facts.items()}
     return Ranges(known, network_spread(t, timed), left, own, share * t.chip.power_doubt, lengths)
 
@@ -91,12 +95,12 @@ def _left(chip: Chip) -> float:
     return MEASURED_SHARE if chip.basis == "measured" else 1.0
 
 
-def _lengths_spread(job: Job) -> float:
-    """Half width for answers that may be all alike: whole where all requests are sent at once, less the more of them follow one another."""
+def _requests_of_means(job: Job) -> float:
+    """Requests of a load that ends, whose answers may be all alike, of which the less it matters the fewer run at once; infinite for any other."""
     w = job.workload
     if job.task != "serve" or not w.requests or drawn_outputs(w) == w.output_tokens:
-        return 0.0
-    return LENGTHS_SPREAD * min(1.0, job.concurrency / w.requests)
+        return math.inf
+    return w.requests
 
 
 def _facts_of_job(job: Job) -> dict[str, float]:

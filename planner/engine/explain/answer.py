@@ -16,7 +16,7 @@ from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
 from planner.engine.explain.unstated import unstated_of
-from planner.engine.memory.total import COMING_AND_GOING, MAY_DIVIDE, TRANSIENT
+from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
@@ -61,9 +61,11 @@ def _evidence(row: Row) -> dict[str, float]:
     """Causes that make the ranges wider, and the amount of each."""
     m, ranges = row.e.memory, row.e.ranges
     transient = sum(row(getattr(m, name)) for name in COMING_AND_GOING) / row(m.total)
+    grows = 0.0 if row.job.train else row.job.engine.cache_grows
+    growing = float(growing_share(np.array(grows), np.array(row(m.kv_cache) / row(m.total))))
     facts = {name: row(column) for name, column in ranges.facts.items()}
     divided = float(-np.log1p(-row(m.may_divide) / row(m.total)))
-    of_memory = {TRANSIENT: transient, MAY_DIVIDE: divided, PROGRAM_OPEN: row.job.program_open}
+    of_memory = {TRANSIENT: transient, GROWING: growing, MAY_DIVIDE: divided, PROGRAM_OPEN: row.job.program_open}
     of_time = unstated_of(row, row.e.step).evidence() if row.e.step else {}
     every = of_memory | of_time | {NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
     return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}

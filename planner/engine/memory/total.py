@@ -27,6 +27,9 @@ MAY_DIVIDE = "optimizer states that replicas may divide"
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
 the byte."""
+GROWING, GROWN_SHARE = "cache that grows token by token", 0.25
+"""Fact where blocks of every size a tensor grew through may stay reserved: of one model, engine and GPU, batches of 4, 8 and 16 were published with 17, 65
+and 26 GB, 8 alone three times what was in use. Its amount is the cache's share of the memory, which counts whole from `GROWN_SHARE` on."""
 
 
 STEEP, MEETING_STEPS = 0.9, 4
@@ -179,13 +182,21 @@ def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[s
     transient = added(parts[name] for name in COMING_AND_GOING) / total
     packed: Floats = np.where(t.job.linear_bytes < 2, 1.0, 0.0)
     named = {ENGINE_OPEN: t.job.engine_open, PROGRAM_OPEN: t.job.program_open}
+    grows = np.where(t.job.train > 0, 0.0, t.engine.cache_grows)
     return {
         TRANSIENT: transient,
         SEVERAL_THAT_TRAIN: several,
         "mixture of experts": mixture,
         "weights below 16 bit": packed,
+        GROWING: growing_share(grows, parts["kv_cache"] / total),
         **named,
     }
+
+
+def growing_share(grows: Floats, cache_share: Floats) -> Floats:
+    """The amount of `GROWING` where a cache that `grows` (1, else 0) is so much of the memory."""
+    found: Floats = grows * np.minimum(1.0, cache_share / GROWN_SHARE)
+    return found
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:

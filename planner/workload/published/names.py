@@ -108,6 +108,7 @@ SAME_ARCHITECTURE = {
     "llama-70b": "llama-2-70b",
     "llama-3-8b": "llama-3.1-8b",
     "llama-3-70b": "llama-3.1-70b",
+    "llama-3.3-70b": "llama-3.1-70b",
     "vicuna-7b": "llama-2-7b",
     "vicuna-13b": "llama-2-13b",
     "koala-13b": "llama-1-13b",

@@ -41,10 +41,12 @@ FIRST = (
         prompts_first=False,
         reserves_output=False,
         fused_elementwise=True,
+        waiting_prompts=2.5,
         context_source="0.5 GiB: CUDA context is 0.3-0.6 GB (driver 535 and later); 0.9 GiB of CUDA graphs and libraries: an assumption, on the safe side of 0.27 GiB outside torch at TP 1 with vLLM 0.19 (llm-d planner accuracy report)",
         communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
         source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 and max_seq_len_to_capture 8192 by default: longer contexts and prompts run "
-        f"without CUDA graphs; {_LAUNCHES}; {_BLOCKS}",
+        f"without CUDA graphs; {_LAUNCHES}; {_BLOCKS}; prompts that wait for each other: of 1.5 to 3.25, what meets both sources of loops best, each of which "
+        "agrees without the other (InferenceX, AIConfigurator's silicon data; 2026-11-23)",
     ),
     Engine(
         name="sglang",
@@ -53,8 +55,8 @@ FIRST = (
         compute_capability=(7, 5),
         interleaves_stages=True,
         kernels_per_layer=11,
-        host_step_s=0,
-        host_sequence_s=12e-6,
+        host_step_s=1.0e-3,
+        host_sequence_s=3e-6,
         context_bytes=1.4 * GIB,
         communicator_bytes=2.1 * GIB,
         slack=0.02,
@@ -66,7 +68,8 @@ FIRST = (
         communicator_source="as vLLM, which builds on the same libraries: an assumption",
         most_sequences=2048,
         source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; a kernel of its own rounds the inputs of every FP8 product (sgl-project/sglang issue 31504); it schedules a step beside the one before: "
-        "host time of sequences alone, by scripts/calibration/fit_host_step.py on 77 published loops (2026-11-21) of one GPU model",
+        "host time: scripts/calibration/fit_host_step.py on all published loops (2026-11-23: 1.03 ms and 3 µs), which Qwen3 0.6B alone on H20 (2.2 to 2.4 ms "
+        "a token, Qwen's speed benchmark) and DeepSeek R1 on H200 (InferenceX) agree with",
     ),
     Engine(
         name="tensorrt-llm",
@@ -225,9 +228,11 @@ LATER = (
         released="2025-09",
         release="1.0 and later",
         mixed_launches_per_layer=120,
+        host_sequence_s=4e-6,
         source="as before; from 1.0 on PyTorch runs the model (TensorRT-LLM's release notes of 1.0: the PyTorch backend is the default), with CUDA graphs of "
         "decoding alone, unless piecewise ones are asked for; mixed iterations: of 110, 120, 140 and 180 the one that meets published loops "
-        "of Hopper parts best (InferenceX, AIConfigurator's silicon data; 2026-11-23)",
+        "of Hopper parts best (InferenceX, AIConfigurator's silicon data; 2026-11-23); host time of a sequence as of other engines in Python: 2,048 at once of "
+        "narrow mixtures are 40 % slower than without it (perf-overview of 1.1; that of 1.0, not fitted to, agrees)",
     ),
     _MMQ,
     replace(
