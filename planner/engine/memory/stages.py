@@ -24,7 +24,7 @@ def stage_parameters(t: Table) -> Stage:
     layers = np.ceil(m.layers / s.pp)
     share = layers / m.layers
     linear = share * layers_of_gpu(t)
-    head_alone = np.maximum(m.head, m.vocabulary * m.width * (s.pp > 1))
+    head_alone = m.head + m.vocabulary * m.width * m.tied * (s.pp > 1)
     other = np.where(s.pp > 1, np.maximum(m.embedding, head_alone), m.embedding + m.head) / s.tp
     return Stage(linear=linear, other=other + m.final_vector, layers=layers)
 

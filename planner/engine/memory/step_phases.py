@@ -84,7 +84,7 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
     linear = layers / m.layers * layers_of_gpu(t)
     has_embedding, has_head = (np.ones(1), alone) if first else (alone, np.ones(1))
     matrix = m.vocabulary * m.width / s.tp
-    own_head = np.where(m.head > 0, m.head / s.tp, matrix * (alone == 0))
+    own_head = m.head / s.tp + matrix * m.tied * (alone == 0)
     virtual = np.maximum(1.0, s.virtual_stages)
     chunks = (2 * (s.pp - 1) if first else 0.0) + (virtual - 1) * s.pp + 1
     in_flight = np.where(virtual > 1, chunks / virtual, s.pp if first else 1.0)
@@ -94,7 +94,7 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
         head=matrix * has_head,
         other=m.embedding / s.tp * has_embedding + own_head * has_head + m.final_vector,
         has_head=has_head,
-        tied=(m.head == 0) * alone,
+        tied=m.tied * alone,
         layers=layers,
         in_flight=np.where(s.pp > 1, np.minimum(in_flight, micro_batches(t)), 1.0),
     )
