@@ -130,6 +130,14 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Format of the weights in the file that the model was read from, where one format says it; see `planner.workload.weights`."""
     mtp_copies: bool = True
     """Each of these layers comes with a copy of embedding and head in checkpoints."""
+    tower: Architecture | None = None
+    """Layers that patches of pictures pass; its parameters are among `towers`."""
+    picture_tokens: int = 0
+    """Tokens of a picture, where all have one size; 0: they go by its size."""
+    pixels_per_token: int = 0
+    """Side of the square of pixels that makes a token of a picture; 0: all have one size."""
+    token_patches: float = 0
+    """Patches of a picture for each of its tokens."""
     towers: int = 0
     """Parameters of encoders of pictures with their projection, which no token of text passes."""
     left_out: tuple[str, ...] = ()

@@ -209,6 +209,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     prefixes: Count | None = None
     """For a service: distinct prefixes of `prefix_tokens` that all requests share, each kept once on every replica; absent: every sequence
     takes room for its own."""
+    images: Annotated[float, Meta(gt=0, le=10**4)] | None = None
+    """Pictures in each prompt, the mean: a tower reads them before the first token. Their tokens are among `input_tokens`."""
+    image_tokens: Count | None = None
+    """Tokens of each picture; absent: those of the model's own size, or of 1,024 × 1,024 pixels."""
     kv_offload: bool | None = None
     """For a service: keep prefixes in the host's memory, where they take no room of the GPU's; a request whose `prefix_tokens` are there waits
     until they have come over PCIe."""

@@ -146,6 +146,9 @@ class Table(msgspec.Struct, frozen=True):
     source: ModelColumns | None = None
     """Encoders of prompts, and the model itself in rows without one; None where no row has one."""
 
+    tower: ModelColumns | None = None
+    """Towers that read pictures, and the model itself in rows without one; None where no prompt has a picture."""
+
     @property
     def rows(self) -> int:
         """Number of candidates."""

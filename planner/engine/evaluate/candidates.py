@@ -35,6 +35,7 @@ class Candidates(msgspec.Struct, frozen=True):
         jobs, job_index = _used(self.jobs, self.job_index)
         chips, chip_index = _used(self.chips, self.chip_index)
         encodes = any(job.architecture.source for job in jobs)
+        looks = any(job.pictures for job in jobs)
         drafting = [job.draft or job for job in jobs] if any(job.draft for job in jobs) else []
         return Table(
             draft_model=ModelColumns.gather([of.architecture for of in drafting], job_index) if drafting else None,
@@ -43,6 +44,7 @@ class Candidates(msgspec.Struct, frozen=True):
             source=ModelColumns.gather([job.architecture.source or job.architecture for job in jobs], job_index)
             if encodes
             else None,
+            tower=ModelColumns.gather([job.architecture.tower or job.architecture for job in jobs], job_index) if looks else None,
             job=JobColumns.gather(jobs, job_index),
             footprint=FootprintColumns.gather([job.footprint for job in jobs], job_index),
             engine=EngineColumns.gather([job.engine for job in jobs], job_index),

@@ -37,6 +37,7 @@ from planner.engine.performance.operators.products import (
 )
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.engine.performance.prefill_decode.generation import ServeColumns
+from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
 from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
 
@@ -129,8 +130,11 @@ def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
             table, of = draft, replace(job, architecture=d.architecture, linear_bytes=d.linear_bytes, other_bytes=d.other_bytes)
         if name == "encoder" and job.architecture.source:
             table, of = t.prompts, replace(job, architecture=job.architecture.source)
+        if name == "pictures" and job.architecture.tower:
+            table = tower_table(t)
+            of = replace(job, architecture=job.architecture.tower, linear_bytes=2.0, other_bytes=2.0)
         seconds = {kind: number(value) for kind, value in phase.by_class.items()}
-        passes = number(phase.count) * number(t.layout.pp)
+        passes = number(phase.count) * number(table.layout.pp)
         parts = [*_parts(table, of, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
         found += _operators(_Phase(name, seconds, passes, {}), parts, of)
     return found

@@ -26,6 +26,8 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
         )
     if workload.disaggregated and workload.batch_window_s:
         problems.add("batch_window_s", f"{workload.batch_window_s:g} is not accepted together with disaggregated.")
+    if workload.images is not None and trains(workload.task):
+        problems.add("images", f"{workload.images:g} is not accepted with {workload.task!r}; pictures are timed for prompts alone.")
     if workload.prefix_tokens is not None:
         given = workload.input_tokens.mean if isinstance(workload.input_tokens, Lengths) else workload.input_tokens
         if given is not None and workload.prefix_tokens >= given:

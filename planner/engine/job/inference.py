@@ -29,6 +29,31 @@ def inference_numbers(
     return weights | {"unpacked_bytes": UNPACKED_BYTES, "kv_bytes": DTYPE_BYTES[kv_dtype]}
 
 
+USUAL_PICTURE = 1024
+"""Pixels on a side of a picture whose size is not told."""
+
+
+def picture_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> dict[str, float]:
+    """Pictures of a prompt and patches of each; nothing where it has none. What cannot be is added to `problems`."""
+    if workload.images is None:
+        if workload.image_tokens is not None:
+            problems.add("images", f"missing; image_tokens = {workload.image_tokens:,} says how long each of them is.")
+        return {}
+    if architecture.tower is None:
+        problems.add(
+            "images",
+            f"{workload.images:g} is not accepted: no tower for pictures is known of this model (gpu-planner models show).",
+        )
+        return {}
+    usual = architecture.picture_tokens or round((USUAL_PICTURE / architecture.pixels_per_token) ** 2)
+    tokens = float(defaults.given_or("image_tokens", usual))
+    mean = _mean(workload.input_tokens) or 512.0
+    if workload.images * tokens > mean:
+        text = f"{workload.images:g} of {tokens:g} tokens each are more than the {mean:g} tokens of input_tokens, which they are part of."
+        problems.add("images", text)
+    return {"pictures": workload.images, "picture_patches": tokens * architecture.token_patches}
+
+
 def request_numbers(workload: Workload, defaults: Defaults, source_tokens: int = 0) -> dict[str, float]:
     """Tokens, batch, concurrency and rate of requests; `source_tokens`: of every prompt, where its encoder always reads as many."""
     input_tokens = _mean(workload.input_tokens)

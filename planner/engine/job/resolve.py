@@ -14,7 +14,7 @@ from planner.engine.job.defaults import Defaults
 from planner.engine.job.encoders import USUAL_ENGINE, check_encoder, encoder_assumed
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import ENGINES, GENERIC, find_engine
-from planner.engine.job.inference import inference_numbers, request_numbers
+from planner.engine.job.inference import inference_numbers, picture_numbers, request_numbers
 from planner.engine.job.job import Job
 from planner.engine.job.people import people_assumed
 from planner.engine.job.training import footprint_of, training_numbers
@@ -49,6 +49,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         numbers = training_numbers(workload, architecture, defaults, problems, engine)
     else:
         numbers = inference_numbers(architecture, defaults, problems, dtype, fp8_cache=engine.fp8_cache)
+        numbers |= picture_numbers(workload, architecture, defaults, problems)
         numbers |= request_numbers(workload, defaults, architecture.source_tokens)
     numbers |= companion_numbers(workload, models, problems)
     draft = draft_of(workload, models.companions, defaults, problems)

@@ -85,6 +85,9 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     prefix_tokens: N = default(0.0)
     prefixes: N = default(0.0)
     """Distinct prefixes that sequences share in the cache; 0: each has its own."""
+    pictures: N = default(0.0)
+    """Pictures of a prompt, and patches of each."""
+    picture_patches: N = default(0.0)
     kv_offload: N = default(0.0)
     """1: prefixes are kept in the host's memory and read from there."""
     host_prefixes: N = default(0.0)

@@ -120,11 +120,22 @@ def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
     others = parts_beside_text(config)
     if not others:
         return text
-    from planner.workload.huggingface.vision import read_tower
+    from planner.workload.huggingface.vision import read_tower, tower_architecture
 
     tower = read_tower(config, text.width)
     left = tuple(name for name in others if tower is None or name != "vision_config")
-    return replace(text, towers=tower.parameters if tower else 0, left_out=(*text.left_out, *left))
+    if tower is None:
+        return replace(text, left_out=(*text.left_out, *left))
+    patches = (tower.stack.patches / (tower.tokens or 1)) if tower.stack else 0
+    return replace(
+        text,
+        towers=tower.parameters,
+        tower=tower_architecture(tower),
+        picture_tokens=tower.tokens,
+        pixels_per_token=tower.pixels,
+        token_patches=patches,
+        left_out=(*text.left_out, *left),
+    )
 
 
 def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> Architecture:

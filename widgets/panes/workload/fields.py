@@ -236,6 +236,22 @@ FINE: tuple[Field, ...] = (
         about="most tokens of one iteration of the engine",
     ),
     Field(
+        key="images",
+        label="pictures",
+        unit="each",
+        tasks=RUNS,
+        empty="none",
+        about="pictures in a prompt, the mean; 0.3 is one in three",
+    ),
+    Field(
+        key="image_tokens",
+        label="of tokens",
+        kind="count",
+        tasks=RUNS,
+        about="tokens of each picture, part of the prompt",
+        needs="images",
+    ),
+    Field(
         key="kv_offload",
         label="cache in",
         kind="switch",

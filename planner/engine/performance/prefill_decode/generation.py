@@ -17,6 +17,7 @@ from planner.engine.performance.prefill_decode.passes import (
     encoder_passes,
     launch_wait_s,
     model_passes,
+    tower_passes,
 )
 from planner.engine.performance.prefill_decode.request_latency import Latency, LoopTimes, closed_loop, fixed_batch
 
@@ -40,14 +41,15 @@ class ServeColumns(msgspec.Struct, frozen=True):
     flop_per_token: Floats
     phases: dict[str, Passes]
     """"prefill" (of the batch; of one request where they are served) and "decode"; with a draft, "draft prefill" and "draft", too; "encoder"
-    where one reads the prompt, and "prefill" is the decoder's first token."""
+    where one reads the prompt, and "prefill" is the decoder's first token; "pictures" where prompts have some."""
 
 
 def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     """Times of every candidate; `continuous`: finished sequences are replaced at once (serve), else one fixed batch."""
     e, batch = t.engine, batch_of(t, continuous=continuous)
     model, draft, encoder = model_passes(t, batch), draft_passes(t, batch), encoder_passes(t, batch)
-    models = [model, *(one for one in (draft, encoder) if one)]
+    tower = tower_passes(t, batch)
+    models = [model, *(one for one in (draft, encoder, tower) if one)]
     launch_s = launch_wait_s(model, batch) if continuous else np.zeros(1)
     host_s = e.host_step_s + e.host_sequence_s * batch.sequences
     prefill_s = (added(one.prompts_s for one in models) + e.host_step_s) / batch.requests + launch_s
@@ -65,6 +67,8 @@ def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
     phases = _phases(model, draft, batch, launch_s, host_s)
     if encoder:
         phases = {"encoder": encoder.prefill(batch, 0.0), **phases}
+    if tower:
+        phases = {"pictures": tower.prefill(batch, 0.0), **phases}
 
     def full(value: Floats) -> Floats:
         return np.broadcast_to(value, (t.rows,))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Table
 from planner.engine.performance.operators.experts import lock_step
@@ -159,6 +160,36 @@ def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
         return passed.slowed(batch.mixed_factor), chunks * encodes
 
     return ModelPasses(e, *chunks_of(batch.prompts), *chunks_of(one), forward(e, one, one, one, head_rows=np.zeros(1)), np.zeros(1))
+
+
+def tower_table(t: Table) -> Table:
+    """The same candidates with the towers of their pictures as their model: in 16 bit, and whole on every rank."""
+    if t.tower is None:
+        return t
+    one, sixteen, nothing = np.ones(1), np.full(1, 2.0), np.zeros(1)
+    layout = replace(t.layout, tp=one, pp=one, cp=one, ep=one)
+    plain = ("narrow_bytes", "weight_bits_packed", "gptq", "unpack_host_s", "served_adapters", "offload_parameters")
+    job = replace(t.job, linear_bytes=sixteen, other_bytes=sixteen, **dict.fromkeys(plain, nothing))
+    return replace(t, model=t.tower, job=job, layout=layout, tower=None, source=None, draft=None, draft_model=None)
+
+
+def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
+    """Passes of the pictures of prompts through towers; None where no prompt has a picture.
+
+    Each patch attends to those of its own picture. Pictures of prompts that share a pass share one, too.
+    """
+    if t.tower is None:
+        return None
+    whole, one, none = tower_table(t), np.ones_like(batch.sequences), np.zeros(1)
+    patches = np.maximum(t.job.picture_patches, 1.0)
+
+    def passed(prompts: Floats) -> tuple[Pass, Floats]:
+        rows = np.maximum(prompts * t.job.pictures, 1e-9) * patches
+        return forward(whole, rows, patches / 2, np.maximum(patches, 2.0), head_rows=none), (t.job.pictures > 0) * np.ones_like(
+            prompts
+        )
+
+    return ModelPasses(whole, *passed(batch.prompts), *passed(one), forward(whole, one, one, one, head_rows=none), none)
 
 
 def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | float = 1.0) -> tuple[Pass, Floats]:

@@ -35,7 +35,7 @@ def drafting(t: Table) -> Table | None:
     job = replace(t.job, **asdict(d))
     read = np.where(d.linear_bytes >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
     chip = replace(c, weight_bandwidth_bytes_per_s=read)
-    return replace(t, model=t.draft_model, job=job, chip=chip, draft_model=None, draft=None, source=None)
+    return replace(t, model=t.draft_model, job=job, chip=chip, draft_model=None, draft=None, source=None, tower=None)
 
 
 def verification(t: Table, batch: Floats, context: Floats, plain: Pass) -> Pass:

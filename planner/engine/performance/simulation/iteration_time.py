@@ -21,6 +21,7 @@ from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
+from planner.engine.performance.prefill_decode.passes import batch_of, tower_passes
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
 from planner.engine.performance.simulation.draft_rounds import DraftRounds
 
@@ -112,6 +113,7 @@ def iteration_time(table: Table) -> IterationTime:
     middle = table.job.input_tokens + table.job.output_tokens / 2
     mixed_s = table.engine.mixed_launches_per_layer * table.chip.launch_s
     prompt_s, pair_s = _prompt_attention(table.prompts)
+    prompt_s = prompt_s + _pictures_s(table)
     sequence_s, cached_s = _decode_attention(table, single)
     encoder_s, encodes = _encoders(wide, at, pp)
     decode, prompt = (np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2))  # two are a prompt
@@ -167,6 +169,14 @@ def _by_knot(seconds: Floats, pp: Floats) -> Floats:
     """Seconds of one of `pp` pipeline stages, [rows·knots] or shared, as those of all stages, [rows, knots]."""
     wide: Floats = np.broadcast_to(seconds, pp.size * KNOTS.size).reshape(pp.size, KNOTS.size) * pp[:, None]
     return wide
+
+
+def _pictures_s(table: Table) -> Floats:
+    """Seconds of the pictures of a prompt for each of its tokens; 0 where no prompt has one."""
+    batch = batch_of(replace(table, layout=replace(table.layout, sequences=np.ones(1))), continuous=True)
+    tower = tower_passes(table, batch)
+    fresh = np.maximum(table.job.input_tokens - table.job.prefix_tokens, 1.0)
+    return np.zeros(table.rows) if tower is None else np.broadcast_to(tower.single_s / fresh, table.rows)
 
 
 def _prompt_attention(table: Table) -> tuple[Floats, Floats]:
