@@ -24,6 +24,9 @@ MOST_TENSOR_PARALLEL = 8
 PIPELINES = (1, 2, 4, 8, 16)
 SERVED_BY_NODES = (2, 4)
 """Nodes that one replica of a model may span."""
+SHARED_BY_NODES = (2, 4, 8)
+"""Nodes whose replicas of the attention may share one copy of the experts: DeepSeek reads prompts over 4 and decodes over 18 (its overview of
+inference, 2025-03), SGLang's published deployment over 4 and 9."""
 WEIGHTS_OF_ONE_GPU_BYTES = 10e9
 """A model that leaves a GPU of a node less than this is not spread over several."""
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
@@ -264,11 +267,17 @@ def _micro_batches(job: Job, dp: float) -> Iterable[int]:
     return [size for size in sizes if size <= per_rank and (not job.global_batch or per_rank % size == 0)]
 
 
-def _attention_replicas(job: Job, per_node: int) -> int:
-    """Replicas of the attention that share the experts of one node; 0 where that is no gain or the experts cannot be divided so."""
+def _attention_replicas(job: Job, per_node: int, most: int, *, several: bool) -> list[int]:
+    """Numbers of replicas of the attention that share one copy of the experts: those of a node, and of several joined ones where weights fill GPUs.
+
+    None where that is no gain or the experts cannot be divided so.
+    """
     a = job.architecture
-    shares = a.experts > 0 and a.total > LARGE_MODEL_PARAMETERS and per_node > 1 and a.experts % per_node == 0
-    return per_node if shares and not job.workload.disaggregated else 0
+    if a.experts == 0 or a.total <= LARGE_MODEL_PARAMETERS or per_node < 2 or job.workload.disaggregated:
+        return []
+    wide = several and a.experts_total * job.linear_bytes / per_node > WEIGHTS_OF_ONE_GPU_BYTES
+    ranks = (per_node * nodes for nodes in (1, *SHARED_BY_NODES * wide))
+    return [shared for shared in ranks if shared <= most and a.experts % shared == 0]
 
 
 def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[tuple[int, int]]:
@@ -289,18 +298,19 @@ def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[
 def _inference(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[_Spread]:
     """One replica a row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
     whole = float("inf")  # other replicas take the rest of a node
-    shared = _attention_replicas(job, per_node)
-    if job.task == "serve" and 0 < shared <= most:
-        wanted = int(job.concurrency) if job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s else 0
-        for sequences in [-(-wanted // shared)] if wanted else IN_FLIGHT:
+    clients = job.concurrency if job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s else 0
+    for shared in _attention_replicas(job, per_node, most, several=several) if job.task == "serve" else ():
+        if clients and clients < shared:
+            continue  # ranks would idle
+        for sequences in [-(-int(clients) // shared)] if clients else IN_FLIGHT:
             yield _Spread(shared, whole, 1, dp=shared, ep=shared, sequences=sequences)
     for tp, pp in _replicas(job, per_node, most, several=several):
         gpus = tp * pp
         if job.task != "serve":
             yield _Spread(gpus, whole, tp, pp, sequences=job.batch)
-        elif job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s and not job.workload.disaggregated:
-            for replicas in _powers(max(1, min(most // gpus, int(job.concurrency)))):
-                per_replica = -(-int(job.concurrency) // replicas)
+        elif clients and not job.workload.disaggregated:
+            for replicas in _powers(max(1, min(most // gpus, int(clients)))):
+                per_replica = -(-int(clients) // replicas)
                 yield _Spread(gpus * replicas, whole, tp, pp, dp=replicas, sequences=per_replica)
         else:
             for replicas, sequences in product(_replica_counts(job, gpus, per_node, most), IN_FLIGHT):

@@ -36,15 +36,19 @@ def test_a_replica_spans_the_nodes_it_needs(load: dict[str, Any]) -> None:
     row = best(plan(**LARGE, **load, gpus_considered=[H100]))
     layout = row.answer.layout
     assert layout is not None
-    assert (layout.tp * layout.pp, layout.nodes) == (16, 2 * layout.dp)
+    ranks = max(layout.tp * layout.pp, layout.ep)
+    assert (ranks, layout.nodes) == (16, 2 * layout.gpus // 16)
     assert row.answer.memory_bytes is not None
-    assert 0.4 * 671e9 / 8 < row.answer.memory_bytes.weights < 0.55 * 671e9 / 8
+    assert 0.4 * 671e9 / 8 < row.answer.memory_bytes.weights < 0.75 * 671e9 / 8, (
+        "ranks that share experts hold all of the attention"
+    )
 
 
 def test_its_row_is_what_is_estimated_of_its_layout() -> None:
     row = best(plan(**LARGE, concurrency=64, gpus_considered=[H100], max_gpus=16))
     assert row.answer.layout is not None
-    asked = ask(**LARGE, concurrency=64, gpu=H100, gpus=16, gpus_per_node=8, tp=row.answer.layout.tp, pp=row.answer.layout.pp)
+    degrees = {name: getattr(row.answer.layout, name) for name in ("tp", "pp", "dp", "ep")}
+    asked = ask(**LARGE, concurrency=64, gpu=H100, gpus=16, gpus_per_node=8, **degrees)
     assert row.answer.request_s == asked.request_s
     assert row.answer.memory_bytes == asked.memory_bytes
 
@@ -77,18 +81,19 @@ def test_where_a_node_is_enough_it_is_not_split() -> None:
         assert row.answer.layout is not None
         layout = row.answer.layout
         assert (layout.pp, layout.nodes * 8) == (1, layout.gpus), row
-        assert layout.tp == 8 or layout.ep == 8, row
+        assert layout.tp == 8 or layout.ep in {8, 16, 32, 64}, row
     small = plan(**LARGE | {"model": "llama-3.1-8b"}, concurrency=64, gpus_considered=[H100])
     assert all(row.answer.layout is None or row.answer.layout.pp == 1 for row in small.rows)
 
 
 def test_stages_are_chosen_where_the_network_is_slow_and_few_are_served() -> None:
-    """All-reduces of tensor parallelism cross it 122 times a token, a hand-over between two stages once."""
+    """All-reduces of tensor parallelism cross it 122 times a token, as do tokens to experts, a hand-over between two stages once."""
     few, many = (best(plan(**LARGE, concurrency=clients, gpus_considered=[H100], max_gpus=16)).answer.layout for clients in (8, 64))
     assert few is not None
     assert many is not None
     assert (few.tp, few.pp) == (8, 2)
-    assert (many.tp, many.pp) == (16, 1)
+    assert many.pp == 1
+    assert max(many.tp, many.ep) == 16
 
 
 def test_what_is_handed_over_by_hand() -> None:
@@ -135,3 +140,54 @@ def test_an_assumed_network_widens_ranges_by_the_time_spent_in_it() -> None:
     assert far.ranges.half_width("training speed")[0] > near.ranges.half_width("training speed")[0]
     measured = replace(far.table, chip=replace(far.table.chip, measured_nodes_few=np.array([2.0])))
     assert network_spread(measured, far.step)[0] == 0
+
+
+def test_replicas_of_the_attention_share_experts_over_several_nodes() -> None:
+    """DeepSeek V3 in 8 bit leaves nodes of 80 GB little room for caches: joined nodes hold a copy of the experts together, and are sold joined."""
+    found = plan(**LARGE, request_rate_per_s=60.0, gpus_considered=[H100], max_gpus=256)
+    row = best(found)
+    layout = row.answer.layout
+    assert layout is not None
+    assert layout.ep in {16, 32, 64}
+    assert layout.dp % layout.ep == 0, "whole groups"
+    assert layout.nodes * 8 == layout.gpus
+    assert layout.gpus < 224, "what tensor-parallel replicas and stages take"
+
+
+PUBLISHED = {
+    "model": "deepseek-v3",
+    "engine": "sglang",
+    "dtype": "fp8",
+    "weight_dtype": "fp8",
+    "tp": 1,
+    "fabric": 50e9,
+    "expert_imbalance": 1.0,
+}
+"""DeepSeek V3 with experts balanced by copies (EPLB), a 400 Gb/s adapter a GPU."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "tokens_per_s_and_node"),
+    [
+        (
+            {"task": "generate", "gpu": "H100 SXM5 80GB", "dp": 72, "input_tokens": 2000, "output_tokens": 100, "batch": 256 * 72},
+            22_282,
+        ),
+        ({"task": "prefill", "gpu": "H100 SXM5 80GB", "dp": 32, "input_tokens": 2000, "batch": 8 * 32}, 52_300),
+    ],
+)
+def test_wide_expert_parallelism_is_near_what_is_published(fields: dict[str, Any], tokens_per_s_and_node: float) -> None:
+    """SGLang's deployment on 96 H100 (lmsys.org, 2025-05-05): 22.3k tokens/s a node in decoding over 9 nodes, 52.3k in reading prompts over 4.
+
+    Reading prompts hides the exchange of half a batch behind the other half, which is not modelled: the estimate is lower.
+    """
+    found = ask(**PUBLISHED, **fields, ep=fields["dp"], gpus=fields["dp"])
+    if fields["task"] == "prefill":
+        rate = found.tokens_per_s_per_gpu
+        assert rate is not None
+        assert 0.6 * tokens_per_s_and_node < 8 * rate.value < tokens_per_s_and_node < 8 * rate.high
+        return
+    assert found.tpot_s is not None
+    step = found.tpot_s.mean
+    assert 8 * 256 / step.value == pytest.approx(tokens_per_s_and_node, rel=0.15)
+    assert 8 * 256 / step.high < tokens_per_s_and_node < 8 * 256 / step.low
