@@ -147,6 +147,16 @@ def test_an_encoder_with_a_decoder_is_not_planned_as_a_decoder_alone(tmp_path: P
         inventory.architecture({"model_type": "longt5"})
 
 
+def test_patches_of_bytes_are_refused_with_what_is_near(tmp_path: Path) -> None:
+    """Byte latent transformers: nothing is traced, and the answer says which part can be planned."""
+    inventory = Inventory.open(state=tmp_path, config=tmp_path)
+    told: list[str] = []
+    inventory.tell = told.append
+    with pytest.raises(UserError, match=r"'blt' is not planned: bytes pass two small stacks.*sizes under global_config"):
+        inventory.architecture({"model_type": "blt", "vocab_size": 260})
+    assert not told, "its code is not run"
+
+
 @pytest.mark.process
 def test_code_that_cannot_be_run_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python, runs = tmp_path / "python", tmp_path / "runs"

@@ -241,7 +241,7 @@ FINE: tuple[Field, ...] = (
         unit="each",
         tasks=RUNS,
         empty="none",
-        about="pictures in a prompt, the mean; 0.3 is one in three",
+        about="pictures in a prompt, the mean; 0.3: one in three",
     ),
     Field(
         key="image_tokens",
