@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.engine.job.job import Job
+from planner.engine.records.layout import ZERO_STAGE
 from planner.errors import Problem, Problems, UserError, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.mig import split_name
@@ -26,6 +27,11 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
         problems.add(
             "cp",
             f"{cp} is not accepted; ranks that share a prompt are known for decoders, and {a.family} reads it with an encoder.",
+        )
+    sharding, most = job.workload.sharding or "none", job.engine.most_pipelined_zero
+    if pp > 1 and ZERO_STAGE[sharding] > most:
+        problems.add(
+            "sharding", f"{sharding!r} is not accepted with pp = {pp}: pipelines of {job.engine.label} take 'zero{most}' at most."
         )
     if (request.ep or 1) > 1:
         if not a.experts:

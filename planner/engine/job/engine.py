@@ -58,6 +58,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """A fused loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are."""
     layer_split: bool = False
     """Several GPUs hold layers one after the other, unless tensor parallelism is asked for."""
+    most_pipelined_zero: int = 3
+    """Highest ZeRO stage that its pipelines take."""
     fp8_cache: bool = False
     """With products in FP8 or FP4 the cache is FP8, unless the workload says otherwise."""
     pool_fraction: float | None = None

@@ -201,7 +201,8 @@ def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
 
 def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
     a = job.architecture
-    pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters else (1,)
+    refused = ZERO_STAGE[job.workload.sharding or "none"] > job.engine.most_pipelined_zero
+    pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters and not refused else (1,)
     for gpus, inside in _counts(job, per_node, most):
         for tp, pp in product(_tensor_degrees(job, inside), pipelines):
             ranks = gpus // (tp * pp)

@@ -262,3 +262,15 @@ def test_limits_of_vllm_are_those_of_its_release_and_part(engine: str, gpu: str,
     assert float(chunk_tokens(table)[0]) == tokens
     assert float(most_sequences(table)[0]) == sequences
     assert found.jobs[0].memory_fraction == share
+
+
+@pytest.mark.parametrize("engine", ["deepspeed", "megatron-deepspeed"])
+def test_pipelines_of_deepspeed_shard_no_gradients(engine: str) -> None:
+    """Its code refuses ZeRO 2 and 3 there; other engines run both, and what a plan tries follows."""
+    asked = {"model": "llama-3.1-8b", "gpu": "H100 SXM5 80GB", "task": "train", "pp": 2, "dp": 4, "gpus": 8}
+    with pytest.raises(
+        UserError, match=r"sharding: 'zero2' is not accepted with pp = 2: pipelines of .*DeepSpeed take 'zero1' at most"
+    ):
+        ask(**asked, engine=engine, sharding="zero2")
+    assert ask(**asked, engine=engine, sharding="zero1").layout is not None
+    assert ask(**asked, engine="torchtitan", sharding="zero2").layout is not None

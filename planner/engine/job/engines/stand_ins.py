@@ -81,8 +81,9 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="shards",
             turns_on={"recipe": "mixed", "sharding": "zero2"},
-            differs={"gradients_16_bit": True},
-            source="DeepSpeed: FP32 master weights, gradients in the type of the model (grad_accum_dtype); ZeRO 2 in its getting-started config",
+            differs={"gradients_16_bit": True, "most_pipelined_zero": 1},
+            source="DeepSpeed: FP32 master weights, gradients in the type of the model (grad_accum_dtype); ZeRO 2 in its getting-started config, and 1 at most "
+            "in a pipeline (runtime/pipe/engine.py: ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism)",
         ),
         StandIn(
             name="megatron-deepspeed",
@@ -90,7 +91,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="megatron",
             words="is a fork of",
             turns_on={"recipe": "mixed", "sharding": "zero1"},
-            differs={"gradients_16_bit": True, "whole_between": 1.0, "keeps_stage_outputs": 1.0},
+            differs={"gradients_16_bit": True, "whole_between": 1.0, "keeps_stage_outputs": 1.0, "most_pipelined_zero": 1},
             source="DeepSpeed's optimizer (2 + 2 + 12 bytes a parameter, arXiv:1910.02054 §3.1) and pipeline (runtime/pipe/engine.py keeps outputs in "
             "its buffers) around Megatron as it was before sequence parallelism (arXiv:2205.05198)",
         ),
