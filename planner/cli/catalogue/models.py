@@ -144,6 +144,7 @@ def _sizes(a: Architecture) -> dict[str, int | float]:
         "attended_elements": a.attended_all + a.attended_window + a.attended_chosen,
         "cached_per_token": a.cached_all,
         "cached_in_window": a.cached_window,
+        "cached_per_token_of_the_encoder": a.cached_source,
         "window": a.window or 0,
         "state_elements": a.state + a.wide_state,
     }
