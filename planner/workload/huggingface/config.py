@@ -88,7 +88,7 @@ def one_stack(config: Mapping[str, Any]) -> bool:
 
 
 def _decoder_taken_out(config: Mapping[str, Any]) -> bool:
-    return config.get("model_type") in TWO_STACKS and config.get("is_encoder_decoder") is False
+    return str(config.get("model_type")) in TWO_STACKS and config.get("is_encoder_decoder") is False
 
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
@@ -172,7 +172,7 @@ def _unknown(name: object, where: str, key: str) -> Problem:
             else "transformers builds no part of it alone"
         )
         why = f"{shown(name)} is an encoder with a decoder that reads its output, and of these {', '.join(TWO_STACKS)} are known; {alone}"
-    elif name in NO_SINGLE_TOKEN:
+    elif isinstance(name, str) and name in NO_SINGLE_TOKEN:
         why = f"{shown(name)} is not planned: {NO_SINGLE_TOKEN[str(name)]}"
     else:
         why = f"{shown(name)} is not supported: transformers of this Python does not build it (`gpu-planner models show PATH --exact` says why)"

@@ -74,15 +74,17 @@ def test_help_is_added_to_the_plan_that_was_made(session: Session, monkeypatch: 
     assert calls[spelled(given)] == 2
 
 
-@pytest.mark.parametrize(("preset", "steps"), [("llama-3.1-70b-chat-service", 280), ("deepseek-v3-service", 430)])
-def test_a_service_is_evaluated_three_times_and_simulated_once(
-    session: Session, monkeypatch: pytest.MonkeyPatch, preset: str, steps: int
+@pytest.mark.parametrize(
+    ("preset", "rounds", "runs", "steps"), [("llama-3.1-70b-chat-service", 1, 1, 280), ("deepseek-v3-service", 2, 4, 800)]
+)
+def test_a_service_is_evaluated_twice_and_once_for_each_round_of_simulations(
+    session: Session, monkeypatch: pytest.MonkeyPatch, preset: str, rounds: int, runs: int, steps: int
 ) -> None:
-    """Screened, sized, and served: the best candidates of all screenings are simulated side by side, in so many steps."""
+    """Screened, sized, and served: the best candidates of all screenings are simulated side by side, in so many runs of so many steps."""
     evaluations = counted(monkeypatch, evaluation, "serve_of", lambda *_, **__: "")
     simulations = counted(monkeypatch, replicas, "run_batches", lambda *_: "")
     taken = counted(monkeypatch, continuous_batching, "_iterate", lambda *_: "")
     session.plan(workload(preset), levers=False)
-    assert evaluations.total() == 3
-    assert simulations.total() == 1
+    assert evaluations.total() == 2 + rounds
+    assert simulations.total() == runs
     assert taken.total() <= steps
