@@ -36,7 +36,7 @@ def checked(run: Run, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _broken(lever: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    """How `rows`, the solutions of the lever's command, differ from what it says."""
+    """The differences between `rows`, the solutions of the lever's command, and what the lever says."""
     places = [(row["gpu"], row["answer"]["layout"]["gpus"]) for row in rows]
     after = lever["after"]
     if lever["gpu"] is None:

@@ -23,7 +23,7 @@ from program import own_folders
 COMMANDS = (["--version"], ["plan", "llama-3.1-8b-lora", "--gpu", "L4", "--top", "1"], ["schema", "plan"], ["help", "--tree"])
 TEXTS = ("LICENSE", "NOTICE")
 DRAWN = b"quit"
-"""In the line of keys, at the bottom of every screen."""
+"""Word of the line of keys at the bottom of every screen."""
 MOST_SCREEN_S = 60.0
 
 

@@ -145,7 +145,7 @@ class Typed:
 
     def __init__(self) -> None:
         self.begun = ""
-        """What the next characters may go on with; of what is too long for a key its first characters."""
+        """Characters that the next ones may go on with; of a sequence too long for a key the first ones."""
 
     def of(self, read: str) -> str:
         """The keys and clicks that are complete with `read`; empty `read`: the terminal said nothing for `REST_S`."""

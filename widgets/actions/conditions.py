@@ -5,7 +5,7 @@ from __future__ import annotations
 from widgets.base_app import BaseApp
 
 NO_PLAN = "The first plan is being worked out."
-"""What is asked for meanwhile follows with it."""
+"""Reason given before the first plan; an action asked for meanwhile follows with it."""
 
 
 def open_panes(app: BaseApp) -> str | None:

@@ -163,7 +163,7 @@ class Table(msgspec.Struct, frozen=True):
         return self._of_parts(lambda part: part.take(keep))
 
     def upright(self) -> Table:
-        """The same candidates with columns of shape [rows, 1]; see `Columns.upright`."""
+        """The candidates with columns of shape [rows, 1]; see `Columns.upright`."""
         return self._of_parts(lambda part: part.upright())
 
     def _of_parts(self, change: Callable[[Columns], Columns]) -> Table:
@@ -173,5 +173,5 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def prompts(self) -> Table:
-        """The same candidates with the stack that prompts pass as their model."""
+        """The candidates with the stack that prompts pass, an encoder or the model itself, as their model."""
         return self if self.source is None else msgspec.structs.replace(self, model=self.source, source=None)

@@ -24,7 +24,7 @@ MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
 HOST_OPEN = "host time of an engine not named"
-"""Its amount is the share of it, as of `HOST_TIME`: it is what engines differ by most."""
+"""Fact that widens ranges where no engine is named, as engines differ most in their host time; its amount is the share of host time."""
 HOST_TIME = "time of the engine on the host"
 """Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
 and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""

@@ -63,7 +63,7 @@ class Screened(NamedTuple):
 
 
 def screened(replica: Replicas, targets: Targets) -> Screened:
-    """How many replicas each row needs by Little's law: `SCREENED` multiples of those it has, then between two of them."""
+    """The replicas that each row needs by Little's law: `SCREENED` multiples of those it has, then numbers between two of them."""
     rows, multiples = replica.rows, SCREENED.size
     every = np.arange(rows)
     row, given = np.repeat(every, multiples), replica.layout("dp")

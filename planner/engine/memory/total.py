@@ -23,7 +23,7 @@ from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, publis
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
 MAY_DIVIDE = "optimizer states that replicas may divide"
-"""Its amount is the logarithm of the total over what is left without them."""
+"""Fact that lowers the low end of a range; its amount is the logarithm of the total over the total without these states."""
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
 the byte."""

@@ -98,7 +98,7 @@ def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
 
 
 def _layout_keys(d: Deployments, rows: Rows) -> Iterator[_LayoutKey]:
-    """What tells the layouts of `rows` apart but for replicas and load: GPU, network between nodes, and degrees of parallelism."""
+    """Keys of the layouts of `rows`, without replicas and load: GPU, network between nodes, and degrees of parallelism."""
     layout, node = d.evaluated.candidates.layout, d.node_index[rows]
     places = [of.place for of in d.node_types]
     network = np.where(d.joined[rows] > 1, np.array([of.wire.bytes_per_s for of in d.node_types])[node], 0.0)

@@ -111,7 +111,7 @@ class FieldLine(Horizontal):
         self._changed = False
         self._fault = ""
         self._below: Static | None = None
-        """What shows the fault; None: there was none yet."""
+        """Line below the field that shows its fault; None where there was none yet."""
         self.editor: FieldEntry | Choice
         """Widget that holds the value."""
         if field.picked:

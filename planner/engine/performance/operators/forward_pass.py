@@ -69,7 +69,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     `head_rows`: tokens the output head is applied to, each stage bearing an equal share of it.
     """
     m, s, c = t.model, t.layout, t.chip
-    layers = m.layers / s.pp
+    layers, factor = m.layers / s.pp, t.engine.device_factor
     took, bound = {}, {}
     for name, product in layer_products(t, rows).items():
         took[name], flop_s, bytes_s = products_s(t, product)
@@ -80,10 +80,9 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         per_layer, bound_layer = (
             layer + m.moe_share * (of["experts"] + of["shared"]) for layer, of in ((per_layer, took), (bound_layer, bound))
         )
-        experts_s = layers * m.moe_share * took["experts"] * t.engine.device_factor
+        experts_s = layers * m.moe_share * took["experts"] * factor
     ends, bound_ends = ends_s(t, rows, head_rows)
     elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
-    factor = t.engine.device_factor
     attention = attention_pass_s(t, rows, context, new)
     between = added(layer_collectives_s(t, rows)) + context_exchange_s(t, rows, new, attention / layers)
     return Pass(

@@ -187,7 +187,7 @@ def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
 
 
 def tower_table(t: Table) -> Table:
-    """The same candidates with the towers of their pictures as their model: in 16 bit, and whole on every rank."""
+    """The candidates with the towers of their pictures as their model, in 16 bit and whole on every rank."""
     if t.tower is None:
         return t
     one, sixteen, nothing = np.ones(1), np.full(1, 2.0), np.zeros(1)

@@ -73,7 +73,7 @@ def _filled(
 
 
 def _rented(pool: Pool, firm: int, all_: int) -> Rented | None:
-    """What is rented of `pool` for `firm` GPUs that stay and `all_` in all; None: there are none to rent."""
+    """The units of `pool` that are rented for `firm` GPUs that stay and `all_` in all; None where there are none to rent."""
     options = []
     if pool.hourly is not None:
         least = math.ceil(firm / pool.hourly.gpus)
