@@ -21,7 +21,8 @@ import tomli
 from fit_ranges import residuals_of, split
 from published import ROOT, markdown_table, options_of, plain_session
 from ranges.out_of_sample import classes_table, kinds_table, less_said_table, observed, reliability_svg, reliability_table
-from ranges.residuals import Residual, left_out
+from ranges.residual import Residual
+from ranges.residuals import left_out
 
 import planner
 

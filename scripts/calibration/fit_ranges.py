@@ -20,11 +20,12 @@ import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.pooling import choose
-from ranges.residuals import UNSAID, Design, LeftOut, Residual, interval_scores, left_out, mean_of_sources
+from ranges.residual import UNSAID, Residual, interval_scores, mean_of_sources
+from ranges.residuals import Design, LeftOut, left_out
 from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
-from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
+from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
 from planner.engine.explain.unstated import SCORES_OPEN, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.engine.memory.total import GROWING, MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
@@ -52,7 +53,7 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
             if not isinstance(answer, Answer):
                 continue
             for one in compared([experiment], [answer]):
-                residual = residual_of(experiment, answer, one)
+                residual = residual_of(experiment, answer, one, session.gpus.find(one.gpu).architecture)
                 if residual is None:
                     continue
                 memory = KINDS[residual.kind] == "memory"
@@ -85,8 +86,11 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
     return asked
 
 
-def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Residual | None:
-    """The residual of one value; of memory, of the whole of what the device counts. None where nothing was predicted."""
+def residual_of(experiment: Experiment, answer: Answer, one: Comparison, architecture: str = "") -> Residual | None:
+    """The residual of one value; of memory, of the whole of what the device counts. None where nothing was predicted.
+
+    `architecture`: of the GPU.
+    """
     if one.predicted is None or one.kind == "fits" or one.predicted <= 0:
         return None
     kind = one.kind if experiment.request.task == "serve" else OF_A_BATCH.get(one.kind, one.kind)
@@ -100,7 +104,8 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison) -> Resi
     if memory and off < 0:  # the range reaches down to divided states
         off = min(0.0, off + answer.evidence.get(MAY_DIVIDE, 0.0))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
-    return Residual(kind, one.source, off, facts, network, lengths, one)
+    classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
+    return Residual(kind, one.source, off, facts, network, lengths, one, classes)
 
 
 def as_stated(residuals: Iterable[Residual]) -> list[Residual]:
@@ -130,10 +135,13 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             growing = found.host_slopes.get(KINDS[kind], 0.0)
             open_there = [name for name in UNSAID if any(name in one.facts for one in group if one.kind == kind)]
             slopes |= {name: math.log(found.factor(name, KINDS[kind], slope=growing)) for name in open_there} | {HOST_OPEN: growing}
+            least = found.needs.least(kind)
+            seen = ", ".join(f'"{name}"' for name in found.needs.classes(kind)) if least else ""
             engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if slope)
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
-                + (f", engines = {{ {engines} }} }}" if engines else " }")
+                + (f", engines = {{ {engines} }}" if engines else "")
+                + (f", classes = [{seen}], unseen = {least:.3g} }}" if least else " }")
             )
         for name, slope in fitted.facts.items():
             of = wider.setdefault(name, {"sources": 0})
@@ -152,6 +160,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             f"# Written by scripts/calibration/fit_ranges.py on {today}; the script says the method. Do not edit: run it again.",
             "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
+            "# classes: architectures and shapes of models with published values; unseen: least half width of any other.",
             "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
             f'source = "{len(as_stated(residuals)):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',

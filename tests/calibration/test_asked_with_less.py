@@ -10,7 +10,7 @@ import pytest
 from fit_ranges import asked_with_less
 from published_sample import TRAINED, asked
 from ranges.out_of_sample import kinds_table
-from ranges.residuals import Residual
+from ranges.residual import Residual
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ranges.residuals import Residual, interval_scores, left_out, mean_of_sources
+from ranges.residual import Residual, interval_scores, mean_of_sources
+from ranges.residuals import left_out
 
 from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL
 

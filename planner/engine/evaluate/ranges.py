@@ -15,7 +15,7 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.training import StepColumns
-from planner.workload.published.spreads import ENGINE_OPEN, RELEASE_OPEN, published_spreads
+from planner.workload.published.spreads import ENGINE_OPEN, RELEASE_OPEN, Classes, published_spreads
 from planner.workload.traffic.lengths import drawn_outputs
 
 NETWORK_SPREAD = math.log(2)
@@ -32,6 +32,8 @@ LENGTHS_SPREAD = math.log(2.0)
 """Half width for requests that all run at once and whose answers' lengths are a mean alone: where all are alike, no few long ones run almost alone at
 the end, and where lengths are cut off (sigma 0.3 in place of 0.8) fifty at once take half as long (docs/decisions/077-answers-differ-in-runs-that-end.md)."""
 LENGTHS = "lengths of answers given as a mean alone, in a run that ends"
+SHAPES = ("dense models", "mixtures of experts")
+"""Classes of models, by whether they have experts."""
 
 
 class Ranges(msgspec.Struct, frozen=True, dict=True):
@@ -49,6 +51,8 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     """Half width that a power limit adds to every time, as far as products decide it."""
     lengths: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
     """Half width that lengths add which may be all alike, in a load that ends."""
+    classes: tuple[Classes, ...] = ()
+    """Architecture of the GPU, and shape of the model."""
 
     @cached_property
     def _known(self) -> dict[str, Floats]:
@@ -57,7 +61,9 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     def half_width(self, kind: str) -> Floats:
         """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""
         if kind not in self._known:
-            fitted = published_spreads().half_width(kind, self.facts) * self.left * self.own.get(kind, 1.0)
+            published = published_spreads()
+            wide = np.maximum(published.half_width(kind, self.facts), published.least_width(kind, self.classes))
+            fitted = wide * self.left * self.own.get(kind, 1.0)
             self._known[kind] = np.sqrt(fitted**2 + self.network**2 + self.limit**2 + self.lengths**2)
         return self._known[kind]
 
@@ -88,7 +94,13 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     ending = np.array([_requests_of_means(job) for job in candidates.jobs])[candidates.job_index]
     lengths = LENGTHS_SPREAD * np.minimum(1.0, t.layout.sequences * t.layout.dp / ending)
     known = {name: column * 1.0 for name, column in facts.items()}
-    return Ranges(known, network_spread(t, timed), left, own, share * t.chip.power_doubt, lengths)
+    return Ranges(known, network_spread(t, timed), left, own, share * t.chip.power_doubt, lengths, _classes(candidates, t))
+
+
+def _classes(candidates: Candidates, t: Table) -> tuple[Classes, ...]:
+    """The architecture of each row's GPU, and the shape of its model."""
+    architectures = Classes([chip.gpu.architecture for chip in candidates.chips], candidates.chip_index)
+    return architectures, Classes(SHAPES, np.asarray(t.model.experts > 0, dtype=int))
 
 
 def _left(chip: Chip) -> float:

@@ -15,6 +15,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
+from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import measured_between
@@ -50,7 +51,8 @@ def answer_of(e: Evaluated, number: int) -> Answer:
         | _balance(row)
         | _method_of_percentiles(row)
         | measured_between(row.chip, layout.nodes)
-        | _own_results(row),
+        | _own_results(row)
+        | without_source(row),
         layout=layout,
         version=planner.__version__,
         **(train_figures(row, e.step, layout) if e.step else serve_figures(row, e.serve, layout) if e.serve else {}),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
-from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from functools import cache, reduce
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,6 +40,13 @@ NOMINAL = 0.9
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
+class Classes(NamedTuple):
+    """Names of classes of one sort, and the number of the one that each row is of."""
+
+    names: Sequence[str]
+    rows: NDArray[np.int64]
+
+
 class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Half width of the range (`NOMINAL`) of ln(measured ÷ predicted), where nothing makes it wider."""
 
@@ -48,6 +55,10 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sources: int
     engines: dict[str, float] = {}
     """Factor by engine, wider or narrower, as its logarithm."""
+    classes: list[str] = []
+    """Architectures of GPUs and shapes of models of which there are published values."""
+    unseen: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """Least half width where a class of the question is not among `classes`."""
 
 
 class Wider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,6 +98,12 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         slopes = {fact: slope for fact in sorted(facts) if (slope := self.slope(kind, fact))}
         logs = sum((slope * facts[fact] for fact, slope in slopes.items()), start=np.zeros(1))
         return np.asarray(self.kinds[kind].half_width * np.exp(logs))
+
+    def least_width(self, kind: str, classes: Sequence[Classes]) -> NDArray[np.float64]:
+        """The least half width of `kind` in rows of these `classes`; 0 where there are published values of each."""
+        known = self.kinds[kind]
+        unseen = [np.array([name not in known.classes for name in of.names])[of.rows] for of in classes]
+        return known.unseen * np.asarray(reduce(np.logical_or, unseen, np.zeros(1, dtype=bool)), dtype=float)
 
 
 @cache

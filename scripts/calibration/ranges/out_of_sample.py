@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from published import markdown_table
 
 from planner.workload.published.spreads import KINDS
-from ranges.residuals import SOURCES_FOR_VALUES, LeftOut, Residual, interval_scores, left_out, mean_of_sources
+from ranges.residual import Residual, interval_scores, mean_of_sources
+from ranges.residuals import SOURCES_FOR_VALUES, LeftOut, left_out
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_OF_A_CLASS = 30

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ranges import residuals
-from ranges.residuals import Residual, interval_scores, left_out
+from ranges.residual import Residual, interval_scores
+from ranges.residuals import left_out
 
 TRIED = {
     "RIDGE_KIND": (1.0, 3.0, 6.0, 9.0, 15.0),

@@ -9,24 +9,25 @@ the weight of a few sources, as tails differ by kind.
 Values are also asked as people do who know less: without the engine's release, without the engine. These do not count above. The same quantile of
 their residuals over those ranges, in each family of kinds, is the factor of what is not known (`UNSAID`). Without the engine it grows with the share
 of the time that the host takes (`HOST_OPEN`), by the slope of `HOST_SLOPES` that the interval score likes best.
+
+Where no value of another group is of the class of a question, its range has a least width (`ranges.unseen`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planner.engine.evaluate.ranges import HOST_OPEN
 from planner.engine.job.engines import ENGINES
-from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, PROGRAM_OPEN, RELEASE_OPEN
+from planner.workload.published.spreads import KINDS, NOMINAL
+from ranges.residual import Floats, Residual, interval_scores, open_of, weighted_quantile, weights
+from ranges.unseen import Needs
 
-Floats = NDArray[np.float64]
 RIDGE_KIND, RIDGE_FACT, RIDGE_ENGINE = 6.0, 1.0, 1.0
 """Number of sources at which a kind (or family), a fact, an engine in a kind is believed half. Chosen by the interval score with each source left out
 (`ranges.pooling`, 2026-11-23: 1.83 instead of 1.86). Kinds at 15, engines at 3 and 16 borrowed are better by less than 1 %, and hold fewer first tokens of
@@ -38,40 +39,12 @@ FEWEST, MOST = 0.97, 0.5
 source of many values is neither left to chance nor does it hide in ranges that others need."""
 SOURCES_FOR_VALUES = 3
 """Sources of a kind from which its values count alike, too."""
-UNSAID = (RELEASE_OPEN, PROGRAM_OPEN, ENGINE_OPEN)
-"""Facts that have a factor in each family of kinds besides their slope."""
 HOST_SLOPES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
-WHOLE_SOURCE = 3
-"""Values from which a source counts in full."""
-LEAST = 1e-3
 UNITS = 60
 """About as many sources there are, each counted once in each kind. Split conformal prediction takes the share (n + 1)/n · q of n exchangeable
 residuals to cover a new one with q (Vovk et al., 2005)."""
 LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
 """Facts that name an engine: no slope of their own, but one in each kind, of either sign."""
-
-
-@dataclass(frozen=True)
-class Residual:
-    """One published value beside its prediction."""
-
-    kind: str
-    source: str
-    off: float
-    """ln(measured ÷ predicted)."""
-    facts: Mapping[str, float] = field(default_factory=dict)
-    network: float = 0.0
-    """Half width that stands beside that of the formulas, whatever is fitted."""
-    lengths: float = 0.0
-    """Half width of lengths that may be means, which counts for nothing in the fit: most of them are what they seem."""
-    held: Any = None
-    """The comparison it comes from."""
-    asked: str = ""
-    """Part of what its source states that is not said; "": nothing is left out."""
-
-    def size(self) -> float:
-        """Size beyond what the network's part of the range covers."""
-        return float(np.sqrt(max(LEAST**2, self.off**2 - self.network**2)))
 
 
 @dataclass(frozen=True)
@@ -81,12 +54,6 @@ class Fitted:
     kinds: Mapping[str, float]
     facts: Mapping[str, float]
     engines: Mapping[tuple[str, str], float]
-
-
-def weights(residuals: Sequence[Residual]) -> Floats:
-    """The weight of each value: one for a source and kind, less below `WHOLE_SOURCE` values."""
-    counts = Counter((one.kind, one.source, one.asked) for one in residuals)
-    return np.array([min(1.0, n / WHOLE_SOURCE) / n for one in residuals for n in (counts[one.kind, one.source, one.asked],)])
 
 
 class Design:
@@ -217,24 +184,40 @@ class LeftOut:
 
     def _host_score(self, slope: float, own: NDArray[np.bool_], family: str) -> float:
         offs = np.array([one.off for one in self.residuals])[own]
-        return float(np.average(interval_scores(offs, self._half_widths({family: slope})[own]), weights=self.weights[own]))
+        return float(np.average(interval_scores(offs, self._fitted({family: slope})[own]), weights=self.weights[own]))
 
     def half_widths(self, share: float = NOMINAL) -> Floats:
         """The half width of nominal `share` of every residual, by the other groups alone."""
-        return self._half_widths(self.host_slopes, share)
+        beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
+        found: Floats = np.hypot(np.maximum(self._fitted(self.host_slopes, share), self._least_widths(share)), beside)
+        return found
 
-    def _half_widths(self, slopes: Mapping[str, float], share: float = NOMINAL) -> Floats:
-        """Half widths with these `slopes` of `HOST_OPEN` by family."""
+    def _fitted(self, slopes: Mapping[str, float], share: float = NOMINAL) -> Floats:
+        """Half widths with these `slopes` of `HOST_OPEN` by family, whatever is published of a class."""
         of = [(one.kind, group, open_of(one)) for one, group in zip(self.residuals, self.groups, strict=True)]
         known = {
             (kind, group, unsaid): self.quantile(share, kind, group)
             * (self.factor(unsaid, KINDS[kind], share, group, slopes.get(KINDS[kind], 0.0)) if unsaid else 1.0)
             for kind, group, unsaid in sorted(set(of))
         }
-        beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
         growing = np.exp(self.host_open * [slopes.get(KINDS[kind], 0.0) for kind in self.kinds])
-        found: Floats = np.hypot(np.array([known[key] for key in of]) * self.scales * growing, beside)
-        return found
+        return np.array([known[key] for key in of]) * self.scales * growing
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What classes need of which there are no values."""
+        return Needs(self.residuals, self.weights)
+
+    def _least_widths(self, share: float) -> Floats:
+        """The least half width of each residual: 0 where a class of it has values in other groups."""
+        known = dict[tuple[str, str], tuple[set[str], float]]()
+        for kind, group in sorted(set(zip(self.kinds.tolist(), self.groups.tolist(), strict=True))):
+            kept = self.groups != group
+            known[kind, group] = set(self.needs.classes(kind, kept)), self.needs.least(kind, kept, share)
+        seen_least = [known[kind, group] for kind, group in zip(self.kinds.tolist(), self.groups.tolist(), strict=True)]
+        return np.array(
+            [0.0 if one.classes <= seen else least for one, (seen, least) in zip(self.residuals, seen_least, strict=True)]
+        )
 
 
 def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None) -> LeftOut:
@@ -251,29 +234,3 @@ def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None)
 def _wanted(share: float) -> float:
     """Share of `UNITS` sources that covers a new one with `share`."""
     return min(share * (1 + 1 / UNITS), (1 + share) / 2)
-
-
-def open_of(one: Residual) -> str:
-    """The member of `UNSAID` that the question of a value leaves open; "" where it leaves nothing open."""
-    return next((name for name in reversed(UNSAID) if one.facts.get(name, 0.0) > 0), "")
-
-
-def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
-    """The smallest value up to which `share` of the weight lies."""
-    order = np.argsort(values)
-    counted = np.cumsum(weight[order])
-    return float(values[order][min(len(values) - 1, int(np.searchsorted(counted, share * counted[-1] - 1e-12)))])
-
-
-def interval_scores(offs: Floats, half_widths: Floats, share: float = NOMINAL) -> Floats:
-    """Width plus 2/(1 - share) times what a value is outside (Gneiting and Raftery, 2007); smaller is better."""
-    scores: Floats = 2 * half_widths + 2 / (1 - share) * np.maximum(0.0, np.abs(offs) - half_widths)
-    return scores
-
-
-def mean_of_sources(residuals: Iterable[Residual], values: Floats) -> float:
-    """The mean over sources of the mean of `values` in each."""
-    found: dict[str, list[float]] = {}
-    for one, value in zip(residuals, values, strict=True):
-        found.setdefault(one.source, []).append(float(value))
-    return float(np.mean([np.mean(group) for group in found.values()]))

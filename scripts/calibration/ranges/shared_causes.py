@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ranges.residuals import Residual
+from ranges.residual import Residual
 
 MOST_OF_A_GROUP = 60
 """Residuals of one group whose pairs are counted, the first ones."""

@@ -1,0 +1,34 @@
+"""Classes of a question (architecture of its GPU, shape of its model) of which no value is published, in words."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from planner.engine.explain.row import Row
+from planner.workload.published.spreads import published_spreads
+
+KINDS_OF = {
+    "train": ("training speed",),
+    "prefill": ("prefill", "batch throughput"),
+    "generate": ("prefill", "decode", "batch throughput", "batch request time"),
+    "serve": ("serving throughput", "time to first token", "time per output token", "request time"),
+}
+"""Task -> kinds of the times and rates in its answer."""
+
+
+def without_source(row: Row) -> dict[str, str]:
+    """Kinds of figures whose ranges have a least width, as no value of them is published for a class of the question; empty where there is none."""
+    task = "train" if row.job.train else row.job.task
+    classes = tuple(of.names[int(of.rows[row.number if of.rows.size > 1 else 0])] for of in row.e.ranges.classes)
+    words = _words(task, classes)
+    return {"ranges_without_source": words} if words else {}
+
+
+@cache
+def _words(task: str, classes: tuple[str, ...]) -> str:
+    spreads, found = published_spreads(), []
+    for name in classes:
+        kinds = [kind for kind in KINDS_OF[task] if spreads.kinds[kind].unseen and name not in spreads.kinds[kind].classes]
+        if kinds:
+            found.append(f"no published {' or '.join(kinds)} of {name or 'this architecture'}")
+    return "; ".join(found)
