@@ -15,7 +15,7 @@ from planner.errors import Problem, UserError, nearest_names, shown
 
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
-"""Told of one document; with so many it is another kind of document."""
+"""Most faults told of one document; with more it is another kind of document."""
 MOST_NAME = 100
 """Characters of an unknown key that are told."""
 

@@ -102,7 +102,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for w
 settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("beside others")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-"""Of PyTorch, here and in the workers of benchmarks: several tests measure at the same time."""
+"""One thread of PyTorch, here and in the workers of benchmarks: several tests measure at the same time."""
 
 
 @pytest.fixture(autouse=True)

@@ -113,7 +113,7 @@ class PlannerApp(BaseApp):
         self.notify(f"{self.state_of(BY_ID['quit']).keys} leaves the program.", timeout=3)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """On a screen that is too small only leaving works."""
+        """Allow leaving alone on a screen that is too small."""
         if action == "act" and {"-thin", "-low"} & self.main.classes:
             return parameters == ("quit",)
         return super().check_action(action, parameters)

@@ -108,7 +108,7 @@ class Group:
         """Reason why the ranks can measure nothing any more; empty while they can."""
 
     def measure(self, op: str, sizes: Sequence[int]) -> dict[str, Any]:
-        """On rank 0: run `op` on all ranks and return its times. Raises errors of torch when a rank does not answer."""
+        """Run `op` on all ranks and return its times; on rank 0. Raises errors of torch when a rank does not answer."""
         self._order([op, *map(str, sizes)])
         try:
             series = self._series(op, sizes)
@@ -118,7 +118,7 @@ class Group:
         return {"op": op, "ranks": self._dist.get_world_size(), "backend": self._dist.get_backend(), "series": series}
 
     def follow(self) -> None:
-        """On the other ranks: follow the orders of rank 0 until it ends them."""
+        """Follow the orders of rank 0 until it ends this rank."""
         while True:
             order = self._orders.get(f"{self._given}").decode().split()
             self._given += 1
@@ -128,7 +128,7 @@ class Group:
         self._dist.destroy_process_group()
 
     def end(self) -> None:
-        """On rank 0: end the other ranks, and leave the group."""
+        """End the other ranks, and leave the group; on rank 0."""
         if not self.lost:
             self._order([])
             self._dist.destroy_process_group()

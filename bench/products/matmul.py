@@ -22,7 +22,7 @@ FLOAT_TYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloa
 CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "int8": (7, 5), "fp4": (10, 0), "mxfp8": (10, 0)}
 """Compute capability from which a dtype has its own units; below, it is emulated or refused."""
 CPU_NEEDS = {"fp16": ("avx512_fp16", "amx_fp16", "asimdhp")}
-"""Without one of these torch falls back to a loop hundreds of times slower."""
+"""Instructions of which torch needs one; without them it falls back to a loop hundreds of times slower."""
 CPU_NEVER = ("tf32", "fp8", "fp4", "mxfp8")
 """No such unit on a CPU: torch emulates fp8 for correctness only."""
 SCALE_BLOCK = {"fp4": 16, "mxfp8": 32}

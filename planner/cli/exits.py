@@ -32,7 +32,7 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     TERMINATED = 128 + signal.SIGTERM
-    """Asked to end while there was something to end in good order: a benchmark, whose results are kept, or the screen."""
+    """Exit code of a program asked to end while there was something to end in good order: a benchmark, whose results are kept, or the screen."""
     PIPE_CLOSED = 141
     """The reader of stdout went away (128 + SIGPIPE); nothing is said, as for any tool in a pipe."""
 

@@ -29,7 +29,7 @@ class Learned(NamedTuple):
     """Evidence of one's own results on a kind of figure."""
 
     factor: float
-    """On the half width."""
+    """Factor on the half width."""
     results: int
 
 

@@ -76,7 +76,7 @@ class Ticked:
 
     late: list[float]
     ours: list[float]
-    """Of it, what no other program is to blame for."""
+    """Seconds of the measurement that no other program is to blame for."""
     took_s: float
 
     @property

@@ -34,7 +34,7 @@ def test_ranks_that_cannot_start_say_why() -> None:
 
 @pytest.mark.process
 def test_ranks_that_say_much_are_not_held_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As with NCCL_DEBUG=INFO: a pipe holds 64 KiB."""
+    """NCCL_DEBUG=INFO prints as much: a pipe holds 64 KiB."""
     loud = tmp_path / "python"
     loud.write_text(f'#!/bin/sh\nhead -c 300000 /dev/zero | tr "\\0" x >&2\nexec {sys.executable} "$@"\n')
     loud.chmod(0o700)

@@ -69,7 +69,7 @@ def test_long_lines_are_folded_below_themselves(run_planner: RunPlanner) -> None
 
 @pytest.mark.process
 def test_a_user_without_name_and_home_plans_and_is_told_that_nothing_is_kept(tmp_path: Path) -> None:
-    """As in a container that was started under a user number of its own."""
+    """A container that was started under a user number of its own has such a user."""
     nobody = """
 import pwd, sys
 def getpwuid(number): raise KeyError(number)

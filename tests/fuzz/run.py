@@ -25,7 +25,7 @@ from fuzz_readers import Readers
 from planner.observe.benchmark.description import LONGEST_S
 
 ROUND_S = 20.0
-"""Of one kind with one seed."""
+"""Seconds of one kind with one seed."""
 TOLD_EVERY_S = 5.0
 HANG_S = LONGEST_S + 120.0
 """Beyond what a description of a model by its own code may take: time after which a round that does not return is a finding: where it waits is told, and the run ends."""

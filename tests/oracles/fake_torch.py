@@ -35,7 +35,7 @@ class Living(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed
         self.split: Callable[[], dict[str, float]] = dict
         self.weights: weakref.WeakSet[Any] = weakref.WeakSet()
         self.shapes: set[Any] = set()
-        """Of the matrices."""
+        """Shapes of the matrices."""
         self.casts: weakref.WeakSet[Any] = weakref.WeakSet()
         """Copies of the weights in another type."""
         self._counted: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -114,7 +114,7 @@ def as_on_cuda(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bytes_of(tensors: Iterator[torch.Tensor] | list[torch.Tensor]) -> float:
-    """Of the storages behind `tensors`, each once."""
+    """Bytes of the storages behind `tensors`, each once."""
     return float(sum({id(s): s.nbytes() for s in (t.untyped_storage() for t in tensors)}.values()))
 
 

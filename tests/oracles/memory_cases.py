@@ -25,7 +25,7 @@ class Case:
     sequence: int = 512
     accumulated: int = 1
     rank: int = 0
-    """Of LoRA adapters on all linear layers, or `targets`; 0: every parameter is trained."""
+    """Rank of LoRA adapters on all linear layers, or `targets`; 0: every parameter is trained."""
     targets: tuple[str, ...] = ()
     in_backward: bool = False
     fused: bool = False

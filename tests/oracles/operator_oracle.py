@@ -31,7 +31,7 @@ class BytesBetweenProducts(TorchDispatchMode):  # type: ignore[misc]  # torch is
 
 
 def bytes_between_products(sizes: dict[str, Any], layers: int, tokens: int) -> int:
-    """Of one prompt of `tokens` through a Llama of these sizes, whose weights exist as shapes only."""
+    """Bytes of one prompt of `tokens` through a Llama of these sizes, whose weights exist as shapes only."""
     config = LlamaConfig(**sizes, num_hidden_layers=layers)
     config._attn_implementation = "eager"
     with torch.device("meta"):

@@ -163,7 +163,7 @@ def leaves(value: object) -> Iterator[str]:
 
 
 def as_csv(text: str) -> None:
-    """As many cells in every line, and no formula among them."""
+    """Assert that every line has as many cells, and no formula among them."""
     head, *lines = csv.reader(io.StringIO(text))
     assert lines
     assert {len(line) for line in lines} == {len(head)}

@@ -29,7 +29,7 @@ def golden(name: str) -> dict[str, Any]:
 
 
 def flops(a: Architecture, tokens: int) -> float:
-    """As the eager code makes them: scores of all tokens, whatever a window hides."""
+    """FLOPs as the eager code makes them: scores of all tokens, whatever a window hides."""
     return sum(one.flop for one in pass_products(a, tokens, tokens, head_rows=tokens, new=tokens, windows=False))
 
 

@@ -69,7 +69,7 @@ class Background(msgspec.Struct, frozen=True):
 
 
 class BenchmarkRunner:
-    """At most one benchmark at a time."""
+    """Runner of benchmarks, at most one at a time."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 SETTLED_S = 0.3
-"""Without a newer workload for this long, the user has stopped typing."""
+"""Seconds without a newer workload after which the user has stopped typing."""
 
 
 class SessionThread:

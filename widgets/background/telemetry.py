@@ -27,7 +27,7 @@ class SnapshotRead(Message):
     snapshot: Snapshot
 
     def can_replace(self, message: Message) -> bool:
-        """On a slow terminal only the newest reading is drawn."""
+        """Whether `message` is an older reading: on a slow terminal only the newest is drawn."""
         return isinstance(message, SnapshotRead)
 
 

@@ -32,7 +32,7 @@ KIND, NAME = 9, 34
 FOUND, FAULTY = "$foreground", "$text-error"
 """Styles of what is known of a thing, and of why it cannot be taken."""
 QUIET_S = 0.15
-"""Without another key for this long, what is highlighted is looked up."""
+"""Seconds without another key after which what is highlighted is looked up."""
 HINT = "model, hub id, config.json, preset, GPU, command, session, key=value"
 MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
 

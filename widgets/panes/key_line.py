@@ -19,9 +19,9 @@ TYPING = ("form-next", "form-previous", "back")
 NOTED = ("form-next", "back")
 """The ones that stay beside a note on the field; in a narrow line the last one alone."""
 CHOOSING = ("choice-open", "choice-previous", "choice-next", "form-next", "form-reset", "back")
-"""On a field that holds one of several values."""
+"""Actions on a field that holds one of several values."""
 FOLDING = ("group-turn", "group-fold", "group-open", "form-next", "back")
-"""On the heading of a group of fields."""
+"""Actions on the heading of a group of fields."""
 ELSEWHERE = ("why",)
 """Actions whose key does something else outside the ranking."""
 GAP = 3

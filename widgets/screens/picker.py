@@ -26,7 +26,7 @@ class Item(msgspec.Struct, frozen=True):
     label: str = ""
     """Text shown; empty: the value."""
     detail: str = ""
-    """Said beside it, dim."""
+    """Text beside it, dim."""
 
 
 class PickerScreen(Overlay[str | None]):

@@ -31,7 +31,7 @@ CHUNK_LINES = 2048
 READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
 """Read at once; what comes in faster than anyone writes line by line; and the most that is gathered of it."""
 YOUNG_OBJECTS = 200_000
-"""Made before it is looked for cycles among them: of answers, which have none, with Python's own 700 that takes a twentieth of the time."""
+"""Objects made before Python looks for cycles among them. Answers have none, and with Python's own 700 the search takes a twentieth of the time."""
 PAUSE_S = 0.005
 """Nothing more for so long after a bulk of lines: those are all there are for now."""
 

@@ -9,7 +9,7 @@ class OwnedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Costs of the GPUs of a row that is not rented. An hour of it is `running_usd_per_h` + `depreciation_usd_per_h`."""
 
     bought: bool = False
-    """To be bought for this; otherwise there already."""
+    """Whether it is to be bought for this; otherwise it is there already."""
     gpus: int
     price_usd: float | None = None
     """Price of all of them with their share of servers and network; None: not known, so that their loss in value is left out."""

@@ -46,7 +46,7 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
 
 
 def _check_offload(workload: Workload, problems: Problems) -> None:
-    """Without training weights alone are kept in the host's memory, and their way is timed for a fixed batch."""
+    """Check that a task which does not train offloads weights alone, in a fixed batch: nothing else is timed."""
     given = workload.offload
     if trains(workload.task) or given in {None, "none"}:
         return

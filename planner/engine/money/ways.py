@@ -29,7 +29,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fixed_usd_per_month: float = 0.0
     """Whether or not it is used."""
     used_usd_per_month: float = 0.0
-    """At full use; a share of the time costs that share."""
+    """Cost of full use; a share of the time costs that share."""
     commitment_months: int = 0
     """Months that are owed once begun; 0: none."""
     as_of: str = ""

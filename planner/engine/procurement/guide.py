@@ -222,7 +222,7 @@ def _price(row: PlanRow | None) -> float | None:
 
 
 def _where(row: PlanRow, choice: Choice) -> Step:
-    """At whom, on which terms."""
+    """The step that says at which provider, and on which terms."""
     if row.owned is not None:
         name = "Bought" if row.owned.bought else "On your own machines"
         return Step(name="where", answer=f"{name}.", reasons=[row.owned.words])

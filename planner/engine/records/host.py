@@ -9,6 +9,6 @@ PCIE_BYTES_PER_S = 32e9
 PCIE_SHARE = 0.8
 """Share of PCIe's rate in one direction that copies from pinned memory reach: 26 of 32 GB/s (PCIe 4 x16, nvbandwidth)."""
 HOST_READ_BYTES_PER_S = 60e9
-"""At which a processor reads the weights it multiplies with: two channels of DDR5-5600 (89.6 GB/s by JEDEC) at two thirds; servers with eight
+"""Rate at which a processor reads the weights it multiplies with: two channels of DDR5-5600 (89.6 GB/s by JEDEC) at two thirds; servers with eight
 and more channels are several times as fast."""
 HOST_RATES = f"read at {HOST_READ_BYTES_PER_S / 1e9:.0f} GB/s, moved to the GPU at {HOST_LINK_BYTES_PER_S / 1e9:.0f} GB/s"

@@ -30,7 +30,7 @@ PAIR_SPREADS = {
 }
 """Spread of inferring the efficiency of one dtype from another on the same matrix units; half width of the logarithm's 90 %."""
 CPU_PAIR_SPREAD = 0.5
-"""On a CPU all dtypes share cores, clock and neighbours, though not instructions."""
+"""Spread between two dtypes of a CPU, which share cores, clock and neighbours, though not instructions."""
 
 
 def unmeasured_ceilings(gpu: Gpu, records: Sequence[CeilingRecord]) -> Ceilings:

@@ -52,7 +52,7 @@ class BenchRequest:
     restarts: bool = True
     """Whether another worker may take over from one that broke; ranks of other nodes cannot be met a second time."""
     silence_s: float = 10.0
-    """Without a sign of life for this long, the worker counts as hung."""
+    """Seconds without a sign of life after which the worker counts as hung."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def off(self) -> float | None:
-        """Seen ÷ predicted − 1."""
+        """Error of the prediction: seen ÷ predicted − 1."""
         return self.seen / self.predicted.value - 1 if self.predicted is not None and self.predicted.value else None
 
     @property
@@ -48,7 +48,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     quantity: Quantity
     predicted: float
     off: float
-    """Seen ÷ predicted with it − 1."""
+    """Error that is left with it: seen ÷ predicted with it − 1."""
 
 
 def verdicts(answer: Answer | UserError, seen: Mapping[Quantity, float]) -> list[Verdict]:

@@ -39,7 +39,7 @@ class LogAxis(msgspec.Struct, frozen=True):
         return math.log(value / self.low) / math.log(self.high / self.low)
 
     def ticks(self, most: int) -> list[float]:
-        """At most `most` round values inside the axis, but one at least where a decade lies inside."""
+        """Round values inside the axis, at most `most`, but one at least where a decade lies inside."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         found: list[float] = []
         for steps in STEPS:
@@ -69,7 +69,7 @@ class LinearAxis(msgspec.Struct, frozen=True):
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, most: int) -> list[float]:
-        """At most `most` round values inside the axis, two at least."""
+        """Round values inside the axis, at most `most`, two at least."""
         for multiple in _round_steps((self.high - self.low) / self.unit):
             step = multiple * self.unit
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)

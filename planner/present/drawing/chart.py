@@ -36,7 +36,7 @@ class Limit(msgspec.Struct, frozen=True):
     value: float
     label: str
     upright: bool = True
-    """At a value of x; else at one of y."""
+    """Whether it stands at a value of x; else it lies at one of y."""
 
 
 class Chart(msgspec.Struct, frozen=True):

@@ -91,7 +91,7 @@ SHARDINGS = {
     "zero3": "zero3",
     "hsdp": "hsdp",
 }
-"""Without what follows an equals sign: 'zero1=8' shards over 8 ranks, which the planner takes as over all."""
+"""Names without what follows an equals sign: 'zero1=8' shards over 8 ranks, which the planner takes as over all."""
 CHECKPOINTING = {"": None, "none": "none", "full": "full", "selective": "selective", "fsdp wrapper default": "full"}
 TRUE_16_BIT = ("bf16-true", "16-true")
 NAME_WORDS_WITHOUT_SIZE = (

@@ -131,7 +131,7 @@ def test_wrong_input_is_one_message(run_planner: RunPlanner, given: tuple[str, .
 
 
 def test_a_token_without_text_counts_and_the_end_does_not() -> None:
-    """As llama.cpp's server streams the first bytes of a sign, and ends without counting tokens."""
+    """llama.cpp's server streams the first bytes of a sign in this way, and ends without counting tokens."""
     found = Timed(0.0, 0.0)
     for at_s, text, ended in ((1.0, "a", None), (2.0, "", None), (3.0, "é", None), (3.5, "", "length")):
         _note(found, at_s, {"choices": [{"text": text, "finish_reason": ended}]})

@@ -60,7 +60,7 @@ def test_a_torch_without_pages_refuses_them(monkeypatch: pytest.MonkeyPatch) -> 
     from bench.kinds import attention
 
     def older(query: object, key: object, value: object, *rest: object, enable_gqa: bool = False) -> None:
-        """As before 2.12."""
+        """The function as PyTorch had it before 2.12."""
 
     here = dataclasses.replace(bench_here(), device=H100)
     monkeypatch.setattr(varlen, "varlen_attn", older)

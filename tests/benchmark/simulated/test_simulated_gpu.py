@@ -71,7 +71,7 @@ def small_step(bench: Bench) -> list[Result]:
 
 
 def kept(results: list[Result]) -> list[Measurement]:
-    """As the planner stores them."""
+    """The results as the planner stores them."""
     own = {"device": PART, "fingerprint": "a-b", "suite": "quick", "run": "r"}
     fields = [name for name in Measurement.__struct_fields__ if hasattr(results[0], name)]
     return [msgspec.convert({name: getattr(one, name) for name in fields} | own, type=Measurement, strict=False) for one in results]

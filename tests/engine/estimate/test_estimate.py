@@ -42,7 +42,7 @@ FIELDS = {"train": TRAINING, "finetune": TRAINING, "prefill": PREFILL, "generate
 
 
 def wire(answer: Answer) -> dict[str, Any]:
-    """As a line of the command's output."""
+    """The answer as a line of the command's output."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
     return found
 

@@ -16,7 +16,7 @@ from planner.workload.tasks import Lengths
 
 
 def wire(answer: Answer) -> dict[str, Any]:
-    """As a line of the command's output."""
+    """The answer as a line of the command's output."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
     return found
 

@@ -72,7 +72,7 @@ def test_what_cannot_be_is_named(fields: dict[str, Any], key: str) -> None:
 
 
 def test_a_draft_caches_what_is_in_flight_too() -> None:
-    """As many as the cache holds of both models: one more would not fit, and the rate is that of so many."""
+    """The cache holds this number of sequences of both models: one more would not fit, and the rate is theirs."""
     serving = {"model": "llama-3.1-8b", "gpu": "H100-SXM-80GB", "task": "serve", "input_tokens": 2000, "output_tokens": 400}
     draft = Companion(role="draft", model="llama-3.2-1b", draft_tokens=4, acceptance=0.8)
     alone, beside = ask(**serving, concurrency="max"), ask(**serving, concurrency="max", companions=[draft])

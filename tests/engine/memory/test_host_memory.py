@@ -14,7 +14,7 @@ from planner.errors import UserError
 from planner.workload.tasks import Lora
 
 PARAMETERS = 8_030_261_248
-"""Of Llama 3.1 8B."""
+"""Parameters of Llama 3.1 8B."""
 
 
 def host(**fields: Any) -> float:

@@ -37,7 +37,7 @@ def times(e: Evaluated) -> ServeColumns:
 
 
 def both(batch: int, **changes: Any) -> ServeColumns:
-    """Of one replica that does both."""
+    """Times of one replica that does both."""
     asked = SERVICE | {"concurrency": batch} | changes
     return serve_of(candidate(chip("H100-SXM-80GB"), {"sequences": float(batch)}, **asked).table(), continuous=True)
 

@@ -57,7 +57,7 @@ def test_packed_weights_are_unpacked_for_prompts_and_not_for_single_tokens() -> 
 
 
 def test_gptq_layers_that_train_unpack_by_these_operators(torch: ModuleType) -> None:
-    """Of a 4-bit matrix, eight weights an INT32: bytes in and out of each operator, a tensor read at the size it is stored in."""
+    """An INT32 holds eight weights of 4 bit; bytes go in and out of each operator, a tensor read at the size it is stored in."""
     inner, outer, group = 256, 512, 128
     packed = torch.zeros(inner // 8, outer, dtype=torch.int32, device="meta")
     zeros, scales = (torch.zeros(inner // group, 1, outer, dtype=of, device="meta") for of in (torch.int8, torch.float16))

@@ -45,7 +45,7 @@ def test_tokens_of_a_round_are_those_of_the_paper(acceptance: float, proposed: i
 
 
 def pass_of(model: str, rows: float, new: float) -> Pass:
-    """Of two sequences in the middle of their answers."""
+    """A pass of two sequences in the middle of their answers."""
     asked = {name: value for name, value in CHAT.items() if name != "gpu"} | {"model": model, "batch": 2}
     table, context = candidate(chip("H100-SXM-80GB"), **asked).table(), np.full(1, 1000 + 201 / 2)
     return forward(table, np.full(1, rows), context, np.full(1, new), head_rows=np.full(1, rows))

@@ -38,7 +38,7 @@ JOBS: dict[str, dict[str, Any]] = {
 
 
 def seconds(device: Chip, layout: dict[str, float] | None = None, **job: Any) -> float:
-    """Of one step, or of one request."""
+    """Seconds of one step, or of one request."""
     given_layout = dict(layout or {})
     if job["task"] == "serve":
         given_layout.setdefault("sequences", float(job["concurrency"]))
@@ -65,7 +65,7 @@ def only_arithmetic() -> Chip:
 
 
 def forward_flop(model: str | dict[str, Any], batch: int, sequence: int) -> float:
-    """Of one pass over whole sequences, attention counted in full as torch does; the engine's factor on device time taken out."""
+    """FLOPs of one pass over whole sequences, attention counted in full as torch does; the engine's factor on device time taken out."""
     table = candidate(only_arithmetic(), model=model, task="train", engine="megatron", micro_batch=batch, sequence=sequence).table()
     rows, length = np.array([float(batch * sequence)]), np.array([float(sequence)])
     one = forward(table, rows, length, length, head_rows=rows)

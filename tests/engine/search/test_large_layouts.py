@@ -8,9 +8,9 @@ from planner.engine.search.layouts import _inference
 
 H100 = "H100 SXM5 80GB"
 PUBLISHED_GPU_HOURS = 30.84e6
-"""Of Llama 3.1 405B (arXiv:2407.21783 and its model card), restarts included."""
+"""Hours of Llama 3.1 405B (arXiv:2407.21783 and its model card), restarts included."""
 PUBLISHED_TOKENS_PER_S = 14.8e12 / 2.664e6 / 3600
-"""Of a GPU while DeepSeek-V3 read its 14.8 T tokens in 2.664 M hours of H800 (arXiv:2412.19437, table 1)."""
+"""Rate of a GPU while DeepSeek-V3 read its 14.8 T tokens in 2.664 M hours of H800 (arXiv:2412.19437, table 1)."""
 
 
 def test_405b_is_trained_in_a_pipeline_near_its_published_hours() -> None:

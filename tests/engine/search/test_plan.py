@@ -54,7 +54,7 @@ def test_every_row_says_why(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_number_is_one(preset: str) -> None:
-    """As values; JSON would write null for what is not a number."""
+    """Values are checked, as JSON would write null for what is not a number."""
     found = shipped(preset)
     assert all(math.isfinite(number) for number in numbers(msgspec.to_builtins(found)))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Plan) == found

@@ -210,7 +210,7 @@ def test_bursts_wait_longer_than_poisson_and_poisson_longer_than_an_even_stream(
 
 
 def test_load_goes_on_until_the_last_measured_request_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a closed loop with a long tail of outputs, four times as many requests behind the measured ones change nothing."""
+    """Four times as many requests behind the measured ones change nothing in a closed loop with a long tail of outputs."""
     table = table_of()
     loop = load_of(concurrency=40, outputs=Lengths(mean=200, p95=450))
     found = simulated(table, 400.0, loop, measured=60)

@@ -280,7 +280,7 @@ def test_it_is_what_one_iteration_after_the_other_gives(case: tuple[IterationTim
 
 
 def in_slots(iterations: Floats, in_flight: Rows, slots: int) -> InSlots:
-    """As where outputs differ."""
+    """Requests in the slots where outputs differ."""
     runs, width = iterations.shape
     here = np.arange(max(slots, int(in_flight.max()))) < in_flight[:, None]
     at = np.minimum(np.arange(runs)[:, None] * width + np.arange(here.shape[1]), iterations.size - 1)

@@ -37,7 +37,7 @@ def test_a_closed_loop_holds_its_clients(model: str, gpu: str, gpus: int, length
 
 
 def test_clients_that_wait_for_room_in_the_cache_are_answered() -> None:
-    """Of 115 clients about 100 find room at once; the others wait, and send nothing more while they do."""
+    """About 100 of 115 clients find room at once; the others wait, and send nothing more while they do."""
     lengths: tuple[Any, Any] = (16, {"mean": 369, "p50": 368})
     found = service("llama-3.1-8b", "RTX 4090", 1, lengths, engine="vllm", concurrency=115)
     assert found.assumed["waiting_per_replica"] > 10

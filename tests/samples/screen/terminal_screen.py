@@ -17,7 +17,7 @@ from pathlib import Path
 from repository import ROOT
 
 NOT_PASSED_ON = ("NO_COLOR", "COLUMNS", "LINES")
-"""Of the terminal the tests run on, not of this one."""
+"""Variables of the terminal the tests run on, not of this one."""
 
 
 class Terminal:

@@ -23,7 +23,7 @@ class Server:
         self.ttft_s, self.tpot_s = ttft_s, tpot_s
         self.slots = asyncio.Semaphore(slots)
         self.seen: list[tuple[float, float]] = []
-        """Of each answer: seconds from its request to the first token, and between tokens, as they really were."""
+        """Pairs of each answer: seconds from its request to the first token, and between tokens, as they really were."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

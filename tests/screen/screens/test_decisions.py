@@ -146,7 +146,7 @@ def test_questions_take_over_what_the_form_has() -> None:
 
 
 def test_the_guide_asks_for_the_plan_that_the_ranking_shows() -> None:
-    """Of every preset, with all its questions left as they are: the same workload, but for a limit it had none of."""
+    """Every preset, with all its questions left as they are, gives the same workload, but for a limit it had none of."""
     session = Session.open()
     for name in session.presets.names():
         workload = session.presets.load(name).workload

@@ -45,7 +45,7 @@ def test_every_family_is_built() -> None:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_matrices_have_the_shapes_the_library_gives_them(name: str) -> None:
-    """Of the layers, without routed experts and their router, which the library keeps in modules of their own."""
+    """Matrices of the layers, without routed experts and their router, which the library keeps in modules of their own."""
     expected: Counter[tuple[int, ...]] = Counter()
     for matrix in matrices(read_architecture(CONFIGS[name])):
         if matrix.part != "experts" and matrix.role != "router":

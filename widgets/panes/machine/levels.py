@@ -36,7 +36,7 @@ def activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
 
 
 def history_values(device: DeviceSnapshot) -> dict[str, float | None]:
-    """Kept figures of a reading, as fractions."""
+    """Figures of a reading that histories keep, as fractions."""
     values: dict[str, float | None] = {name: getattr(device, name) for _, name in (*BUSY_COUNTERS, *FALLBACK_COUNTERS)}
     values["activity"] = activities(device)[0][1]
     values["memory"] = share(device.memory_used_bytes, device.memory_total_bytes)

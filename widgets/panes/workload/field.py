@@ -34,7 +34,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     """Heading below which it stands; empty: at the top."""
     needs: str = ""
-    """Only shown while this other key has a value."""
+    """Other key; the field is shown while that has a value."""
 
     @property
     def picked(self) -> bool:

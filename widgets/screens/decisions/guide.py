@@ -93,7 +93,7 @@ class GuideScreen(TurningScreen):
                 self.query_one(f"#answer-{number}", Entry).value = usual_answer(one, self._workload)
 
     def action_back(self) -> None:
-        """To the questions where they made room for the answer, or else out."""
+        """Go back to the questions where they made room for the answer, or else leave."""
         if self._shows_questions:
             self.dismiss()
         else:
@@ -111,7 +111,7 @@ class GuideScreen(TurningScreen):
         return bool(self.query_one("#question-0").display)
 
     def _make_room(self, *, for_answer: bool) -> None:
-        """On a low screen either the questions or the answer is in sight."""
+        """Show either the questions or the answer on a low screen."""
         for node in self.query(".question, Entry"):
             node.display = not (for_answer and self.app.size.height < LOW)
         if for_answer:

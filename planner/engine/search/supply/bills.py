@@ -22,7 +22,7 @@ class Need(msgspec.Struct, frozen=True):
     joined: Floats
     tokens_per_s: Floats
     job_h: Floats
-    """Without interruptions; NaN: the workload does not say how much there is to do."""
+    """Hours without interruptions; NaN: the workload does not say how much there is to do."""
     failures: Floats
     """Time with failures over that without, where a deadline is held against it."""
 
