@@ -26,8 +26,8 @@ MIXERS = {"conv", "temporal_block", "linear_attn", "attn_hc", "ffn_hc", "hc_head
 """Modules that mix tokens, or copies of the residual stream, whose names do not say attention."""
 MLP = ("up_proj", "down_proj", "gate_proj")
 """Names of an MLP's projections where attention and MLP are both called mixers."""
-WITHOUT_CODE = {"kimi_k2": "deepseek_v3"}
-"""Families whose code is that of another one of the library."""
+WITHOUT_CODE = {"kimi_k2": "deepseek_v3", "qwen3_vl_moe_text": "qwen3_moe", "qwen3_vl_text": "qwen3"}
+"""Families whose code as a causal language model is that of another one of the library."""
 
 
 def build(config: dict[str, Any]) -> Any:

@@ -38,7 +38,7 @@ def test_every_model_is_complete_and_its_own(models: ModelShelf) -> None:
         assert model.title
         assert model.source
         assert isinstance(model.config["model_type"], str)
-        assert "vocab_size" in model.config
+        assert "vocab_size" in model.config.get("text_config", model.config)
         assert isinstance(model.config["tie_word_embeddings"], bool)
         for spelling in (name, *model.aliases):
             assert taken.setdefault(spelling.casefold(), name) == name, spelling
