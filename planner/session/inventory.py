@@ -331,12 +331,13 @@ class Inventory:
 
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
         """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
-        from planner.observe.benchmark.description import kept_description, make_description
+        from planner.observe.benchmark.description import kept_description, make_description, require_few_layers
         from planner.workload.huggingface.config import parts_beside_text
         from planner.workload.huggingface.described import described_architecture
 
         found = kept_description(config, self.descriptions)
         if found is None:
+            require_few_layers(config)
             self.tell(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")
             found = make_description(config, self.descriptions, python)
         try:
