@@ -31,8 +31,12 @@ if __name__ == "__main__":
 
         sys.exit(rank(sys.argv[2:]))
     if sys.argv[1:2] == ["describe"]:
+        import signal
+
         from bench.tracing.describe import main as describe
 
+        if hasattr(signal, "alarm"):  # not on Windows
+            signal.alarm(330)  # nobody waits so long, but whoever asked may have been killed
         sys.exit(describe())
     from bench.worker import main
 

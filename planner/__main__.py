@@ -1,6 +1,9 @@
-"""`python -m planner`: the command line without the terminal program."""
+"""`python -m planner`: the command line without the terminal program; quiet at Ctrl+C from its first line on, as `widgets.entry`."""
 
-from __future__ import annotations
+import _signal  # type: ignore[import-not-found]  # built in: what is slower to import comes after it
+
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 import sys
 

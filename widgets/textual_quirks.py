@@ -4,6 +4,7 @@
   processor busy for ever; and the program goes on, deaf.
 - An answer of the terminal that Textual does not know, such as its background colour, is taken for keys: its letters start actions.
 - So is every sequence that has no end: a thousand letters after ESC P are a thousand actions, and what is typed then waits behind them.
+- What a terminal pastes without saying so is keys, too: a thousand letters are a thousand actions, and among them those that leave.
 - The input thread looks for the end every tenth of a second and then waits for another one: a fifth of a second of every leave.
 - The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
@@ -29,6 +30,7 @@ import re
 import selectors
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -72,6 +74,17 @@ BEGUN = re.compile(rf"({STRING}*|{SEQUENCE}*)(\x1b?)\Z")
 """The beginning of one at the end of what was read: the rest is on its way, or it was a key with Alt."""
 REST_S = 0.3
 """Time that the rest has."""
+PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
+MARKS = re.compile(r"(\x1b\[20[01]~)")
+PLAIN = r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+"""A character of a text: no key but those of letters, signs, enter and tab."""
+MOST_TYPED = 32
+"""Characters read at once that may be typed: a second of a key that is held down, on a line that stood still."""
+KEY = r"\x1b(?:\[[ -?]*[@-~]|O?.)?"
+BURST = re.compile(rf"(?P<key>{KEY})|{PLAIN}{{{MOST_TYPED + 1},}}")
+MORE = re.compile(rf"(?P<key>{KEY})|\A{PLAIN}+|{PLAIN}{{{MOST_TYPED + 1},}}")
+"""What is read within `BURST_S` of a burst: it may be the rest of it."""
+BURST_S = 0.05
 CRASHED = 70
 """Exit code after a fault of the program itself (EX_SOFTWARE of sysexits.h)."""
 GONE = (WorkerFailed, NoMatches, ScreenStackError)
@@ -140,14 +153,19 @@ class MendedApp(App[None]):
 class Typed:
     """Keys and clicks of what is read from a terminal, without the strings and sequences that nobody types.
 
-    One that has no end is skipped until the terminal says nothing for `REST_S`, or begins another.
+    One that has no end is skipped until the terminal says nothing for `REST_S`, or begins another. More characters at once than
+    anybody types are marked as pasted.
     """
 
     def __init__(self) -> None:
         self.begun = ""
         """Characters that the next ones may go on with; of a sequence too long for a key the first ones."""
+        self.pasting = False
+        """Whether the terminal said that a paste begins, and not yet that it ends."""
+        self.burst_until_s = 0.0
+        """Time until which what comes belongs to the paste before it."""
 
-    def of(self, read: str) -> str:
+    def of(self, read: str, now_s: float) -> str:
         """The keys and clicks that are complete with `read`; empty `read`: the terminal said nothing for `REST_S`."""
         text, self.begun = self.begun + read, ""
         if not read:
@@ -155,7 +173,20 @@ class Typed:
         text = UNASKED.sub("", text)
         if last := BEGUN.search(text):
             text, self.begun = text[: last.start()], last[1][: LONGEST_KEY + 2] + last[2]
-        return text
+        return "".join(self._marked(part, now_s) for part in MARKS.split(text))
+
+    def _marked(self, part: str, now_s: float) -> str:
+        if part in {PASTE_BEGINS, PASTE_ENDS}:
+            self.pasting = part == PASTE_BEGINS
+            return part
+        if self.pasting:
+            return part
+        marked = (MORE if now_s < self.burst_until_s else BURST).sub(
+            lambda found: found["key"] or PASTE_BEGINS + found[0] + PASTE_ENDS, part
+        )
+        if marked.endswith(PASTE_ENDS):
+            self.burst_until_s = now_s + BURST_S
+        return marked
 
 
 class PromptDriver(LinuxDriver):
@@ -213,12 +244,12 @@ class PromptDriver(LinuxDriver):
                         self._app.leave_from_thread(HUNG_UP)
                         return
                     read = decode(given)
-                text = typed.of(read)
+                text = typed.of(read, time.monotonic())
                 try:
                     for event in (*(parser.feed(text) if text else ()), *parser.tick()):
                         self.process_message(event)
                 except ValueError:  # a number of the terminal's that is none, or has thousands of digits
-                    parser = XTermParser(self._debug)
+                    parser, typed.pasting = XTermParser(self._debug), False
 
     def _given(self) -> bytes:
         """Typed bytes; empty: the terminal is gone."""

@@ -122,10 +122,12 @@ class Inventory:
         dry_run: bool = False,
         fewer: bool = False,
         timeout_s: float = 60.0,
+        within_s: float = 120.0,
     ) -> Iterator[Refreshed]:
         """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
 
-        `source`: another copy of the catalogue, a URL or a folder. `fewer`: take files that leave out most parts too. Raises `UserError` for either of them unknown.
+        `source`: another copy of the catalogue, a URL or a folder. `fewer`: take files that leave out most parts too. `timeout_s` is for a file, `within_s`
+        for all of them. Raises `UserError` for either of source and providers unknown.
         """
         from planner.hardware.prices.catalogue import load_price_catalogue
         from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
@@ -138,7 +140,7 @@ class Inventory:
         destination = OfferFolder(self.shipped_offers, current, self.offers_folder, self.gpus, fewer)
         base = base_url(source, catalogue)
         chosen = chosen_providers(catalogue, providers)
-        return refresh(chosen, catalogue, base, destination, today=today, dry_run=dry_run, timeout_s=timeout_s)
+        return refresh(chosen, catalogue, base, destination, today=today, dry_run=dry_run, timeout_s=timeout_s, within_s=within_s)
 
     @cached_property
     def models(self) -> ModelShelf:
@@ -329,12 +331,13 @@ class Inventory:
 
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
         """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
-        from planner.observe.benchmark.description import kept_description, make_description
+        from planner.observe.benchmark.description import kept_description, make_description, require_few_layers
         from planner.workload.huggingface.config import parts_beside_text
         from planner.workload.huggingface.described import described_architecture
 
         found = kept_description(config, self.descriptions)
         if found is None:
+            require_few_layers(config)
             self.tell(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")
             found = make_description(config, self.descriptions, python)
         try:

@@ -7,6 +7,8 @@ import json
 import socket
 import stat
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 
 import pytest
 from repository import RunPlanner
+
+from planner.hardware.prices.fetch import AT_ONCE
 
 HEAD = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
 NEBIUS = HEAD + (
@@ -23,6 +27,8 @@ NEBIUS = HEAD + (
     "gpu-x900_1gpu,X900,1,8,64,1.00,eu-north1,,\n"
 )
 LAMBDA = HEAD + "gpu_1x_h100_pcie,H100,1,26,200,2.22,us-east-1,,\n"
+REGENERATED = ("aws", "gcp", "lambda", "runpod", "nebius", "vast", "verda", "jarvislabs", "cudo", "oci")
+"""Folders that are asked where none is named."""
 MODIFIED = "Thu, 19 Nov 2026 03:04:05 GMT"
 
 
@@ -147,6 +153,26 @@ def test_a_provider_that_fails_leaves_its_offers_and_the_others_alone(
         dt.datetime.now(dt.UTC).date().isoformat(),
         (dt.datetime.now(dt.UTC) - dt.timedelta(days=1)).date().isoformat(),
     }
+    assert [file.name for file in folder.iterdir()] == ["nebius.toml"]
+
+
+def test_all_providers_together_have_a_limit_and_what_came_is_kept(
+    run_planner: RunPlanner, catalogue: Catalogue, folder: Path
+) -> None:
+    for cloud in REGENERATED:
+        catalogue.hang(cloud)
+    catalogue.serve("nebius", NEBIUS)
+    began = time.monotonic()
+    done = run_planner("offers", "refresh", "--fewer", "--source", catalogue.url, "--within", "3", "--json")
+    assert time.monotonic() - began < 15, "not the 60 s of a file, twice"
+    assert done.returncode == 0, done.stderr
+    found = {one["provider"]: one for one in json.loads(done.stdout)}
+    assert list(found) == sorted(found)
+    assert [name for name, one in found.items() if one["state"] == "written"] == ["nebius"]
+    over = "the 3 s that all files together may take (--within); "
+    late = Counter(one["detail"].partition(" the 3 s")[0] for one in found.values() if over in one["detail"])
+    assert late == {"gave no answer within": AT_ONCE, "was not asked within": len(REGENERATED) - AT_ONCE - 1}
+    assert done.stderr.count(over) == len(REGENERATED) - 1
     assert [file.name for file in folder.iterdir()] == ["nebius.toml"]
 
 

@@ -114,22 +114,28 @@ sys.exit(main(argv=["plan", "--top", "1"]))
         assert (module, done.returncode, done.stderr.strip()) == (module, 128 + signal.SIGINT, "interrupted")
 
 
-@pytest.mark.parametrize("at", ["", "contextlib", "enum", "widgets.launch", "planner.startup"])
-def test_ctrl_c_from_the_first_line_of_the_console_script_leaves_no_traceback(at: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "at"),
+    [
+        *(("widgets.entry", at) for at in ("", "contextlib", "enum", "widgets.launch", "planner.startup")),
+        *(("planner.__main__", at) for at in ("", "contextlib", "typing", "planner.cli")),
+    ],
+)
+def test_ctrl_c_from_the_first_line_of_the_program_leaves_no_traceback(first: str, at: str) -> None:
     code = f"""
 import os, sys, _signal
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == {at!r}:
             os.kill(os.getpid(), _signal.SIGINT)
-for name in ("contextlib", "enum"):
+for name in ("contextlib", "enum", "typing"):
     sys.modules.pop(name, None)
 sys.meta_path.insert(0, Interrupt())
 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-import widgets.entry
+import {first}
 if not {at!r}:
     os.kill(os.getpid(), _signal.SIGINT)
-widgets.entry.main()
+{first}.main()
 print("went on")
 """
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from screen_copies import Copies, Copy
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.message import Message
 
-from widgets.textual_quirks import MOST_BYTES, REST_S, PromptDriver
+from widgets.textual_quirks import MOST_BYTES, MOST_TYPED, REST_S, PromptDriver
 
 pytestmark = [pytest.mark.process, pytest.mark.pty]
 PAINTED, ENTERED = b"Cheapest that meets", b"\x1b[?1049h"
@@ -139,6 +139,7 @@ TYPED: dict[str, bytes] = {
     "an answer that nobody asked for": b"\x1b]11;rgb:ffff/ffff\x07|q",
     "Alt and a bracket": b"\x1b]|q",
     "a large paste": b"\x1b[200~" + b"x" * 100_000 + b"\x1b[201~q",
+    "a paste that is not marked as one": b"cz\r" * 1000 + b"|q",
     "a palette clicked twice": b"\x10|\x1b[<0;60;9M\x1b[<0;60;9m\x1b[<0;60;9M\x1b[<0;60;9m|\x1b\x1b|q|q",
     "a palette left twice": b"\x10|\x1b[<0;3;38M\x1b[<0;3;38m\x1b[<0;3;38M\x1b[<0;3;38m|q|q",
     "a palette entered twice": b"\x10|\x1b[B|\r\r|\x1b|\x1b|q|q",
@@ -161,6 +162,10 @@ TYPED: dict[str, bytes] = {
         ((b"\x1b[" + b"1;" * 40, b"\ry"), ["enter", "y"]),
         ((b"\x1b[1", b";5A", b"y"), ["ctrl+up", "y"]),
         ((b"\x1b]x", None, b"y"), ["right_square_bracket", "x", "y"]),
+        ((b"z" * MOST_TYPED, b"y"), [*"z" * MOST_TYPED, "y"]),
+        ((b"z" * MOST_BYTES, b"z" * 20, None, b"y"), ["z" * MOST_BYTES, "z" * 20, "y"]),
+        ((b"x\x1b[A" + b"bq\r" * 20 + b"\x1b[B", b"x", None, b"y"), ["x", "up", "bq\r" * 20, "down", "x", "y"]),
+        ((b"\x1b[200~" + b"z" * 40, b"z" * 40 + b"\x1b[201~", b"y"), ["z" * 80, "y"]),
     ],
 )
 def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(read: tuple[bytes | None, ...], keys: list[str]) -> None:
@@ -184,7 +189,7 @@ def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(read: tuple[byt
             return given
 
         def process_message(self, message: Message) -> None:
-            found.append(message.key if isinstance(message, Key) else repr(message))
+            found.append(message.key if isinstance(message, Key) else message.text if isinstance(message, Paste) else repr(message))
 
     driver = Parts()
     driver.run_input_thread()

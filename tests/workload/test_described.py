@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from planner.engine.performance.operators.matrix_products import pass_products
 from planner.errors import UserError
 from planner.observe.benchmark import description
-from planner.observe.benchmark.description import kept_description, make_description
+from planner.observe.benchmark.description import kept_description, make_description, require_few_layers
 from planner.session.inventory import Inventory
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
@@ -113,6 +113,42 @@ def test_a_description_is_kept_by_its_config(tmp_path: Path) -> None:
     python.chmod(0o755)
     assert make_description(config, tmp_path, python) == kept_description(config, tmp_path) == found
     assert kept_description(config | {"vocab_size": 1}, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({"num_hidden_layers": 10_000}, "num_hidden_layers"),
+        ({"n_layer": 1e300}, "n_layer"),
+        ({"text_config": {"num_layers": 201}}, "text_config.num_layers"),
+        ({"decoder_layers": 10**400}, "decoder_layers"),
+    ],
+)
+def test_more_layers_than_any_model_has_are_refused_before_anything_is_started(
+    more: dict[str, Any], key: str, tmp_path: Path
+) -> None:
+    inventory, told = Inventory.open(state=tmp_path, config=tmp_path), list[str]()
+    inventory.tell = told.append
+    with pytest.raises(UserError) as refused:
+        inventory.described({"model_type": "strange", **more}, tmp_path / "no such python")
+    assert told == []
+    assert [one.key for one in refused.value.problems] == [f"model.{key}"]
+    assert "more than 200 layers are not traced" in refused.value.problems[0].message
+
+
+def test_sizes_of_other_things_are_no_layers() -> None:
+    sizes = {"num_hidden_layers": 126, "vocab_size_per_layer_input": 262_144, "layer_norm_eps": 1e-5, "max_window_layers": 1000}
+    require_few_layers({**sizes, "layer_types": ["full_attention"] * 126, "text_config": {"num_layers": True}})
+
+
+@pytest.mark.process
+def test_code_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(description, "LONGEST_S", 0.3)
+    with pytest.raises(UserError, match="its code took longer than 0 s"):
+        make_description({"model_type": "strange"}, tmp_path, python)
 
 
 SMALL = {

@@ -34,6 +34,14 @@ NAMED = 6
     show_default=True,
     help="Seconds that one file may take.",
 )
+@click.option(
+    "--within",
+    "within_s",
+    type=Number(0.1, 36_000),
+    default=120.0,
+    show_default=True,
+    help="Seconds that all files together may take; those that came are kept.",
+)
 @click.option("--fewer", is_flag=True, help="Take prices that leave out most of the GPUs there were.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 @json_option
@@ -43,6 +51,7 @@ def refresh(
     providers: Sequence[str],
     source: str | None,
     timeout_s: float,
+    within_s: float,
     fewer: bool,
     dry_run: bool,
     as_json: bool,
@@ -50,15 +59,22 @@ def refresh(
     """Fetch today's prices from the SkyPilot catalogue.
 
     They go to offers/ of your config folder, a file a provider, and replace its shipped offers until you remove the file. A provider that cannot
-    be read keeps the offers it has. Exit code 1: none could be read; 74: prices that were read could not be written.
+    be read, or not within the time, keeps the offers it has. Exit code 1: none could be read; 74: prices that were read could not be written.
     """
     found = []
     for one in invocation.session().refresh_offers(
-        providers, source=source, today=dt.datetime.now(dt.UTC).date(), dry_run=dry_run, fewer=fewer, timeout_s=timeout_s
+        providers,
+        source=source,
+        today=dt.datetime.now(dt.UTC).date(),
+        dry_run=dry_run,
+        fewer=fewer,
+        timeout_s=timeout_s,
+        within_s=within_s,
     ):
         found.append(one)
         for line in _narrated(one):
             say(line)
+    found.sort(key=lambda one: one.provider)
     if as_json:
         print_json(found)
     else:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from queue import Empty, SimpleQueue
 
 import msgspec
 
@@ -12,6 +15,10 @@ from planner.web import NoAnswerError, read_url
 
 TIMEOUT_S = 60.0
 """Limit of fetching one file as a whole."""
+TOTAL_S = 120.0
+"""Limit of fetching all files together."""
+AT_ONCE = 8
+"""Number of files fetched at once."""
 LARGEST_BYTES = 32 * 2**20
 """The largest file of the catalogue has 4 MB."""
 
@@ -25,10 +32,55 @@ class Fetched(msgspec.Struct, frozen=True):
     """None: the server does not state it."""
 
 
-def fetch_first(urls: Sequence[str], timeout_s: float) -> Fetched:
-    """The file at the first of `urls` that answers; raises the `UnusablePrices` of the first URL where none does."""
+def fetch_each(addresses: Sequence[Sequence[str]], timeout_s: float, within_s: float) -> Iterator[tuple[int, Fetched | Exception]]:
+    """A file each of `addresses`, with its number, as it comes; its `UnusablePrices` where there is none `within_s` seconds from now.
+
+    The threads that fetch are not waited for by the end of the program.
+    """
+    until_s = time.monotonic() + within_s
+    asked: SimpleQueue[int] = SimpleQueue()
+    come: SimpleQueue[tuple[int, Fetched | Exception]] = SimpleQueue()
+    begun: set[int] = set()
+    for number in range(len(addresses)):
+        asked.put(number)
+
+    def work() -> None:
+        while time.monotonic() < until_s:
+            try:
+                number = asked.get_nowait()
+            except Empty:
+                return
+            begun.add(number)
+            try:
+                come.put((number, fetch_first(addresses[number], timeout_s, until_s)))
+            except Exception as error:  # noqa: BLE001  # handed to who waits
+                come.put((number, error))
+
+    for _ in range(min(AT_ONCE, len(addresses))):
+        threading.Thread(target=work, name="prices", daemon=True).start()
+    waiting = set(range(len(addresses)))
+    while waiting:
+        try:
+            number, outcome = come.get(timeout=max(0.0, until_s - time.monotonic()))
+        except Empty:
+            break
+        waiting.discard(number)
+        yield number, outcome
+    for number in sorted(waiting):
+        yield number, UnusablePrices(_over(within_s, begun=number in begun))
+
+
+def _over(within_s: float, *, begun: bool) -> str:
+    what = "gave no answer within" if begun else "was not asked within"
+    return f"{what} the {within_s:g} s that all files together may take (--within)"
+
+
+def fetch_first(urls: Sequence[str], timeout_s: float, until_s: float) -> Fetched:
+    """The file at the first of `urls` that answers, none asked after `until_s`; raises the `UnusablePrices` of the first where none does."""
     wrong: UnusablePrices | None = None
     for url in urls:
+        if wrong and time.monotonic() >= until_s:
+            break
         try:
             return fetch(url, timeout_s)
         except UnusablePrices as error:

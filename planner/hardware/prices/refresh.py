@@ -15,20 +15,16 @@ from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.hardware.prices.changes import Change, changes
-from planner.hardware.prices.fetch import TIMEOUT_S, Fetched, fetch_first
+from planner.hardware.prices.fetch import TIMEOUT_S, TOTAL_S, Fetched, fetch_each
 from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
 from planner.reading import kind_of, user_path
 from planner.web import reason_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
     from pathlib import Path
 
     from planner.hardware.catalogue.gpus import GpuCatalogue
-
-AT_ONCE = 8
-"""Number of files fetched at once."""
 
 LEAST_SHARE = 0.5
 """Least share of the parts priced now that new prices have to cover: a file cut short is no market."""
@@ -116,44 +112,25 @@ def refresh(
     today: dt.date,
     dry_run: bool = False,
     timeout_s: float = TIMEOUT_S,
+    within_s: float = TOTAL_S,
 ) -> Iterator[Refreshed]:
-    """Fetch and write the offers of `providers`. Each stands alone: a failure leaves its offers, and those of others, as they were."""
+    """Fetch and write the offers of `providers`, each as its file comes: a failure leaves its offers, and those of others, as they were.
+
+    A file may take `timeout_s` seconds, and all together `within_s`; what is not there by then has failed.
+    """
     bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
-    waiting = _fetching([[f"{one}/{provider.cloud}/vms.csv" for one in bases] for provider in providers], timeout_s)
-    for provider, answer in zip(providers, waiting, strict=True):
-        url = f"{base}/{provider.cloud}/vms.csv"
+    addresses = [[f"{one}/{provider.cloud}/vms.csv" for one in bases] for provider in providers]
+    for number, fetched in fetch_each(addresses, timeout_s, within_s):
+        provider = providers[number]
         try:
-            yield _refreshed(provider, catalogue, answer.result(), destination, today=today, dry_run=dry_run)
+            if isinstance(fetched, Exception):
+                raise fetched
+            yield _refreshed(provider, catalogue, fetched, destination, today=today, dry_run=dry_run)
         except UnusablePrices as wrong:
             in_use = [offer for offer in destination.current if offer.provider == provider.provider]
-            yield Refreshed(provider=provider.provider, url=url, state="failed", detail=f"{wrong}; {_stays(in_use)}")
-
-
-def _fetching(addresses: Sequence[Sequence[str]], timeout_s: float) -> list[Future[Fetched]]:
-    """A file each, fetched by threads that the end of the program does not wait for."""
-    import threading
-    from concurrent.futures import Future
-    from queue import Empty, SimpleQueue
-
-    asked: SimpleQueue[tuple[Future[Fetched], Sequence[str]]] = SimpleQueue()
-    waiting: list[Future[Fetched]] = [Future() for _ in addresses]
-    for future, urls in zip(waiting, addresses, strict=True):
-        asked.put((future, urls))
-
-    def work() -> None:
-        while True:
-            try:
-                future, urls = asked.get_nowait()
-            except Empty:
-                return
-            try:
-                future.set_result(fetch_first(urls, timeout_s))
-            except Exception as error:  # noqa: BLE001  # raised again where the answer is asked for
-                future.set_exception(error)
-
-    for _ in range(min(AT_ONCE, len(addresses))):
-        threading.Thread(target=work, name="prices", daemon=True).start()
-    return waiting
+            yield Refreshed(
+                provider=provider.provider, url=addresses[number][0], state="failed", detail=f"{wrong}; {_stays(in_use)}"
+            )
 
 
 def _refreshed(

@@ -20,7 +20,12 @@ from planner.reading import read_json
 
 FORMAT = 1
 """Format of `bench.tracing.describe`; a description of another format is made again."""
-LONGEST_S = 600.0
+LONGEST_S = 300.0
+"""Limit of one description: a hundred layers take 40 s on two busy cores, and more where their code takes token after token."""
+MOST_LAYERS = 200
+"""Layers that are traced; the deepest model of the catalogue has 126. Every one is run by its own code some seven times."""
+_LAYERS = re.compile(r"(n_|num_)?((hidden|decoder|encoder)_)?(layers?|blocks?)")
+"""Names of counts of layers: n_layer, num_hidden_layers, decoder_layers, num_blocks."""
 INSTALL = "pip install 'gpu-planner[models]'"
 _NAMES = re.compile(r"^MODEL_FOR_CAUSAL_LM_MAPPING_NAMES\b(.*?)^\)", re.MULTILINE | re.DOTALL)
 """The table of transformers that says which model types it builds for generation."""
@@ -38,6 +43,15 @@ def described_types() -> frozenset[str]:
         return frozenset()
     table = _NAMES.search(text)
     return frozenset(re.findall(r'\(\s*"([^"]+)",', table[1])) if table else frozenset()
+
+
+def require_few_layers(config: Mapping[str, Any], within: str = "model.") -> None:
+    """Raises `UserError` naming a key that asks for more layers than are traced."""
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            require_few_layers(value, f"{within}{name}.")
+        elif _LAYERS.fullmatch(name) and isinstance(value, int | float) and value > MOST_LAYERS:
+            raise UserError(Problem("", f"{within}{name}", f"more than {MOST_LAYERS} layers are not traced by their own code."))
 
 
 def kept_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
