@@ -28,6 +28,9 @@ Checkpointing = Literal["none", "selective", "selective-op", "full"]
 """'selective' computes attention scores again, 'selective-op' all but attention and what the engine's list keeps, 'full' everything."""
 Attention = Literal["flash", "eager"]
 Loss = Literal["full", "chunked", "fused"]
+Packing = Literal["padded", "longest", "joined", "separate"]
+"""Documents in training sequences: 'padded' one in each, filled up to its length; 'longest' filled up to the longest of the micro batch; 'joined'
+one after the other, attending to those before; 'separate' so, too, attending to their own alone."""
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
 Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
 """Terms GPUs are rented on: by the hour, by the hour until they are taken away, for one year or three."""
@@ -193,7 +196,11 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     global_batch: Count | None = None
     """Sequences per optimizer step, over all ranks."""
     sequence: Count | None = None
-    """Tokens per training sequence."""
+    """Tokens per training sequence; the longest that is kept of a document."""
+    document_tokens: Count | Lengths | None = None
+    """Tokens of a document (an example, a conversation) of the training set; absent: documents fill their sequences."""
+    packing: Packing | None = None
+    """How documents of `document_tokens` share sequences; absent: 'joined' in training from the start, 'longest' in fine-tuning."""
     train_tokens: Amount | None = None
     """Tokens of the whole job: turns tokens/s into hours and dollars."""
     dataset_tokens: Amount | None = None

@@ -34,6 +34,7 @@ from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
+from planner.engine.performance.sequences import sequences_of
 from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
 
 LOSS_FORWARD = 10 / 24
@@ -101,7 +102,7 @@ def _loss(t: Table, phase: str, count: float, factor: float) -> Iterator[Operato
     """Softmax and loss over the vocabulary, which `step_of` adds to the kernels between products."""
     share = {"forward": LOSS_FORWARD, "backward": 1 - LOSS_FORWARD}.get(phase, 0.0)
     s, c = t.layout, t.chip
-    entries = number(s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary * t.job.predicts_tokens / s.tp / s.pp)
+    entries = number(s.micro_batch * sequences_of(t).computed / s.cp * t.model.vocabulary * t.job.predicts_tokens / s.tp / s.pp)
     moved = entries * LOSS_TRAFFIC_BYTES * share * count
     if moved:
         seconds = moved * factor / number(c.bandwidth_bytes_per_s)

@@ -37,12 +37,21 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
         problems.add("prefixes", f"{workload.prefixes} {text}")
     if workload.kv_offload and (workload.task != "serve" or workload.disaggregated):
         problems.add("kv_offload", "true is not accepted here; it is for a service whose replicas read prompts and decode.")
+    _check_documents(workload, problems)
     _check_offload(workload, problems)
     _check_epochs(workload, problems)
     amount = workload.tokens_to_train if trains(workload.task) else workload.requests
     if workload.targets.deadline_h is not None and amount is None:
         key = "train_tokens" if trains(workload.task) else "requests"
         problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know how much there is to do.")
+
+
+def _check_documents(workload: Workload, problems: Problems) -> None:
+    """Documents are of a training set, and packing is of documents."""
+    if workload.document_tokens is not None and not trains(workload.task):
+        problems.add("document_tokens", f"is not accepted with {workload.task!r}; documents are of a training set.")
+    elif workload.packing is not None and workload.document_tokens is None:
+        problems.add("document_tokens", f"missing; packing = {workload.packing!r} needs to know how long documents are.")
 
 
 def _check_offload(workload: Workload, problems: Problems) -> None:

@@ -82,6 +82,19 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     predicts_tokens: N = default(1.0)
     """1: training multiplies every token with the vocabulary; 0: an encoder is tuned for another task, whose head is small."""
     sequence: N = default(0.0)
+    document_tokens: N = default(0.0)
+    """Mean tokens of a document, cut at the sequence; 0: documents fill their sequences."""
+    document_context: N = default(0.0)
+    """Tokens that come before one of them in its own document, the mean."""
+    document_log_mean: N = default(0.0)
+    """Mean and standard deviation of the logarithm of a document's tokens before they are cut."""
+    document_log_spread: N = default(0.0)
+    one_document: N = default(0.0)
+    """1: a sequence holds one document and padding."""
+    to_longest: N = default(0.0)
+    """1: and is no longer than the longest of its micro batch."""
+    separate_documents: N = default(0.0)
+    """1: attention stays inside documents that share a sequence."""
     global_batch: N = default(0.0)
     """Sequences per optimizer step; 0: one micro batch a rank."""
     input_tokens: N = default(0.0)
