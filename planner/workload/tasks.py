@@ -107,6 +107,25 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 raise ValueError(f"{name} = {given:g} is impossible where the mean is {self.mean:g}; it is at most {most:g}")
 
 
+class Rollout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Answers that the model generates to be trained on (GRPO, RLOO, PPO), as many for each optimizer step as its global batch holds."""
+
+    prompt_tokens: Count
+    answer_tokens: Count | Lengths
+    answers: Count | None = None
+    """To each prompt, which is read once for all of them; absent: 8."""
+    steps: Count | None = None
+    """Optimizer steps on the answers of one rollout; absent: 1."""
+    engine: Name | None = None
+    """The engine that generates; absent: vLLM."""
+    tp: Gpus | None = None
+    """GPUs of one copy of the model that generates; absent: those of tensor parallelism in training."""
+    memory_share: Share | None = None
+    """Share of each GPU that the generating engine keeps during updates, too; absent: it sleeps then and gives its memory back."""
+    gpus: Gpus | None = None
+    """GPUs that generate beside those that train, one step ahead of them; absent: the same ones do both in turn."""
+
+
 def varies(tokens: int | Lengths | None) -> bool:
     """Whether requests differ in length; a mean alone is a length like a plain number."""
     return isinstance(tokens, Lengths) and (tokens.p50 is not None or tokens.p95 is not None)
@@ -190,6 +209,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     loss: Loss | None = None
     compile: bool | None = None
     optimizer_in_backward: bool | None = None
+
+    rollout: Rollout | None = None
+    """For training with feedback: what the model generates before each update."""
 
     micro_batch: Count | None = None
     """Sequences per data-parallel rank and forward pass."""

@@ -40,6 +40,13 @@ from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns,
 LOSS_FORWARD = 10 / 24
 """Share of `LOSS_TRAFFIC_BYTES` that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
 
+ROLLOUT_BOUNDS: Mapping[str, Bound] = {"rollout": "bandwidth", "new weights": "link", "scoring": "compute"}
+ROLLOUT_WORDS = {
+    "rollout": "answers that are generated",
+    "new weights": "new weights to the generating engine",
+    "scoring": "passes of policy, reference, reward model and critic",
+}
+
 
 class _Part(msgspec.Struct, frozen=True):
     """An operator of one pass through one pipeline stage; `weight`: its seconds, of which only the ratios count."""
@@ -88,6 +95,8 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
     for name, value in step.update.items():
         found += _listed("update", "optimizer", {name: value}, bounds[name])
     found += _listed("bubble", "bubble", {"waiting for other pipeline stages": step.by_class["bubble"]}, "bubble")
+    for name, bound in ROLLOUT_BOUNDS.items():
+        found += _listed("rollout", name, {ROLLOUT_WORDS[name]: step.by_class[name]} if step.rollout else {}, bound)
     return found
 
 

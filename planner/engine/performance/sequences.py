@@ -66,9 +66,13 @@ def _longest(t: Table) -> tuple[Floats, Floats]:
 
 
 def _largest(t: Table, count: Floats) -> tuple[Floats, Floats]:
-    """Mean of the longest of `count` documents, and of its square: added up over steps of a length, of which all but P^n have passed the lower end."""
     j = t.job
-    lengths = np.minimum(np.exp(j.document_log_mean + j.document_log_spread * _DEVIATIONS), j.sequence)
+    return longest_of(count, j.document_log_mean, j.document_log_spread, j.sequence)
+
+
+def longest_of(count: Floats, log_mean: Floats, log_spread: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Mean of the longest of `count` log-normal lengths cut at `most`, and of its square: sums over steps of a length, whose low ends 1 - P^n pass."""
+    lengths = np.minimum(np.exp(log_mean + log_spread * _DEVIATIONS), most)
     longer = 1 - _BELOW ** np.maximum(count, 1.0)
     mean, square = (powers[0] + np.sum(longer * np.diff(powers, axis=0), axis=0) for powers in (lengths, lengths**2))
     return mean, square

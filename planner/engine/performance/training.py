@@ -15,6 +15,7 @@ from planner.engine.memory.stages import Stage, experts_held, micro_batches, sta
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.performance.rollouts import RolloutColumns, rollout_of
 from planner.engine.performance.sequences import sequences_of
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
 from planner.engine.records.layout import CHECKPOINTING
@@ -61,6 +62,8 @@ class StepColumns(msgspec.Struct, frozen=True):
     """Communication outside forward and backward passes, by its purpose."""
     update: dict[str, Floats]
     """The optimizer's update, by its parts."""
+    rollout: RolloutColumns | None = None
+    """Generating and scoring of what is trained on; None where no row does so."""
 
 
 def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
@@ -98,6 +101,9 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class["communication"] = by_class["communication"] + added(exposed.values())
     update = update_s(t, trained)
     by_class |= {"launch": exposed_host * count, "optimizer": added(update.values()), "bubble": bubble}
+    rollout = rollout_of(t, one, per_micro)
+    if rollout is not None:
+        by_class |= rollout.beside(t, added(by_class.values()))
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = s.micro_batch * sequences.useful * s.dp * count
@@ -115,6 +121,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         count=count,
         exposed=exposed,
         update=update,
+        rollout=rollout,
     )
 
 
