@@ -28,6 +28,9 @@ Checkpointing = Literal["none", "selective", "selective-op", "full"]
 """'selective' computes attention scores again, 'selective-op' all but attention and what the engine's list keeps, 'full' everything."""
 Attention = Literal["flash", "eager"]
 Loss = Literal["full", "chunked", "fused"]
+Packing = Literal["padded", "longest", "joined", "separate"]
+"""Documents in training sequences: 'padded' one in each, filled up to its length; 'longest' filled up to the longest of the micro batch; 'joined'
+one after the other, attending to those before; 'separate' so, too, attending to their own alone."""
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
 Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
 """Terms GPUs are rented on: by the hour, by the hour until they are taken away, for one year or three."""
@@ -102,6 +105,25 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         for name, given, most in (("p50", self.p50, 2 * self.mean), ("p95", self.p95, 20 * self.mean)):
             if given is not None and given > most:
                 raise ValueError(f"{name} = {given:g} is impossible where the mean is {self.mean:g}; it is at most {most:g}")
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Answers that the model generates to be trained on (GRPO, RLOO, PPO), as many for each optimizer step as its global batch holds."""
+
+    prompt_tokens: Count
+    answer_tokens: Count | Lengths
+    answers: Count | None = None
+    """To each prompt, which is read once for all of them; absent: 8."""
+    steps: Count | None = None
+    """Optimizer steps on the answers of one rollout; absent: 1."""
+    engine: Name | None = None
+    """The engine that generates; absent: vLLM."""
+    tp: Gpus | None = None
+    """GPUs of one copy of the model that generates; absent: those of tensor parallelism in training."""
+    memory_share: Share | None = None
+    """Share of each GPU that the generating engine keeps during updates, too; absent: it sleeps then and gives its memory back."""
+    gpus: Gpus | None = None
+    """GPUs that generate beside those that train, one step ahead of them; absent: the same ones do both in turn."""
 
 
 def varies(tokens: int | Lengths | None) -> bool:
@@ -188,12 +210,19 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compile: bool | None = None
     optimizer_in_backward: bool | None = None
 
+    rollout: Rollout | None = None
+    """For training with feedback: what the model generates before each update."""
+
     micro_batch: Count | None = None
     """Sequences per data-parallel rank and forward pass."""
     global_batch: Count | None = None
     """Sequences per optimizer step, over all ranks."""
     sequence: Count | None = None
-    """Tokens per training sequence."""
+    """Tokens per training sequence; the longest that is kept of a document."""
+    document_tokens: Count | Lengths | None = None
+    """Tokens of a document (an example, a conversation) of the training set; absent: documents fill their sequences."""
+    packing: Packing | None = None
+    """How documents of `document_tokens` share sequences; absent: 'joined' in training from the start, 'longest' in fine-tuning."""
     train_tokens: Amount | None = None
     """Tokens of the whole job: turns tokens/s into hours and dollars."""
     dataset_tokens: Amount | None = None

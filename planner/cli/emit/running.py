@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -105,7 +105,14 @@ def _layout_text(layout: LayoutAnswer, job: Job) -> str:
     degrees = {name: getattr(layout, name) for name in ("tp", "pp", "dp", "cp", "ep", "virtual_stages")}
     steps = {"micro_batch": layout.micro_batch, "global_batch": int(job.global_batch) or None, "sequence": int(job.sequence)}
     ways = {"sharding": layout.sharding, "checkpointing": layout.checkpointing, "dtype": job.dtype, "weights": job.stored}
-    return json.dumps(degrees | steps | ways)
+    return json.dumps(degrees | steps | ways | _data(job))
+
+
+def _data(job: Job) -> dict[str, Any]:
+    """How documents share sequences, and what the model generates before each update, where the workload says so."""
+    w = job.workload
+    packing = {"packing": w.packing or job.assumed.get("packing")} if w.document_tokens else {}
+    return packing | ({"rollout": msgspec.to_builtins(w.rollout)} if w.rollout else {})
 
 
 def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str, *, groups: bool = False) -> Running:

@@ -153,6 +153,10 @@ class Table(msgspec.Struct, frozen=True):
     tower: ModelColumns | None = None
     """Towers that read pictures, and the model itself in rows without one; None where no prompt has a picture."""
 
+    rollout_job: JobColumns | None = None
+    """Generating of the answers that are trained on; None where the model is not trained on its own."""
+    rollout_engine: EngineColumns | None = None
+
     @property
     def rows(self) -> int:
         """Number of candidates."""

@@ -37,7 +37,10 @@ class Candidates(msgspec.Struct, frozen=True):
         encodes = any(job.architecture.source for job in jobs)
         looks = any(job.pictures for job in jobs)
         drafting = [job.draft or job for job in jobs] if any(job.draft for job in jobs) else []
+        rolling = [job.rollout or job for job in jobs] if any(job.rollout for job in jobs) else []
         return Table(
+            rollout_job=JobColumns.gather(rolling, job_index) if rolling else None,
+            rollout_engine=EngineColumns.gather([job.engine for job in rolling], job_index) if rolling else None,
             draft_model=ModelColumns.gather([of.architecture for of in drafting], job_index) if drafting else None,
             draft=DraftColumns.gather(drafting, job_index) if drafting else None,
             model=ModelColumns.gather([job.architecture for job in jobs], job_index),

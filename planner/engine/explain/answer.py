@@ -20,8 +20,9 @@ from planner.engine.explain.unstated import unstated_of
 from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
+from planner.engine.performance.sequences import sequences_of
 from planner.engine.records.layout import CHECKPOINTING
-from planner.units import bytes_text, digits
+from planner.units import bytes_text, digits, percent_text
 from planner.workload.published.spreads import PROGRAM_OPEN
 
 FIXED = ("weights", "optimizer", "kv_cache")
@@ -49,6 +50,7 @@ def answer_of(e: Evaluated, number: int) -> Answer:
         evidence=_evidence(row),
         assumed=job.assumed
         | _balance(row)
+        | _padding(row)
         | _method_of_percentiles(row)
         | measured_between(row.chip, layout.nodes)
         | _own_results(row)
@@ -83,6 +85,15 @@ def _balance(row: Row) -> dict[str, float]:
     """Imbalance of experts that the workload does not state, where ranks share them."""
     t = row.e.table
     return {"expert_imbalance": round(row(imbalance(t)), 2)} if row(t.layout.ep) > 1 and not row.job.expert_imbalance else {}
+
+
+def _padding(row: Row) -> dict[str, str]:
+    """Share of the computed tokens that are padding, where documents of a known length share sequences."""
+    if not row.job.document_tokens:
+        return {}
+    of = sequences_of(row.e.table)
+    share = 1 - row(of.useful) / row(of.computed)
+    return {"padding": f"{percent_text(share)} of the tokens that are computed or waited for; tokens/s are those of documents"}
 
 
 def _method_of_percentiles(row: Row) -> dict[str, str]:

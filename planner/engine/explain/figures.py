@@ -31,6 +31,9 @@ CLASS_WORDS = {
     "launch": "host launches",
     "host": "engine overhead",
     "bubble": "pipeline bubble",
+    "rollout": "bandwidth",
+    "new weights": "link",
+    "scoring": "compute",
 }
 """Operator class -> what binds it; products are bound by compute or bandwidth."""
 
@@ -71,12 +74,13 @@ def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str
     least_s = step_floor_s(row, flop, layout.gpus) / unstated.peak
     rate, most, peak = tokens / seconds, tokens / least_s, chip.peak_flop_per_s * layout.gpus
     by_class = _by_class(row, step)
+    every = layout.gpus + row.job.rollout_gpus
     return {
         "bottleneck": _bottleneck(by_class, row(step.compute_bound)),
         "flop_per_token": flop / tokens,
         "step_s": figure.seconds(seconds, least_s),
         "tokens_per_s": figure.rate(rate, most),
-        "tokens_per_s_per_gpu": figure.rate(rate / layout.gpus, most / layout.gpus),
+        "tokens_per_s_per_gpu": figure.rate(rate / every, most / every),
         "mfu": figure.rate(flop / seconds / peak, flop / least_s / peak),
         "seconds_by_class": by_class,
         **(drawn.fields(rate) if (drawn := _power(row, layout, by_class, row(step.compute_bound), figure)) else {}),

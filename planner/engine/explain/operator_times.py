@@ -34,10 +34,18 @@ from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
+from planner.engine.performance.sequences import sequences_of
 from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
 
 LOSS_FORWARD = 10 / 24
 """Share of `LOSS_TRAFFIC_BYTES` that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
+
+ROLLOUT_BOUNDS: Mapping[str, Bound] = {"rollout": "bandwidth", "new weights": "link", "scoring": "compute"}
+ROLLOUT_WORDS = {
+    "rollout": "answers that are generated",
+    "new weights": "new weights to the generating engine",
+    "scoring": "passes of policy, reference, reward model and critic",
+}
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -87,6 +95,8 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
     for name, value in step.update.items():
         found += _listed("update", "optimizer", {name: value}, bounds[name])
     found += _listed("bubble", "bubble", {"waiting for other pipeline stages": step.by_class["bubble"]}, "bubble")
+    for name, bound in ROLLOUT_BOUNDS.items():
+        found += _listed("rollout", name, {ROLLOUT_WORDS[name]: step.by_class[name]} if step.rollout else {}, bound)
     return found
 
 
@@ -101,7 +111,7 @@ def _loss(t: Table, phase: str, count: float, factor: float) -> Iterator[Operato
     """Softmax and loss over the vocabulary, which `step_of` adds to the kernels between products."""
     share = {"forward": LOSS_FORWARD, "backward": 1 - LOSS_FORWARD}.get(phase, 0.0)
     s, c = t.layout, t.chip
-    entries = number(s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary * t.job.predicts_tokens / s.tp / s.pp)
+    entries = number(s.micro_batch * sequences_of(t).computed / s.cp * t.model.vocabulary * t.job.predicts_tokens / s.tp / s.pp)
     moved = entries * LOSS_TRAFFIC_BYTES * share * count
     if moved:
         seconds = moved * factor / number(c.bandwidth_bytes_per_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.errors import Problems
+from planner.errors import Problem, Problems, UserError
 from planner.workload.tasks import Lengths, Workload, trains
 
 
@@ -37,12 +37,46 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
         problems.add("prefixes", f"{workload.prefixes} {text}")
     if workload.kv_offload and (workload.task != "serve" or workload.disaggregated):
         problems.add("kv_offload", "true is not accepted here; it is for a service whose replicas read prompts and decode.")
+    _check_documents(workload, problems)
+    _check_rollout(workload, problems)
     _check_offload(workload, problems)
     _check_epochs(workload, problems)
     amount = workload.tokens_to_train if trains(workload.task) else workload.requests
     if workload.targets.deadline_h is not None and amount is None:
         key = "train_tokens" if trains(workload.task) else "requests"
         problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know how much there is to do.")
+
+
+def _check_documents(workload: Workload, problems: Problems) -> None:
+    """Documents are of a training set, and packing is of documents."""
+    if workload.document_tokens is not None and not trains(workload.task):
+        problems.add("document_tokens", f"is not accepted with {workload.task!r}; documents are of a training set.")
+    elif workload.packing is not None and workload.document_tokens is None:
+        problems.add("document_tokens", f"missing; packing = {workload.packing!r} needs to know how long documents are.")
+
+
+def _check_rollout(workload: Workload, problems: Problems) -> None:
+    """A rollout belongs to training, is shorter than its sequences, and its engine is in one place."""
+    rollout = workload.rollout
+    if rollout is None:
+        return
+    if not trains(workload.task):
+        problems.add("rollout", f"is not accepted with {workload.task!r}; answers are generated to be trained on.")
+    if workload.sequence is not None and rollout.prompt_tokens >= workload.sequence:
+        problems.add("rollout.prompt_tokens", f"{rollout.prompt_tokens} is not accepted; it has to be below sequence.")
+    if rollout.gpus is not None and rollout.memory_share is not None:
+        problems.add("rollout.memory_share", f"{rollout.memory_share:g} is not accepted beside gpus, which generate alone.")
+    if rollout.gpus is not None and rollout.tp is not None and rollout.tp > rollout.gpus:
+        problems.add("rollout.tp", f"{rollout.tp} is not accepted; there are {rollout.gpus} GPUs that generate.")
+
+
+def check_planned(workload: Workload) -> None:
+    """Raises `UserError` for what is answered for a candidate given in full alone: a plan rents the GPUs of its layout and no others."""
+    if workload.rollout is not None and workload.rollout.gpus is not None:
+        message = (
+            "is not accepted in a plan; plan the training alone, and the generation as a service with these prompts and answers."
+        )
+        raise UserError(Problem("", "rollout.gpus", message))
 
 
 def _check_offload(workload: Workload, problems: Problems) -> None:

@@ -34,4 +34,6 @@ class Job(JobNumbers[float], frozen=True, kw_only=True):
     footprint: Footprint[float]
     draft: Draft | None = None
     """The draft model that is timed."""
+    rollout: Job | None = None
+    """Generating of the answers that are trained on."""
     assumed: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -8,6 +8,7 @@ import msgspec
 
 from planner.engine.job.beside.companions import companion_numbers
 from planner.engine.job.beside.draft_model import draft_of
+from planner.engine.job.beside.rollout import generating, rollout_numbers, with_documents
 from planner.engine.job.bounds import check_consistency
 from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
@@ -36,6 +37,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     problems, defaults, architecture = Problems(where), Defaults(workload), models.main
     train = trains(workload.task)
     check_consistency(workload, problems)
+    workload = with_documents(workload, defaults.assumed)
     if architecture.encoder and workload.task in {"generate", "serve"}:
         message = f"{workload.task!r} is not possible: {architecture.family} is an encoder and generates nothing; use train, finetune or prefill."
         problems.add("task", message)
@@ -51,7 +53,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         numbers = inference_numbers(architecture, defaults, problems, dtype, fp8_cache=engine.fp8_cache)
         numbers |= picture_numbers(workload, architecture, defaults, problems)
         numbers |= request_numbers(workload, defaults, architecture.source_tokens)
-    numbers |= companion_numbers(workload, models, problems)
+    numbers |= companion_numbers(workload, models, problems) | rollout_numbers(workload, models)
     draft = draft_of(workload, models.companions, defaults, problems)
     problems.raise_if_any()
     defaults.assumed |= positions_assumed(workload, architecture) | people_assumed(workload)
@@ -81,6 +83,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         if train
         else Footprint(),
         assumed=defaults.assumed,
+        rollout=resolve(generating(workload), Models(models.main), where) if workload.rollout else None,
         draft=draft,
         draft_tokens=draft.tokens if draft else 0.0,
         acceptance=draft.acceptance if draft else 0.0,

@@ -16,6 +16,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.matrices import adapted, adapter_parameters
 from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.tasks import Lora, Workload
+from planner.workload.traffic.documents import documents_of
 
 GATHERED_IN_16_BIT = {"zero3", "hsdp"}
 """Shardings under which weights in FP32 are cast before they are gathered, instead of by autocast (FSDP's MixedPrecisionPolicy)."""
@@ -70,6 +71,7 @@ def training_numbers(
         "offload_parameters": float(workload.offload == "parameters"),
         "offload_activations": float(workload.offload == "activations"),
         "sequence": float(_sequence(defaults)),
+        **_documents(workload, architecture, defaults),
         "global_batch": float(workload.global_batch or 0),
         "micro_batch": float(workload.micro_batch or 0),
     }
@@ -116,6 +118,23 @@ def footprint_of(
     if _classifies(workload, architecture):
         loss, defaults.assumed["head"] = "none", "an encoder is tuned for another task than words: its head is small"
     return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss)
+
+
+def _documents(workload: Workload, architecture: Architecture, defaults: Defaults) -> dict[str, float]:
+    """Lengths of documents and how they share sequences; nothing where the workload says nothing of them."""
+    if workload.document_tokens is None:
+        return {}
+    packing = defaults.given_or("packing", "longest" if workload.task == "finetune" or architecture.encoder else "joined")
+    of = documents_of(workload.document_tokens, _sequence(defaults))
+    return {
+        "document_tokens": of.mean,
+        "document_context": of.context,
+        "document_log_mean": of.log_mean,
+        "document_log_spread": of.log_spread,
+        "one_document": float(packing in {"padded", "longest"}),
+        "to_longest": float(packing == "longest"),
+        "separate_documents": float(packing == "separate"),
+    }
 
 
 def _classifies(workload: Workload, architecture: Architecture) -> bool:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
+from planner.engine.memory.beside.rollouts import rollout_terms
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import WEIGHTS, cached_prefix_bytes, inference_terms, kv_bytes_per_sequence, prefix_bytes
@@ -111,6 +112,7 @@ def terms_of(t: Table) -> list[Term]:
     train = bool(t.job.train[0])
     terms = training_terms(t) if train else inference_terms(t)
     terms = terms + companion_terms(t) + overhead_terms(t, terms)
+    terms += rollout_terms(t, terms)
     if train or not np.any(t.job.offload_parameters):
         return terms
     away = _excess_weights(t, terms)

@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
+from planner.engine.memory.sequence_parallel import gathered_tokens
 from planner.engine.memory.stages import micro_batches, stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
@@ -111,7 +112,7 @@ def _gradients(t: Table, at: Phase) -> list[Term]:
 
 
 def _activations(t: Table, at: Phase) -> list[Term]:
-    """Split over tensor-parallel ranks: with their sequence parallelism nothing of a layer is held whole.
+    """Split over tensor-parallel ranks: with their sequence parallelism nothing is kept whole but what `keeps_gathered` says.
 
     Without it every rank holds what lies between products, norms and dropout, and the inputs of attention and MLP:
     10 of the 34 bytes a width of arXiv:2205.05198 §4.1.
@@ -119,7 +120,8 @@ def _activations(t: Table, at: Phase) -> list[Term]:
     s, f = t.layout, t.footprint
     tokens = s.micro_batch * t.job.sequence / s.cp / s.tp
     ranks = np.where(t.engine.whole_between > 0, s.tp, 1.0)
-    inputs = (ranks - 1) * np.minimum(t.job.activation_bytes, 2.0) * t.model.width * (t.job.adapters == 0)
+    whole_inputs = np.where(t.engine.keeps_gathered > 0, s.tp, ranks)
+    inputs = (whole_inputs - 1) * np.minimum(t.job.activation_bytes, 2.0) * t.model.width * (t.job.adapters == 0)
     terms = []
     for name, size in (
         ("norms", f.norms * ranks),
@@ -162,6 +164,7 @@ def _activations(t: Table, at: Phase) -> list[Term]:
             {"tokens": tokens, "bytes": around},
             _SAVED,
         ),
+        gathered_tokens(t, at, tokens),
     ]
 
 

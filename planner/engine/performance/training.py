@@ -15,6 +15,8 @@ from planner.engine.memory.stages import Stage, experts_held, micro_batches, sta
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.performance.rollouts import RolloutColumns, rollout_of
+from planner.engine.performance.sequences import sequences_of
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
 from planner.engine.records.layout import CHECKPOINTING
 
@@ -44,12 +46,12 @@ class StepColumns(msgspec.Struct, frozen=True):
 
     step_s: Floats
     tokens: Floats
-    """Tokens of the whole job in a step."""
+    """Tokens of the whole job in a step, without padding."""
     by_class: dict[str, Floats]
     compute_bound: Floats
     model_flop: Floats
     """6·N·tokens + causal attention, N the parameters of the products (`matrix_products.flop_per_token`); 4·N where
-    they are frozen and get no gradients. Products of adapters and what is recomputed do not count."""
+    they are frozen and get no gradients. Products of adapters, padding and what is recomputed do not count."""
     mean: Pass
     """Forward pass of one micro batch through the mean stage of a pipeline."""
     one: Pass
@@ -60,6 +62,8 @@ class StepColumns(msgspec.Struct, frozen=True):
     """Communication outside forward and backward passes, by its purpose."""
     update: dict[str, Floats]
     """The optimizer's update, by its parts."""
+    rollout: RolloutColumns | None = None
+    """Generating and scoring of what is trained on; None where no row does so."""
 
 
 def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
@@ -68,9 +72,9 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     `alike`: rows with the same number differ in nothing that a forward pass of one micro batch depends on.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
-    tokens = s.micro_batch * j.sequence / s.cp
-    half = j.sequence / 2
-    mean = _pass(t) if alike is None else _pass_once(t, alike)
+    sequences = sequences_of(t)
+    tokens = s.micro_batch * sequences.computed / s.cp
+    mean = _pass(t) if alike is None or np.any(j.to_longest) else _pass_once(t, alike)
     one = _of_fullest_stage(t, tokens, mean)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
@@ -97,11 +101,14 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class["communication"] = by_class["communication"] + added(exposed.values())
     update = update_s(t, trained)
     by_class |= {"launch": exposed_host * count, "optimizer": added(update.values()), "bubble": bubble}
+    rollout = rollout_of(t, one, per_micro)
+    if rollout is not None:
+        by_class |= rollout.beside(t, added(by_class.values()))
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
-    total = tokens * s.cp * s.dp * count
+    total = s.micro_batch * sequences.useful * s.dp * count
     active = m.active_matrix - (m.token_matrix + m.output_matrix) * (1 - j.predicts_tokens)
-    per_token = np.where(j.adapters > 0, 2.0, 3.0) * 2 * active + 3 * attention_flop(t, half)
+    per_token = np.where(j.adapters > 0, 2.0, 3.0) * 2 * active + 3 * attention_flop(t, sequences.own_context)
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
         step_s=step,
@@ -114,6 +121,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         count=count,
         exposed=exposed,
         update=update,
+        rollout=rollout,
     )
 
 
@@ -136,8 +144,9 @@ def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
 
 
 def _pass(t: Table) -> Pass:
-    tokens = t.layout.micro_batch * t.job.sequence / t.layout.cp
-    return forward(t, tokens, t.job.sequence / 2, t.job.sequence, head_rows=tokens * t.job.predicts_tokens)
+    of = sequences_of(t)
+    tokens = t.layout.micro_batch * of.computed / t.layout.cp
+    return forward(t, tokens, of.context, of.computed, head_rows=tokens * t.job.predicts_tokens)
 
 
 def _pass_once(t: Table, alike: Rows) -> Pass:

@@ -82,6 +82,38 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     predicts_tokens: N = default(1.0)
     """1: training multiplies every token with the vocabulary; 0: an encoder is tuned for another task, whose head is small."""
     sequence: N = default(0.0)
+    rolls: N = default(0.0)
+    """1: each optimizer step begins with answers that the model generates, as the nine that follow say."""
+    answer_log_mean: N = default(0.0)
+    """Mean and standard deviation of the logarithm of an answer's tokens."""
+    answer_log_spread: N = default(0.0)
+    rollout_answers: N = default(0.0)
+    """Answers to each prompt."""
+    rollout_steps: N = default(0.0)
+    """Optimizer steps on one rollout."""
+    rollout_tp: N = default(0.0)
+    """GPUs of a copy that generates; 0: as in training."""
+    rollout_share: N = default(0.0)
+    """Share of the memory that the generating engine keeps; 0: it sleeps during updates."""
+    rollout_gpus: N = default(0.0)
+    """GPUs that generate alone; 0: those that train."""
+    scored: N = default(0.0)
+    """Forward passes over the answers beside the update, in those of the model."""
+    critic_steps: N = default(0.0)
+    """Updates of critics, in those of the model."""
+    document_tokens: N = default(0.0)
+    """Mean tokens of a document, cut at the sequence; 0: documents fill their sequences."""
+    document_context: N = default(0.0)
+    """Tokens that come before one of them in its own document, the mean."""
+    document_log_mean: N = default(0.0)
+    """Mean and standard deviation of the logarithm of a document's tokens before they are cut."""
+    document_log_spread: N = default(0.0)
+    one_document: N = default(0.0)
+    """1: a sequence holds one document and padding."""
+    to_longest: N = default(0.0)
+    """1: and is no longer than the longest of its micro batch."""
+    separate_documents: N = default(0.0)
+    """1: attention stays inside documents that share a sequence."""
     global_batch: N = default(0.0)
     """Sequences per optimizer step; 0: one micro batch a rank."""
     input_tokens: N = default(0.0)

@@ -15,6 +15,7 @@ from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
+from planner.engine.job.bounds import check_planned
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.compute_dtype import native_dtype
 from planner.engine.job.context_length import check_context
@@ -43,6 +44,7 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     """
     workload = task.workload
     check_context(workload, task.models.main)
+    check_planned(workload)
     jobs = _jobs(task)
     supported = _supported(jobs, node_types_for(workload, supply), supply)
     scored: list[Scored] = []
@@ -64,6 +66,7 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
 def first_gpu(task: Task, supply: Supply) -> str | None:
     """The GPU that ranks first by closed formulas, without its row; None where nothing is a solution. Raises as `make_plan`."""
     check_context(task.workload, task.models.main)
+    check_planned(task.workload)
     supported = _supported(_jobs(task), node_types_for(task.workload, supply), supply)
     if not supported.node_types:
         return None
@@ -81,6 +84,7 @@ def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
     Rows at other providers' prices, which follow the candidate's own, are not among them.
     """
     check_context(task.workload, task.models.main)
+    check_planned(task.workload)
     supported = _supported(_jobs(task), node_types_for(task.workload, supply), supply)
     if not supported.node_types:
         return []

@@ -106,6 +106,19 @@ def test_training_in_one_machine_needs_no_other(shell: Callable[..., list[str]])
     assert understood(call).nproc_per_node == "8"
 
 
+def test_training_is_told_what_is_generated_and_how_documents_share_sequences() -> None:
+    layout = {"gpus": 8, "nodes": 1, "gpus_per_node": 8, "tp": 1, "dp": 8}
+    row, job, gpu = first("qwen3-8b-grpo", "H100 SXM5 80GB", layout)
+    (told,) = re.findall(r"GPU_PLANNER_LAYOUT='(.*)'", written("slurm", "qwen3-8b-grpo", row, job, gpu, ""))
+    given = json.loads(told)
+    assert given["packing"] == "longest"
+    assert given["rollout"] == {
+        "prompt_tokens": 512,
+        "answer_tokens": {"mean": 1000, "p50": 700, "p95": None},
+        "answers": 8,
+    } | dict.fromkeys(("steps", "engine", "tp", "memory_share", "gpus"))
+
+
 def test_a_slurm_job_asks_for_the_hours_the_plan_may_take() -> None:
     row, job, gpu = first(TRAINING, "H100 SXM5 80GB", {})
     assert row.job_h is not None

@@ -31,6 +31,9 @@ CLASSES: Mapping[str, tuple[str, str]] = {
     "host": ("engine", "overhead"),
     "optimizer": ("optimizer", "optimizer"),
     "bubble": ("bubble", "overhead"),
+    "rollout": ("generating", "kv_cache"),
+    "new weights": ("new weights", "gradients"),
+    "scoring": ("scoring", "logits"),
 }
 """Class of operator -> its name, and the component of memory whose pattern and colour it shares."""
 PHASE, SECONDS, SHARE = 10, 9, 6

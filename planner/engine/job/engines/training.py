@@ -23,6 +23,7 @@ FIRST = (
         name="torch",
         label="PyTorch",
         compiles_loss=True,
+        keeps_gathered=1.0,
         trains=True,
         torch_experts=True,
         launches_per_layer=64,
@@ -36,7 +37,7 @@ FIRST = (
         expands_latent=True,
         unpacks=True,
         slack_source="simulated, median 6 %",
-        source=f"{_ATEN}; the Python around them while generating: as for Transformers, an assumption; {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
+        source=f"{_ATEN}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); the Python around them while generating: as for Transformers, an assumption; {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
     ),
     Engine(
         name="transformers",

@@ -1,0 +1,1 @@
+"""Memory of other work on the same GPUs."""
