@@ -10,11 +10,15 @@ from planner.units import GIB
 GENERIC = "generic"
 """The engine that stands for one that is not named."""
 
-PIECES = 70.0
-"""Operators of a layer that vLLM's host launches, at the 5 us of a bare launch, where no CUDA graph holds the whole step."""
-_LAUNCHES = (
-    "launches: 0.35 ms a layer. Published: 0.33 to 0.43 for Qwen2 0.5B and 1.5B beyond 8,192 tokens (A100, 0.4), 0.35 to 0.46 for models of 28 to 48 "
-    "layers that the GPUs decode faster than that (RTX 4090, 0.8.5), 0.38 for Qwen3-Coder 30B (H100, piecewise graphs, vllm-project/vllm#25444)"
+EAGER = 70.0
+"""Operators of a layer that vLLM's host launches, at the 5 us of a bare launch, where no CUDA graph is replayed."""
+_EAGER = "launches: 0.35 ms a layer. Published: 0.33 to 0.43 for Qwen2 0.5B and 1.5B beyond 8,192 tokens (A100, 0.4)"
+PIECES = 24.0
+"""Those beside CUDA graphs of the pieces between attention: a graph's replay, attention and writing to the cache, and Python around them."""
+_PIECES = (
+    "launches: 0.12 ms a layer on servers. Published: 0.08 to 0.12 for Qwen3 0.6B, 1.7B and 30B (A100, tenstorrent/tt-inference-server#340), at most 0.10 for "
+    "QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733); slower hosts "
+    "take three times as long: 0.35 to 0.46 on rented RTX 4090 (0.8.5), 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
 )
 
 _BLOCKS = "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
@@ -26,7 +30,7 @@ FIRST = (
         rounds_blocks_apart=True,
         compute_capability=(7, 0),
         most_sequences=256,
-        launches_per_layer=PIECES,
+        launches_per_layer=EAGER,
         graph_context=8192,
         interleaves_stages=True,
         kernels_per_layer=11,
@@ -45,7 +49,7 @@ FIRST = (
         context_source="0.5 GiB: CUDA context is 0.3-0.6 GB (driver 535 and later); 0.9 GiB of CUDA graphs and libraries: an assumption, on the safe side of 0.27 GiB outside torch at TP 1 with vLLM 0.19 (llm-d planner accuracy report)",
         communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
         source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 and max_seq_len_to_capture 8192 by default: longer contexts and prompts run "
-        f"without CUDA graphs; {_LAUNCHES}; {_BLOCKS}; prompts that wait for each other: of 1.5 to 3.25, what meets both sources of loops best, each of which "
+        f"without CUDA graphs; {_EAGER}; {_BLOCKS}; prompts that wait for each other: of 1.5 to 3.25, what meets both sources of loops best, each of which "
         "agrees without the other (InferenceX, AIConfigurator's silicon data; 2026-11-23)",
     ),
     Engine(
@@ -163,6 +167,8 @@ _V1 = replace(
     released="2025-03",
     release="0.8 to 0.10",
     graph_context=0.0,
+    launches_per_layer=PIECES,
+    front_end_s=6e-3,
     host_step_s=0.3e-3,
     prefill_chunk=8192,
     most_sequences=1024,
@@ -170,8 +176,9 @@ _V1 = replace(
     small_chunk=2048,
     source="max_num_seqs 1024 and max_num_batched_tokens 8192 (256 and 2048 on GPUs below 70 GiB and on A100; vllm/engine/arg_utils.py), gpu_memory_utilization 0.9 are vLLM V1's defaults; host time: "
     "scripts/calibration/fit_host_step.py on 130 published loops (2026-11-21) of up to 128 requests on one GPU model, those of release 0.12 alone show "
-    "39 µs a sequence; CUDA graphs of the pieces between attention alone, which the host launches one by one; "
-    f"{_LAUNCHES}",
+    "39 µs a sequence; front end: as measured for 0.15 (its server and its engine are two processes from 0.8 on), which first tokens of 0.9 on A100 and 0.11 on RTX 4090 "
+    "and AIConfigurator's silicon data agree with; CUDA graphs of the pieces between attention alone, which the host launches one by one; "
+    f"{_PIECES}",
 )
 _V1_GRAPHS = replace(
     _V1,
@@ -187,7 +194,6 @@ _V1_ASYNC = replace(
     released="2026-01",
     release="0.14 to 0.19",
     host_sequence_s=3.5e-6,
-    front_end_s=6e-3,
     late_steps=1.0,
     source="as V1; from 0.14 on a step is scheduled beside the one before (async scheduling by default): host time of a sequence by the published "
     "loops of a release of 2026 (3 µs); a token is handed over while the next step runs",
