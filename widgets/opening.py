@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
@@ -13,6 +14,7 @@ from widgets.base_app import BaseApp
 from widgets.remembered import go_on
 
 if TYPE_CHECKING:
+    from planner.errors import Problem
     from planner.present.choice.facets import FacetNames
     from planner.session import Session
     from planner.workload.presets import Preset
@@ -21,16 +23,18 @@ if TYPE_CHECKING:
 
 FIRST_ANSWER_S = 1.0
 """Time that the first answer has for itself, before this machine and the lists of the pickers are read beside it."""
+MOST_PROBLEMS = 3
+"""Problems of one file that are told at once."""
 
 
 async def begin(app: BaseApp) -> None:
     """Open the first preset and plan it, then do everything that the first answer does without."""
     with app.batch_update():  # laid out and painted once
         await fill_panes(app)
-        use_settings(app)
+        unusable = use_settings(app)
         if app.options.preset is not None or not await go_on(app):
             await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
-    show_tour(app)
+    show_tour(app, unusable)
     if app.preset is not None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(app.plan_loop.answered.wait(), FIRST_ANSWER_S)
@@ -42,13 +46,29 @@ async def begin(app: BaseApp) -> None:
     await look_round(app)
 
 
-def show_tour(app: BaseApp) -> None:
-    """Explain the screen at a first start."""
+def show_tour(app: BaseApp, unusable: Sequence[Problem]) -> None:
+    """Explain the screen at a first start, then say which settings cannot be used."""
+
+    def tell(_: None = None) -> None:
+        if unusable:
+            app.notify(listed(unusable), title="Settings not used", severity="warning", timeout=8)
+
     if app.options.tour:
         from widgets.screens import tour
 
         if tour.wanted(app):
-            tour.open_screen(app)
+            tour.open_screen(app, tell)
+            return
+    tell()
+
+
+def listed(problems: Sequence[Problem]) -> str:
+    """The first problems, a line for each, under the name of the file that all of them are in."""
+    files = {problem.where for problem in problems}
+    head, shown = ([*files], [problem._replace(where="") for problem in problems]) if len(files) == 1 else ([], problems)
+    more = len(problems) - MOST_PROBLEMS
+    tail = [f"and {more} more"] if more > 0 else []
+    return "\n".join([*filter(None, head), *map(str, shown[:MOST_PROBLEMS]), *tail])
 
 
 async def fill_panes(app: BaseApp) -> None:
@@ -73,8 +93,8 @@ async def fill_panes(app: BaseApp) -> None:
         app.table.focus()
 
 
-def use_settings(app: BaseApp) -> None:
-    """Take over the user's config.toml; what cannot be used is said, and the rest holds."""
+def use_settings(app: BaseApp) -> Sequence[Problem]:
+    """Take over the user's config.toml; what of it cannot be used comes back, and the rest holds."""
     from widgets import config
 
     remappable = [action.id for group in app.ACTION_GROUPS.values() for action in group if action.scope != "textual"]
@@ -83,9 +103,8 @@ def use_settings(app: BaseApp) -> None:
     app.set_keymap(app.keymap)
     if found.theme and not app.options.theme and app.options.colour and "theme" not in app.choices:
         app.theme = found.theme
-    for problem in problems.found[:3]:
-        app.notify(str(problem), title="Setting not used", severity="warning", timeout=8)
     app.refresh_keys()
+    return problems.found
 
 
 async def look_round(app: BaseApp) -> None:
@@ -106,8 +125,7 @@ async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> N
     try:
         preset, workload = await app.ask(lambda session: load_preset(session, name))
     except UserError as wrong:
-        for problem in wrong.problems[:3]:
-            app.notify(str(problem), title="Preset not opened", severity="error", timeout=8)
+        app.notify(listed(wrong.problems), title="Preset not opened", severity="error", timeout=8)
         if fallback is not None and fallback != name:
             await open_preset(app, fallback)
         return
@@ -132,7 +150,7 @@ async def save_preset(app: BaseApp, name: str) -> None:
     try:
         preset, stated = await app.ask(saved)
     except UserError as wrong:
-        app.notify("\n".join(str(problem) for problem in wrong.problems[:3]), title="Not saved", severity="error", timeout=8)
+        app.notify(listed(wrong.problems), title="Not saved", severity="error", timeout=8)
         return
     app.preset, app.preset_fields = preset, stated
     offered = await app.ask(_shelves)

@@ -12,6 +12,7 @@ from tui_sample import sample_options, settle
 
 from widgets import opening, state_files
 from widgets.app import PlannerApp
+from widgets.background import row_details
 from widgets.drawing import theme
 from widgets.panes.workload.choice import Choice
 
@@ -47,7 +48,10 @@ async def test_the_first_theme_reads_no_style_sheet_again_and_looks_as_one_that_
         assert (background, variables, classes) == (chosen.main.styles.background, chosen.theme_variables, chosen.classes)
 
 
-async def test_the_form_is_laid_out_once_and_has_a_text_for_a_fault_only_when_there_is_one(tmp_path: Path) -> None:
+async def test_the_form_is_laid_out_once_and_has_a_text_for_a_fault_only_when_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_details, "QUIET_S", 3600.0)  # a reason that came meanwhile would lay its pane out
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)

@@ -114,3 +114,20 @@ async def test_the_tour_is_skipped_by_one_key(tmp_path: Path, key: str) -> None:
         await pilot.pause()
         assert app.screen is app.main
         assert json.loads((tmp_path / "state" / "choices.json").read_text())["tour"] == "seen"
+
+
+@pytest.mark.usefixtures("_own_preset")
+async def test_settings_that_cannot_be_used_are_told_in_one_note_behind_the_tour(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.toml").write_text('theme = "nord"\n[keys]\nhelpp = "x"\nquit = 1\nzoom = 2\n')
+    app = app_in(tmp_path, preset=None, tour=True, config=folder)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, TourScreen)
+        assert not app._notifications
+        await pilot.press("escape")
+        (note,) = app._notifications
+        assert note.message.splitlines()[0] == str(folder / "config.toml")
+        assert [line.split(":")[0] for line in note.message.splitlines()[1:4]] == ["theme", "keys.helpp", "keys.quit"]
+        assert note.message.endswith("\nand 1 more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
@@ -75,9 +76,9 @@ def wanted(app: BaseApp) -> bool:
     return new and app.options.tour and app.options.preset is None and app.options.replay is None
 
 
-def open_screen(app: BaseApp) -> None:
-    """Begin the tour."""
-    app.push_screen(TourScreen(app))
+def open_screen(app: BaseApp, then: Callable[[None], None] | None = None) -> None:
+    """Begin the tour; `then` is called once it was seen or left."""
+    app.push_screen(TourScreen(app), then)
 
 
 class TourScreen(Overlay[None]):
@@ -87,6 +88,7 @@ class TourScreen(Overlay[None]):
     TourScreen {
         align: center bottom;
         #tour { width: 76; margin: 0 0 2 0; }
+        ToastRack { dock: top; margin: 3 0 0 0; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
