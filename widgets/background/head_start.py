@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     _First = tuple[tuple[dict[str, Any], str, str], Plan, list[str]]
 
+YIELDING = 5
+"""Steps of niceness of the copy, for machines that are busy: the frames of the screen come first, and the plan is wanted only after them."""
 LENGTH_BYTES = 8
 """Size of the number that says how long an answer is."""
 
@@ -114,6 +116,7 @@ def _start(options: AppOptions) -> HeadStart | None:
 def _work(options: AppOptions, writing: int) -> None:
     """Answer what the screen will ask first, then end this process; a failure is for the screen to find and say."""
     try:
+        os.nice(YIELDING)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):  # whoever waits for the end of these waits for the first process alone
             os.dup2(nowhere, standard)
