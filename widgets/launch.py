@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from planner.startup import can_draw, collect_rarely, prepare
 
 if TYPE_CHECKING:
+    from widgets.background.head_start import HeadStart
     from widgets.options import AppOptions
 
 ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
@@ -42,10 +43,17 @@ def open_from_command_line(**given: Any) -> int:
 
 def open_app(options: AppOptions) -> int:
     """Run the app until it is closed; raises `UserError` before the screen is taken over."""
-    from dataclasses import replace
+    from widgets.background.head_start import head_start
 
     prepare_environment()
     collect_rarely()
+    with head_start(options) as first_plan:
+        return _run(options, first_plan)
+
+
+def _run(options: AppOptions, first_plan: HeadStart | None) -> int:
+    from dataclasses import replace
+
     options = replace(
         options,
         colour=options.colour and not os.environ.get("NO_COLOR"),
@@ -60,6 +68,7 @@ def open_app(options: AppOptions) -> int:
 
         theme.require(options.theme)
         watch.app = app = PlannerApp(options)
+        app.plan_loop.begin_with(first_plan)
         try:
             app.run()
         except Exception as fault:  # noqa: BLE001  # told below, once the terminal is given back

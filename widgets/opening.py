@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
 from widgets.actions.narrowing import use_filter
+from widgets.background.opened import facet_names, load_preset
 from widgets.base_app import BaseApp
 from widgets.remembered import go_on
 
 if TYPE_CHECKING:
     from planner.errors import Problem
-    from planner.present.choice.facets import FacetNames
     from planner.session import Session
     from planner.workload.presets import Preset
     from widgets.screens.picker import Item
@@ -25,6 +25,8 @@ FIRST_ANSWER_S = 1.0
 """Time that the first answer has for itself, before this machine and the lists of the pickers are read beside it."""
 MOST_PROBLEMS = 3
 """Problems of one file that are told at once."""
+WITH_PANES_S = 0.1
+"""Time that the content of the panes is held back for an answer that a head start has nearly ready, to be painted with it."""
 
 
 async def begin(app: BaseApp) -> None:
@@ -34,16 +36,34 @@ async def begin(app: BaseApp) -> None:
         unusable = use_settings(app)
         if app.options.preset is not None or not await go_on(app):
             await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
+        if app.plan_loop.has_head_start:
+            await first_answer(app, WITH_PANES_S)
+    if app.plan_loop.answered.is_set():
+        await painted(app)
     show_tour(app, unusable)
-    if app.preset is not None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(app.plan_loop.answered.wait(), FIRST_ANSWER_S)
+    await first_answer(app, FIRST_ANSWER_S)
+    await painted(app)
     if app.options.telemetry:
         app.telemetry.start()
         app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
     else:
         app.content.machine.say_off()
     await look_round(app)
+
+
+async def first_answer(app: BaseApp, within_s: float) -> None:
+    """Wait for the first answer, if one was asked for."""
+    if app.preset is not None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(app.plan_loop.answered.wait(), within_s)
+
+
+async def painted(app: BaseApp) -> None:
+    """Wait until what is on the screen now has been drawn: other work beside that would hold it up."""
+    drawn = asyncio.Event()
+    app.screen.call_after_refresh(drawn.set)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(drawn.wait(), FIRST_ANSWER_S)
 
 
 def show_tour(app: BaseApp, unusable: Sequence[Problem]) -> None:
@@ -160,21 +180,6 @@ async def save_preset(app: BaseApp, name: str) -> None:
     app.notify(str(preset.path), title="Saved", timeout=5)
 
 
-def load_preset(session: Session, name: str) -> tuple[Preset, dict[str, Any]]:
-    """The preset, and the stated keys of its workload."""
-    import msgspec
-
-    preset = session.presets.load(name)
-    stated: dict[str, Any] = _without_none(msgspec.to_builtins(preset.workload))
-    return preset, stated
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_none(entry) for key, entry in value.items() if entry is not None}
-    return value
-
-
 def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
     """Every preset and model with its title; a preset that cannot be read is left to the one who opens it."""
     from widgets.screens.picker import Item
@@ -190,17 +195,6 @@ def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
             presets.append(Item(name, detail=preset.workload.title + own))
     models = [Item(name, detail=session.models.find(name).title) for name in session.models.names()]
     return presets, models
-
-
-def facet_names(session: Session) -> FacetNames:
-    """Every spelling of the GPUs, and the providers."""
-    from planner.hardware.catalogue.gpus import spellings
-    from planner.present.choice.facets import FacetNames
-
-    gpus = {spelling: gpu.name for gpu in session.gpus.all for spelling in spellings(gpu)}
-    return FacetNames(
-        gpus, sorted({offer.provider for offer in session.offers}), sorted({offer.region for offer in session.offers})
-    )
 
 
 def _this_machine(session: Session) -> str:

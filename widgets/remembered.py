@@ -10,11 +10,14 @@ from textual.widgets import Input
 
 from planner.errors import UserError
 from widgets import state_files
+from widgets.background.opened import Asked, facet_names, load_preset, read_left
 from widgets.base_app import BaseApp
 from widgets.panes.frame import PANES
 
 if TYPE_CHECKING:
+    from planner.present.choice.facets import FacetNames
     from planner.session import Session
+    from planner.workload.presets import Preset
 
 
 def as_left(app: BaseApp) -> dict[str, Any] | None:
@@ -46,22 +49,23 @@ async def go_on(app: BaseApp) -> bool:
 async def take_up(app: BaseApp, left: Mapping[str, Any]) -> bool:
     """Show the screen as it was `left`; False, and nothing changes, where that cannot be used."""
     from planner.present.choice.facets import Facets, read_facets
-    from widgets.opening import facet_names, load_preset
 
-    name, workload, text = left.get("preset"), left.get("workload"), str(left.get("filter") or "")
-    if not isinstance(name, str) or not isinstance(workload, dict):
+    of = read_left(left)
+    if of is None:
         return False
 
-    def usable(session: Session) -> Any:
-        preset, stated = load_preset(session, name)
-        session.workload(workload, str(preset.path))
-        return preset, stated, facet_names(session) if text else None
+    def opened(session: Session) -> tuple[Preset, dict[str, Any], FacetNames | None]:
+        return *load_preset(session, of.preset), facet_names(session) if of.filter_text else None
 
     try:
-        app.preset, app.preset_fields, names = await app.ask(usable)
+        preset, stated, names = await app.ask(opened)
+        facets = read_facets(of.filter_text, names) if names is not None else Facets()
+        where = str(preset.path)
+        if not await app.plan_loop.foretells(Asked(facets.over(of.workload), where, of.basis)):
+            await app.ask(lambda session: session.workload(of.workload, where))
     except UserError:
         return False
-    app.basis = "spec" if left.get("basis") == "spec" else "measured"
+    app.preset, app.preset_fields, app.basis = preset, stated, of.basis
     place = left.get("table")
     app.table.start_anew()
     if isinstance(place, dict):
@@ -69,16 +73,16 @@ async def take_up(app: BaseApp, left: Mapping[str, Any]) -> bool:
             app.table.go_back_to(place)
     if names is not None:
         app.facet_names = names
-    if text != app.filter_text:
-        app.filter_text, app.facets = text, read_facets(text, names) if names is not None else Facets()
+    if of.filter_text != app.filter_text:
+        app.filter_text, app.facets = of.filter_text, facets
         words = app.main.query_one("#filter", Input)
         with words.prevent(Input.Changed):
-            words.value = text
+            words.value = of.filter_text
         app.table.narrow(app.facets)
     app.trial = None
     app.plan_loop.forget()
-    await app.form.open(app.preset.name, app.preset_fields, workload)
-    app.ask_for_plan(workload)
+    await app.form.open(preset.name, stated, of.workload)
+    app.ask_for_plan(of.workload)
     pane = left.get("pane")
     if pane in PANES and pane != app.active_pane:
         app.show_pane(str(pane))

@@ -109,9 +109,11 @@ class BenchmarkView(Vertical):
         frame_of(self).entitle(_title(run))
         width = max(30, points.content_size.width)
         outcome, head = self._outcome(run), self.query_one("#benchmark-text", Static)
-        head.update(Content("\n").join(outcome))
+        rows = self.query_one("#points-text", Static)
+        for text, lines in ((head, outcome), (rows, [self._point(point, width) for point in run.points])):
+            told = Content("\n").join(lines)
+            text.update(told, layout=text.content != told)
         head.display = bool(outcome)
-        self.query_one("#points-text", Static).update(Content("\n").join([self._point(point, width) for point in run.points]))
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
         if running is not None:
             points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)

@@ -36,6 +36,7 @@ class Panes:
         self.machine = MachineView(symbols=symbols)
         self.machine_line = MachineLine()
         self.benchmark = BenchmarkView(symbols=symbols)
+        self._shown: tuple[PlanRow | None, Plan | None] | None = None
 
     async def mount(self, screen: Screen[Any]) -> None:
         """Put everything into its frame."""
@@ -49,10 +50,11 @@ class Panes:
         await screen.mount(TooSmall())
 
     def show_plan(self, plan: Plan, basis: str) -> None:
-        """Show a new plan: its rows, and in the form what was chosen for empty fields."""
+        """Show a new plan: its rows, the highlighted one of them, and in the form what was chosen for empty fields."""
         self.form.show_problems(())
         self.form.filled_in(plan.task)
         self.ranking.show(plan, basis)
+        self.show_row(self.ranking.table.highlighted, plan)
 
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Show what is wrong with the workload, at its fields; the last plan stays, marked stale."""
@@ -63,7 +65,10 @@ class Panes:
         self.ranking.refuse(words or [summary])
 
     def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
-        """Show the reason and the memory of the highlighted row."""
+        """Show the reason and the memory of the highlighted row, unless they are shown."""
+        if self._shown is not None and self._shown[0] is row and self._shown[1] is plan:
+            return
+        self._shown = row, plan
         self.ranking.explain(row, plan)
         self.why.show(row, plan)
         self.memory.show(row, plan)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 
 from planner.engine.answers.plan import SOLUTIONS
 from planner.present.choice.ranked_by import LATENCIES as SHOWN_LATENCIES
@@ -80,11 +81,14 @@ class WhyView(VerticalScroll, can_focus=False):
 
     def draw(self) -> None:
         """Draw what is known by now."""
-        width = self.scrollable_content_region.width
-        if width <= 0:
+        room = self.scrollable_content_region.size
+        if not room.width:  # not laid out yet: it will be as large as its frame, but for the scroll bar
+            within = frame_of(self).content_size
+            room = Size(within.width - self.scrollbar_size_vertical, within.height)
+        if room.width <= 0:
             return
-        lines = list(self._lines(width)) if self._row is not None and self._plan is not None else []
-        self.query_one(Lines).show(lines, self.size.height)
+        lines = list(self._lines(room.width)) if self._row is not None and self._plan is not None else []
+        self.query_one(Lines).show(lines, room.height)
 
     def _lines(self, width: int) -> Iterator[Content]:
         row, plan = self._row, self._plan

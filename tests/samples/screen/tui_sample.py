@@ -311,6 +311,9 @@ class SampleSession:
         except UserError:
             return None
 
+    def begin_machine(self) -> None:
+        """Its machine needs no asking."""
+
     def refresh(self) -> None:
         self.refreshed = True
 

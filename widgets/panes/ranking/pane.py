@@ -121,7 +121,8 @@ class RankingView(Vertical):
     def title(self, plan: Plan, basis: str) -> None:
         """Say how much is shown, by what order, on what basis."""
         self._shown = plan, basis
-        table = self.table
+        table, frame = self.table, frame_of(self)
+        room = frame.content_size.width  # the frame's: it is laid out before its content is
         counts = plan.counts
         gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
         by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
@@ -130,15 +131,15 @@ class RankingView(Vertical):
         wide = " · h l shift" if table.wide else ""
         title = f"{gpus} · {by}{spec}{marked}{wide}"
         fit = f" · {counts.fit:,} of {counts.considered:,} fit"
-        title += fit if len(title) + len(fit) + TITLE_MARGIN <= self.size.width else ""
+        title += fit if len(title) + len(fit) + TITLE_MARGIN <= room else ""
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
         long, short = (
             "  ".join(f"{signs[basis]} {words[basis]}" for basis in signs if basis in used)
             for words in (BASIS_WORDS, SHORT_BASIS_WORDS)
         )
-        legend = long if len(long) + 4 <= self.size.width else short
-        frame_of(self).entitle(title, legend)
+        legend = long if len(long) + 4 <= room else short
+        frame.entitle(title, legend)
 
     def on_resize(self) -> None:
         """Fit the legend, the reason, and the line of this machine to the new width."""

@@ -189,7 +189,7 @@ class Ranking(ScrollView, can_focus=True):
         self._lines = lines_of(in_order(rows, column, self._order), self._opened)
         self._cursor = self._place_of(self._wanted)
         self._fit()
-        self.virtual_size = Size(self.size.width, len(self._lines) + HEADER_ROWS)
+        self.virtual_size = Size(0, len(self._lines) + HEADER_ROWS)  # lines are as wide as there is room, whatever that comes to
         self._reveal()
         self.refresh()
         self.post_message(self.Highlighted(self.highlighted))
@@ -236,7 +236,6 @@ class Ranking(ScrollView, can_focus=True):
     def on_resize(self, _event: events.Resize) -> None:
         """Choose the columns there is room for."""
         self._fit()
-        self.virtual_size = Size(self.size.width, len(self._lines) + HEADER_ROWS)
         self._reveal()
 
     def on_focus(self) -> None:
@@ -311,6 +310,8 @@ class Ranking(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """The heading, then the rows from the scroll offset on."""
+        if self._sideways.width != self.size.width:  # laid out, and drawn before it is told so
+            self._fit()
         strip = self._whole_line(y, self._sideways.cells if self._wide else self.size.width)
         return self._sideways.crop(strip) if self._wide else strip
 
