@@ -28,6 +28,8 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Cycles of all multiprocessors together at boost clock; 0: not known."""
     fp16_accumulate_gain: N
     """Rate of FP16 products that add up in FP16, over FP32."""
+    is_geforce: N = default(0.0)
+    """1 for a GeForce card, whose hosts are slower than servers."""
     is_hbm: N
     attention_flop_per_s: N
     attention_latency_s: N

@@ -18,6 +18,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
 
     launches_per_layer: N = default(0.0)
     """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
+    geforce_launches: N = default(1.0)
+    """Host time of such an operator beside a GeForce card, over that on a server."""
     python_launches: N = default(1.0)
     """Host time of such an operator while generating, over that of a bare launch: the Python around it."""
     graph_context: N = default(0.0)

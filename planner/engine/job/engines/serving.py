@@ -17,8 +17,8 @@ PIECES = 24.0
 """Those beside CUDA graphs of the pieces between attention: a graph's replay, attention and writing to the cache, and Python around them."""
 _PIECES = (
     "launches: 0.12 ms a layer on servers. Published: 0.08 to 0.12 for Qwen3 0.6B, 1.7B and 30B (A100, tenstorrent/tt-inference-server#340), at most 0.10 for "
-    "QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733); slower hosts "
-    "take three times as long: 0.35 to 0.46 on rented RTX 4090 (0.8.5), 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
+    "QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733); beside a "
+    "GeForce three times as long: 0.35 to 0.46 on RTX 4090 (0.8.5, one source); a slow server takes as long: 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
 )
 
 _BLOCKS = "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
@@ -168,6 +168,7 @@ _V1 = replace(
     release="0.8 to 0.10",
     graph_context=0.0,
     launches_per_layer=PIECES,
+    geforce_launches=3.0,
     front_end_s=6e-3,
     host_step_s=0.3e-3,
     prefill_chunk=8192,

@@ -74,6 +74,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         flop_spread=compute.spread,
         cycles_per_s=(gpu.sm_count or 0) * (gpu.boost_clock_hz or 0.0) * (gpu.vendor == "NVIDIA"),
         is_hbm=float((gpu.memory_type or "").upper().startswith("HBM")),
+        is_geforce=float(gpu.form_factor == "GeForce"),
         fp16_accumulate_gain=GEFORCE_FP16_GAIN if gpu.form_factor == "GeForce" and dtype == "fp16" else 1.0,
         attention_flop_per_s=attention.value,
         attention_latency_s=ceilings.attention_latency_s.value,
