@@ -17,7 +17,7 @@ class Block(msgspec.Struct, frozen=True):
     parallel: bool = False
     """Attention and MLP read the same input."""
     activation: str = "gelu"
-    """Activation of an MLP without gate: 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone)."""
+    """Activation of an MLP without gate, or of the gate where it is 'gelu-new': 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone)."""
     joined_rotary: bool = False
     """Rotated and other parts of a head are joined, so that the attention's output has to be copied for the next product."""
     fused_gate: bool = False
@@ -33,6 +33,14 @@ class Block(msgspec.Struct, frozen=True):
     clamped_gate: bool = False
     """An expert's gate and up are clamped, the gate's sigmoid written out, and one added to up."""
     attention_dropout: bool = False
+    inner_dropout: bool = False
+    """Dropout stands before the MLP's last product."""
+    narrow_norm_input: bool = False
+    """RMSNorm multiplies its input as it is, so that this is kept beside what was widened of it (T5)."""
     capped_scores: bool = False
+    narrow_loss: bool = False
+    """The loss is computed of the logits as they are, without a copy in FP32."""
+    wide_logits: bool = False
+    """A bias in FP32 is added to the logits, which widens them under autocast."""
     capped_logits: bool = False
     """A soft cap (tanh) keeps its result."""

@@ -232,6 +232,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     batch: Count | None = None
     input_tokens: Count | Lengths | None = None
+    """Tokens of a prompt. Training: those that an encoder reads of each sequence, beside the `sequence` of its decoder."""
     output_tokens: Count | Lengths | None = None
     prefix_tokens: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Leading input tokens found in the prefix cache."""

@@ -124,6 +124,12 @@ def _grouped(name: str, bits: int, group: int, method: str, *, column_bits: floa
     return WeightFormat(name, bits + (16 + bits) / group, source=source, column_bits=column_bits)
 
 
+def _scaled(name: str, bits: int, group: int, method: str, *, zero: bool = False, experts_only: bool = False) -> WeightFormat:
+    """A format with a 16-bit scale, and perhaps a 16-bit zero point, per group."""
+    source = f"{method}: a 16-bit scale {'and a 16-bit zero ' * zero}a group of {group}"
+    return WeightFormat(name, bits + 16 * (1 + zero) / group, source=source, experts_only=experts_only)
+
+
 def _gguf(name: str, mix: gguf.Mix) -> WeightFormat:
     return WeightFormat(
         name,
@@ -135,6 +141,7 @@ def _gguf(name: str, mix: gguf.Mix) -> WeightFormat:
     )
 
 
+_PACKED = "compressed-tensors, symmetric (pack-quantized)"
 _NF4 = "QLoRA (arXiv:2305.14314) and bitsandbytes"
 
 FORMATS: dict[str, WeightFormat] = {
@@ -149,13 +156,22 @@ FORMATS: dict[str, WeightFormat] = {
         WeightFormat("fp4", 4 + 32 / 64, source="bitsandbytes FP4: an FP32 absmax a block of 64"),
         WeightFormat("nf4", 4 + 32 / 64, source=f"{_NF4}: an FP32 absmax a block of 64"),
         WeightFormat("nf4-dq", 4 + 8 / 64 + 32 / (64 * 256), source=f"{_NF4}: an 8-bit absmax a block, an FP32 one 256 of them"),
-        WeightFormat("int4", 4 + 32 / 128, source="torchao and HQQ: a 16-bit scale and a 16-bit zero a group of 128"),
+        *(
+            _scaled(name, 4, size, "torchao and HQQ", zero=True)
+            for name, size in (("int4", 128), ("int4-g64", 64), ("int4-g32", 32))
+        ),
+        *(_scaled(name, 4, size, _PACKED) for name, size in (("w4a16", 128), ("w4a16-g64", 64), ("w4a16-g32", 32))),
+        _scaled("w4a16-experts", 4, 32, "compressed-tensors, as of Kimi K2 Thinking: routed experts only", experts_only=True),
+        _scaled("w8a16", 8, 128, _PACKED),
         _grouped("awq", 4, 128, "AWQ"),
         _grouped("awq-g64", 4, 64, "AWQ"),
+        _grouped("awq-g32", 4, 32, "AWQ"),
         _grouped("gptq-int4", 4, 128, "GPTQ", column_bits=32),
         _grouped("gptq-int4-g64", 4, 64, "GPTQ", column_bits=32),
         _grouped("gptq-int4-g32", 4, 32, "GPTQ", column_bits=32),
+        _grouped("gptq-int3", 3, 128, "GPTQ", column_bits=32),
         _grouped("gptq-int8", 8, 128, "GPTQ", column_bits=32),
+        WeightFormat("mxfp8", 8 + 8 / 32, source="OCP Microscaling 1.0: an 8-bit scale a block of 32"),
         WeightFormat(
             "mxfp4",
             4 + 8 / 32,

@@ -16,6 +16,7 @@ import memory_cases
 import parameter_cases
 import tower_cases
 import two_stack_cases
+import two_stack_training
 from golden import ROOT, Golden, as_json
 
 
@@ -49,6 +50,11 @@ def two_stacks() -> Mapping[str, Any]:
     return {name: two_stack_cases.compute(name) for name in two_stack_cases.NAMES}
 
 
+def two_stack_steps() -> Mapping[str, Any]:
+    """Training steps of models of an encoder and a decoder, by case."""
+    return {case.name: two_stack_training.compute(case) for case in two_stack_training.cases()}
+
+
 ORACLES: tuple[tuple[Golden, Callable[[], Mapping[str, Any]]], ...] = (
     (parameter_cases.GOLDEN, parameters),
     (memory_cases.GOLDEN, training_memory),
@@ -56,6 +62,7 @@ ORACLES: tuple[tuple[Golden, Callable[[], Mapping[str, Any]]], ...] = (
     (decoder_cases.GOLDEN, decoders),
     (tower_cases.GOLDEN, towers),
     (two_stack_cases.GOLDEN, two_stacks),
+    (two_stack_training.GOLDEN, two_stack_steps),
 )
 
 

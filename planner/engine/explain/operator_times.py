@@ -79,7 +79,7 @@ def number(column: Floats) -> float:
 def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
     """The operators of one optimizer step; the table has one row."""
     factor, count = number(t.chip.train_factor), number(step.count)
-    parts = list(_parts(t, job, step.mean))
+    parts = [*_parts(t, job, step.mean), *_encoder_parts(t, job, step)]
     busy = {name: number(getattr(step.one, name)) * factor * count for name in DEVICE_CLASSES}
     exposed = number(step.by_class["launch"])
     factors = {name: {of: number(value) for of, value in by.items()} for name, by in phase_factors(t).items()}
@@ -98,6 +98,14 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
     for name, bound in ROLLOUT_BOUNDS.items():
         found += _listed("rollout", name, {ROLLOUT_WORDS[name]: step.by_class[name]} if step.rollout else {}, bound)
     return found
+
+
+def _encoder_parts(t: Table, job: Job, step: StepColumns) -> Iterator[_Part]:
+    """What the encoder beside the model does in a forward pass; nothing where there is none."""
+    source = job.architecture.source
+    if source is not None and step.encoder is not None:
+        for part in _parts(t.prompts, replace(job, architecture=source), step.encoder):
+            yield replace(part, name=f"encoder: {part.name}")
 
 
 def _attention_work(phase: str, time: float, job: Job) -> float:

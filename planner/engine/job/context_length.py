@@ -40,6 +40,9 @@ def _beyond(workload: Workload, architecture: Architecture) -> tuple[str, int, i
     if most is None:
         return None
     if trains(workload.task):
+        read = _length(workload.input_tokens)[0] if architecture.source else 0
+        if architecture.source and read > (architecture.source.max_context or most):
+            return "input_tokens", read, 0
         return ("sequence", workload.sequence, 0) if workload.sequence and workload.sequence > most else None
     longest, mean = _length(workload.input_tokens)
     if architecture.source is not None:

@@ -8,6 +8,8 @@ from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload, trains
 
+USUAL_SEQUENCE = 512
+"""Tokens of a training sequence that names none: those that T5 was pretrained with (arXiv:1910.10683, 3.1.2)."""
 USUAL_ENGINE = "tensorrt-llm"
 """Engine of a service that names none: its guide to models with an encoder names T5, BART, mBART and Whisper (TensorRT-LLM, 2026)."""
 WITHOUT_ENCODERS = {
@@ -24,10 +26,7 @@ def check_encoder(workload: Workload, architecture: Architecture, problems: Prob
         return
     reason = f"{architecture.family} reads prompts with an encoder"
     if trains(workload.task):
-        problems.add(
-            "task",
-            f"{workload.task!r} is not planned: {reason}, and memory and time of training are formulas of one stack; use generate, serve or prefill.",
-        )
+        _check_training(workload, reason, problems)
     given = {
         "prefix_tokens": (workload.prefix_tokens, "every token of a prompt depends on all others, so that no prefix is kept"),
         "disaggregated": (workload.disaggregated, "its keys and values are not sent between replicas by any engine known here"),
@@ -44,6 +43,32 @@ def check_encoder(workload: Workload, architecture: Architecture, problems: Prob
             "input_tokens",
             f"{mean:g} is not accepted; it has to be {architecture.source_tokens:,}: {architecture.family} always reads 30 seconds of sound, or silence.",
         )
+
+
+def _check_training(workload: Workload, reason: str, problems: Problems) -> None:
+    """What training of two stacks cannot be asked: each batch is of one length, and what is kept of a layer is known of whole ones."""
+    if isinstance(workload.input_tokens, Lengths):
+        problems.add(
+            "input_tokens", "is not accepted as a distribution; it has to be the tokens that the encoder reads of each sequence."
+        )
+    if workload.checkpointing == "selective-op":
+        problems.add(
+            "checkpointing",
+            f"'selective-op' is not accepted: {reason}, whose operators are in none of the known lists; use 'full'.",
+        )
+    if workload.offload == "activations":
+        problems.add("offload", f"'activations' is not accepted: {reason}, and their way to the host is timed for decoders alone.")
+
+
+def source_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, sequence: int) -> dict[str, float]:
+    """Tokens that an encoder reads of each training sequence: as many as the decoder has where nothing is said; nothing without one."""
+    if architecture.source is None:
+        return {}
+    given = workload.input_tokens
+    if given is None or isinstance(given, Lengths):
+        defaults.assumed["input_tokens"] = given = architecture.source_tokens or sequence
+    defaults.assumed["tokens"] = "those of the decoder (sequence); those that the encoder reads (input_tokens) come beside them"
+    return {"input_tokens": float(given)}
 
 
 def encoder_assumed(architecture: Architecture, engine: Engine, defaults: Defaults) -> None:

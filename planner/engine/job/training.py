@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from planner.engine.job.defaults import Defaults
+from planner.engine.job.encoders import USUAL_SEQUENCE, source_numbers
 from planner.engine.job.engine import Engine
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, weight_numbers
 from planner.engine.memory.footprint import footprint
@@ -59,6 +60,8 @@ def training_numbers(
             "master_bytes": gradient_bytes,  # the adapters' own weights, which stand beside the frozen base
             "cast_bytes": 0.0,
         }
+    sequence = _sequence(defaults, architecture)
+    numbers |= source_numbers(workload, architecture, defaults, sequence)
     if not optimizer.updates:
         numbers |= dict.fromkeys(("gradient_bytes", "master_bytes", "cast_bytes"), 0.0)
     return numbers | {
@@ -70,8 +73,8 @@ def training_numbers(
         "offload_optimizer": float(defaults.given_or("offload", "none") in {"optimizer", "parameters"}),
         "offload_parameters": float(workload.offload == "parameters"),
         "offload_activations": float(workload.offload == "activations"),
-        "sequence": float(_sequence(defaults)),
-        **_documents(workload, architecture, defaults),
+        "sequence": float(sequence),
+        **_documents(workload, sequence, architecture, defaults),
         "global_batch": float(workload.global_batch or 0),
         "micro_batch": float(workload.micro_batch or 0),
     }
@@ -100,7 +103,8 @@ def footprint_of(
         autocast=recipe.autocast or (engine.prepares_adapters and numbers["weight_bits_packed"] > 0),
         fused=bool(engine.fused_elementwise or workload.compile),
         eager=eager,
-        sequence=float(_sequence(defaults)),
+        sequence=numbers["sequence"],
+        source=numbers.get("input_tokens", 0.0),
         all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,
         adapted=None if lora is None else frozenset(lora.adapted),
         rank=float(lora.rank if lora else 0),
@@ -120,12 +124,12 @@ def footprint_of(
     return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss)
 
 
-def _documents(workload: Workload, architecture: Architecture, defaults: Defaults) -> dict[str, float]:
+def _documents(workload: Workload, sequence: int, architecture: Architecture, defaults: Defaults) -> dict[str, float]:
     """Lengths of documents and how they share sequences; nothing where the workload says nothing of them."""
     if workload.document_tokens is None:
         return {}
     packing = defaults.given_or("packing", "longest" if workload.task == "finetune" or architecture.encoder else "joined")
-    of = documents_of(workload.document_tokens, _sequence(defaults))
+    of = documents_of(workload.document_tokens, sequence)
     return {
         "document_tokens": of.mean,
         "document_context": of.context,
@@ -143,7 +147,7 @@ def _classifies(workload: Workload, architecture: Architecture) -> bool:
 
 
 def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> float:
-    """Bytes per token and layer: the input read by the narrow factor; what the wide one writes, scaled and added to the product.
+    """Bytes per token and layer, the mean over both stacks where there are two: the input read by the narrow factor; what the wide one writes, scaled and added to the product.
 
     PEFT's result + B(A(x)) · scale: write, read and write, two reads and a write of each output; fused: read while the product is written.
     """
@@ -152,7 +156,7 @@ def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> 
     for one in adapted(architecture, lora.adapted):
         often = architecture.experts_per_token if one.part == "experts" else 1
         moved += one.layers * often * (one.inputs + each * one.outputs)
-    return 2.0 * moved / architecture.layers
+    return 2.0 * moved / (architecture.layers + (architecture.source.layers if architecture.source else 0))
 
 
 def _recipe(workload: Workload, defaults: Defaults) -> str:
@@ -163,5 +167,7 @@ def _optimizer(defaults: Defaults) -> str:
     return str(defaults.given_or("optimizer", "adamw"))
 
 
-def _sequence(defaults: Defaults) -> int:
-    return int(defaults.given_or("sequence", 2048))
+def _sequence(defaults: Defaults, architecture: Architecture) -> int:
+    """Tokens of a training sequence; of the decoder where an encoder reads beside it."""
+    usual = 2048 if architecture.source is None else min(USUAL_SEQUENCE, architecture.max_context or USUAL_SEQUENCE)
+    return int(defaults.given_or("sequence", usual))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import asdict, replace
 
-from planner.engine.memory.layers.activations import activation_bytes
+from planner.engine.memory.layers.activations import activation_bytes, source_bytes
 from planner.engine.memory.layers.layer_execution import LayerExecution
 from planner.engine.memory.layers.recomputation import kept_of_layer
 from planner.engine.memory.recipes import Recipe
@@ -38,8 +38,30 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
         step=optimizer.temporary_bytes(recipe.state_bytes, a),
         step_matrix=step_matrix * how.trained,
         layer_matrix=float(largest),
+        **_source(a, how),
         **_logits(a, how, loss),
     )
+
+
+def _source(a: Architecture, how: LayerExecution) -> dict[str, float]:
+    """Bytes of a token that an encoder reads: in its layers, its output, and its keys and values in every layer of the decoder."""
+    if a.source is None:
+        return {}
+    encoder, reading = a.source, replace(how, sequence=how.source)
+    one = activation_bytes(encoder, reading)
+    again = activation_bytes(encoder, replace(reading, eager=False, recomputed=True)) if how.eager else one
+    crossing = source_bytes(a, how)
+    outside = a.layers * crossing + one.head
+    plain = one.norms + one.mlp + one.dropout
+    layer = plain + one.attention + one.scores
+    return {
+        "source": encoder.layers * layer + outside,
+        "source_recomputed": encoder.layers * (plain + min(again.attention, one.attention + one.scores)) + outside,
+        "source_boundary": encoder.layers * one.boundary + one.head,
+        "source_layer": layer,
+        "source_crossing": crossing,
+        "source_backward": one.backward,
+    }
 
 
 def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]:
@@ -50,7 +72,11 @@ def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]
     if loss == "none":
         return {}
     w = how.product_bytes
+    if a.block.wide_logits and how.autocast:
+        w = 4.0
     copy = 0.0 if w == 4 else 4.0
+    if loss == "full" and a.block.narrow_loss and not how.autocast:
+        return {"logits_alive": w, "logits_forward": w, "logits_backward": 3 * w, "logits_gradient": w}
     if loss == "full":
         capped = w * a.block.capped_logits
         return {

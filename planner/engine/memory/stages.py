@@ -34,6 +34,16 @@ def layers_of_gpu(t: Table) -> Floats:
     return t.model.layers_shared / t.layout.tp + t.model.experts_total / t.layout.expert_gpus
 
 
+def encoder_parameters(t: Table) -> Floats:
+    """Parameters of the layers of an encoder of prompts, which are among those of the layers; 0 where there is none."""
+    return np.zeros(1) if t.source is None else t.source.layers_shared * t.model.reads_source
+
+
+def all_layers(t: Table) -> Floats:
+    """Layers of the model, those of an encoder of prompts among them."""
+    return t.model.layers if t.source is None else t.model.layers + t.source.layers * t.model.reads_source
+
+
 def experts_held(t: Table) -> Floats:
     """Parameters of experts that one GPU of the fullest stage holds."""
     return np.ceil(t.model.layers / t.layout.pp) / t.model.layers * t.model.experts_total / t.layout.expert_gpus

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.stages import layers_of_gpu, micro_batches, stage_adapters, zero_ranks
+from planner.engine.memory.stages import encoder_parameters, layers_of_gpu, micro_batches, stage_adapters, zero_ranks
 from planner.engine.records.layout import CHECKPOINTING
 
 OFFLOADED_LAYERS = 2.0
@@ -40,6 +41,10 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """1: the scores of one layer have been computed again."""
     backward: Floats
     """1: inside a layer's backward."""
+    read: Floats
+    """Bytes that each token an encoder reads has left."""
+    reading: Floats
+    """1: inside a layer's backward of the encoder."""
     head: Floats
     """1: what the head keeps is still there."""
     logits: Floats
@@ -64,12 +69,15 @@ class _EndStage(msgspec.Struct, frozen=True):
     tied: Floats
     """1: embedding and head on this stage are one matrix."""
     layers: Floats
+    encoder: Floats
+    """Parameters of the layers of an encoder, which are among `linear`; 0: there is none."""
+    encoder_layers: Floats
     in_flight: Floats
     """Micro batches whose activations the stage keeps at once."""
 
 
 def phases_of(t: Table) -> list[Phase]:
-    """Seven phases of a stage: of the first one, and of the last one too where any candidate is a pipeline."""
+    """The phases of a stage: of the first one, and of the last one too where any candidate is a pipeline."""
     stages = [_end_stage(t, first=True)]
     if np.any(t.layout.pp > 1):
         stages.append(_end_stage(t, first=False))
@@ -96,6 +104,8 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
         has_head=has_head,
         tied=m.tied * alone,
         layers=layers,
+        encoder=encoder_parameters(t) / s.tp,
+        encoder_layers=np.ones(1) if t.source is None else t.source.layers,
         in_flight=np.where(s.pp > 1, np.minimum(in_flight, micro_batches(t)), 1.0),
     )
 
@@ -126,6 +136,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         t.engine.keeps_stage_outputs * stage.in_flight * (s.pp > 1)
     )  # as large as inputs of layers, one for each micro batch in flight
     logits = f.logits_alive * stage.has_head
+    read = np.where(full > 0, f.source_boundary, np.where(selective > 0, f.source_recomputed, f.source))
 
     def phase(**amounts: Floats) -> Phase:
         usual = {
@@ -141,6 +152,8 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
             "scores": 1 - selective,
             "rescored": nothing,
             "backward": nothing,
+            "read": read,
+            "reading": nothing,
             "head": stage.has_head,
             "logits": logits,
             "cast": stage.linear * (1 - full) + stage.head,
@@ -155,7 +168,8 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
     larger_end = np.where(
         frozen, stage_adapters(t) / stage.layers, np.maximum(stage.embedding, stage.head)
     )  # the largest gradient at once
-    layer_cast = stage.linear / stage.layers
+    own = stage.linear - stage.encoder
+    layer_cast = own / stage.layers
     embedding_gradient = f.arriving_gradient * trains_all * (stage.tied * stage.head + kept_between * stage.embedding)
     step_in_backward = (1 - apart) * (larger_end * f.step + f.step_matrix / s.tp) / zero_ranks(t, 1)
     inside_backward = {"arriving": tied_gradient * kept_between, "rescored": selective, "backward": one, "head": nothing}
@@ -168,16 +182,19 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         layers=layers * (1 - full) + one_layer * full,
         boundaries=layers * full + outputs - taken_back,
         cast=np.where(full > 0, layer_cast, stage.linear),
+        read=read + f.source_crossing * full,
     )
     first_layer = phase(
         **inside_backward,
-        gradients=np.maximum(earlier_gradients, (stage.linear * (1 - 1 / stage.layers) + stage.head) * apart),
+        gradients=np.maximum(earlier_gradients, (own * (1 - 1 / stage.layers) + stage.head) * apart),
         adapter_gradients=apart,
         layers=(other_layers + one_layer) * (1 - full) + one_layer * full,
         boundaries=(other_layers + one_layer) * full + outputs - taken_back,
-        cast=layer_cast,
+        cast=layer_cast + stage.encoder * (1 - full),
+        read=read + f.source_crossing * (full - (1 - full) * (stage.layers - one_layer)),
     )
     backward_done = phase(
+        read=nothing,
         gradients=np.maximum(all_gradients, (1 - apart) * larger_end * ~frozen),
         adapter_gradients=apart,
         arriving=embedding_gradient + step_in_backward,
@@ -192,9 +209,39 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         adapter_gradients=apart,
         layers=nothing,
         boundaries=nothing,
+        read=nothing,
         head=nothing,
         cast=nothing,
         computing=nothing,
         stepping=apart,
     )
-    return [forward_done, backward_starts, head_gradient_made, last_layer, first_layer, backward_done, optimizer_step]
+    phases = [forward_done, backward_starts, head_gradient_made, last_layer, first_layer, backward_done, optimizer_step]
+    return phases if t.source is None else [*phases, *_encoder_phases(t, stage, phases[4])]
+
+
+def _encoder_phases(t: Table, stage: _EndStage, reached: Phase) -> list[Phase]:
+    """Backward of an encoder's last layer and of its first, after `reached`; that again where there is none."""
+    f, encodes, nothing = t.footprint, t.model.reads_source > 0, np.zeros(1)
+    full, apart = t.layout.checkpointing > 1, t.job.in_backward == 0
+    layers, one_layer = stage.encoder_layers, stage.encoder / stage.encoder_layers
+    all_but = stage.linear - stage.encoder + stage.head
+    kept = np.where(t.layout.checkpointing == CHECKPOINTING["selective"], f.source_recomputed, f.source)
+    kept = np.where(full, f.source_boundary + f.source_layer, kept - f.source_crossing * stage.layers)
+    usual = {
+        "layers": nothing,
+        "boundaries": nothing,
+        "head": nothing,
+        "backward": nothing,
+        "rescored": nothing,
+        "reading": np.ones(1),
+    }
+    changes = (
+        {"read": kept, "gradients": all_but, "cast": np.where(full, one_layer, stage.encoder)},
+        {"read": f.source_layer * np.ones(1), "gradients": all_but + one_layer * (layers - 1), "cast": one_layer},
+    )
+    found = []
+    for change in changes:
+        change["gradients"] = np.maximum(reached.gradients, change["gradients"] * apart)
+        amounts = {name: np.where(encodes, value, getattr(reached, name)) for name, value in (usual | change).items()}
+        found.append(replace(reached, **amounts))
+    return found

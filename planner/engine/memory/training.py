@@ -11,7 +11,7 @@ import numpy as np
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
 from planner.engine.memory.sequence_parallel import gathered_tokens
-from planner.engine.memory.stages import micro_batches, stage_adapters, zero_ranks
+from planner.engine.memory.stages import all_layers, micro_batches, stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -138,8 +138,17 @@ def _activations(t: Table, at: Phase) -> list[Term]:
         )
     residual = (ranks - 1) * f.boundary * at.backward
     around = at.backward * f.backward + residual + at.head * f.head * ranks
+    read = s.micro_batch * t.job.input_tokens / s.tp
     return [
         *terms,
+        Term(
+            "activations",
+            "of the encoder, and keys and values of its output",
+            read * (at.read + at.reading * f.source_backward),
+            "{tokens} tokens · {bytes} B each",
+            {"tokens": read, "bytes": at.read + at.reading * f.source_backward},
+            _SAVED,
+        ),
         Term(
             "activations",
             "what recomputed layers keep",
@@ -187,7 +196,7 @@ def _logits(t: Table, at: Phase) -> list[Term]:
 def _buffers(t: Table, at: Phase) -> list[Term]:
     """Beside the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
     j, s, f = t.job, t.layout, t.footprint
-    layer = at.linear / np.ceil(t.model.layers / s.pp)
+    layer = at.linear / np.ceil(all_layers(t) / s.pp)
     trained = _trained(t, at)
     over = zero_ranks(t, 1)
     linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast before

@@ -5,18 +5,20 @@ Symbols: M micro batches a step · v virtual stages · n ranks that hold the sam
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.host import offloaded_activations
-from planner.engine.memory.stages import Stage, experts_held, micro_batches, stage_parameters, zero_ranks
+from planner.engine.memory.stages import Stage, all_layers, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
-from planner.engine.performance.sequences import sequences_of
+from planner.engine.performance.sequences import Sequences, sequences_of
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
 from planner.engine.records.layout import CHECKPOINTING
 
@@ -54,8 +56,10 @@ class StepColumns(msgspec.Struct, frozen=True):
     they are frozen and get no gradients. Products of adapters, padding and what is recomputed do not count."""
     mean: Pass
     """Forward pass of one micro batch through the mean stage of a pipeline."""
+    encoder: Pass | None
+    """Forward pass of what encoders read of one micro batch, which takes no time in rows without one; None where no row has one."""
     one: Pass
-    """Forward pass of one micro batch through the fullest stage, computation alone."""
+    """Forward pass of one micro batch through the fullest stage, encoder included, computation alone."""
     count: Floats
     """Micro batches."""
     exposed: dict[str, Floats]
@@ -74,8 +78,12 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     m, j, s, c = t.model, t.job, t.layout, t.chip
     sequences = sequences_of(t)
     tokens = s.micro_batch * sequences.computed / s.cp
-    mean = _pass(t) if alike is None or np.any(j.to_longest) else _pass_once(t, alike)
+    mean = _pass(t) if alike is None or np.any(j.to_longest) else _pass_once(t, alike, _pass)
     one = _of_fullest_stage(t, tokens, mean)
+    encoder = None
+    if t.source is not None:
+        encoder = _encoder_pass(t) if alike is None else _pass_once(t, alike, _encoder_pass)
+        one = one.followed_by(encoder)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
@@ -107,16 +115,15 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     by_class = {name: np.broadcast_to(value, (t.rows,)) for name, value in by_class.items()}
     step = added(by_class.values())
     total = s.micro_batch * sequences.useful * s.dp * count
-    active = m.active_matrix - (m.token_matrix + m.output_matrix) * (1 - j.predicts_tokens)
-    per_token = np.where(j.adapters > 0, 2.0, 3.0) * 2 * active + 3 * attention_flop(t, sequences.own_context)
     bound = one.compute_bound * np.broadcast_to(passes["matmul"], (t.rows,)) * count
     return StepColumns(
         step_s=step,
         tokens=np.broadcast_to(total, (t.rows,)),
         by_class=by_class,
         compute_bound=bound,
-        model_flop=total * per_token,
+        model_flop=total * _flop_per_token(t, sequences),
         mean=mean,
+        encoder=encoder,
         one=one,
         count=count,
         exposed=exposed,
@@ -143,19 +150,45 @@ def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
     return np.maximum(count, stages) * (1 - 1 / virtual) + (count + stages - 1) / virtual - count
 
 
+def _flop_per_token(t: Table, sequences: Sequences) -> Floats:
+    """Model FLOPs of one token of a document, with those of the tokens that an encoder reads for it."""
+    m, j = t.model, t.job
+    products = np.where(j.adapters > 0, 2.0, 3.0) * 2
+    active = m.active_matrix - (m.token_matrix + m.output_matrix) * (1 - j.predicts_tokens)
+    own = products * active + 3 * attention_flop(t, _context(t, sequences.own_context))
+    if t.source is None:
+        return own
+    e = t.prompts
+    read = products * e.model.active_matrix + 3 * attention_flop(e, j.input_tokens / 2)
+    return own + read * m.reads_source * j.input_tokens / sequences.useful
+
+
+def _context(t: Table, own: Floats) -> Floats:
+    """Tokens that a token attends to, the mean: `own`, of its sequence, and all that an encoder has read."""
+    context: Floats = own + t.job.input_tokens * t.model.reads_source
+    return context
+
+
 def _pass(t: Table) -> Pass:
     of = sequences_of(t)
     tokens = t.layout.micro_batch * of.computed / t.layout.cp
-    return forward(t, tokens, of.context, of.computed, head_rows=tokens * t.job.predicts_tokens)
+    return forward(t, tokens, _context(t, of.context), of.computed, head_rows=tokens * t.job.predicts_tokens)
 
 
-def _pass_once(t: Table, alike: Rows) -> Pass:
-    """`_pass` computed once for all rows with the same number in `alike`."""
+def _encoder_pass(t: Table) -> Pass:
+    """Encoders of one micro batch; an encoder attends to what comes after a token, too."""
+    j, encodes = t.job, t.model.reads_source
+    read = np.maximum(j.input_tokens, 2.0)
+    return forward(t.prompts, t.layout.micro_batch * read, read / 2, read, head_rows=np.zeros(1)).times(encodes)
+
+
+def _pass_once(t: Table, alike: Rows, passed: Callable[[Table], Pass]) -> Pass:
+    """`passed` computed once for all rows with the same number in `alike`."""
     row = np.empty(alike.max(initial=-1) + 1, dtype=np.int64)
     row[alike] = np.arange(alike.size)
     there = np.zeros(row.size, dtype=bool)
     there[alike] = True
-    one, place = _pass(t.take(row[there])), (np.cumsum(there) - 1)[alike]
+    one, place = passed(t.take(row[there])), (np.cumsum(there) - 1)[alike]
 
     def of(column: Floats) -> Floats:
         return column if column.size == 1 else column[place]
@@ -210,7 +243,7 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     moved = parameters * (j.state_traffic + j.cast_bytes)
     carried_s = parameters * 8 / HOST_LINK_BYTES_PER_S
     updated_s = parameters * np.minimum(s.gpus, s.gpus_per_node) * j.state_traffic / HOST_READ_BYTES_PER_S
-    tensors = 11 * t.model.layers / s.pp * (j.adapters == 0) + 14 * t.model.layers / s.pp * (j.adapters > 0)
+    tensors = np.where(j.adapters > 0, 14.0, 11.0) * all_layers(t) / s.pp
     launches = tensors * 2 * c.launch_s * (j.state_traffic > 0)
     return {
         "states, gradients and weights": moved / c.bandwidth_bytes_per_s,

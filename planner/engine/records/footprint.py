@@ -41,6 +41,18 @@ class Footprint(ActivationBytes[N], frozen=True, kw_only=True):
     """Share of a forward pass's exchange between GPUs that checkpointing by operators repeats."""
     attention_recomputed: N = default(0.0)
     """`attention` where the scores are computed again in backward."""
+    source: N = default(0.0)
+    """Bytes that a token an encoder reads leaves in all of its layers, in its output, and in the layers of the decoder that attend to it."""
+    source_recomputed: N = default(0.0)
+    """The same without stored scores, which are computed again in backward."""
+    source_boundary: N = default(0.0)
+    """The same where whole layers of both stacks are computed again in backward."""
+    source_layer: N = default(0.0)
+    """Bytes that it leaves in one layer of the encoder."""
+    source_crossing: N = default(0.0)
+    """Bytes that its keys and values take in one layer of the decoder."""
+    source_backward: N = default(0.0)
+    """Largest temporaries of the backward pass of an encoder's layer, as `backward`."""
     logits_alive: N = default(0.0)
     """Bytes per token and vocabulary entry that the training loop holds until its backward pass is over."""
     logits_forward: N = default(0.0)

@@ -202,6 +202,7 @@ def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
 def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
     a = job.architecture
     refused = ZERO_STAGE[job.workload.sharding or "none"] > job.engine.most_pipelined_zero
+    refused = refused or a.source is not None  # stages of equal layers are known for one stack
     pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters and not refused else (1,)
     for gpus, inside in _counts(job, per_node, most):
         for tp, pp in product(_tensor_degrees(job, inside), pipelines):
@@ -217,6 +218,8 @@ def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
 
 def _context_degrees(job: Job, ranks: int) -> list[int]:
     """Ranks that share a sequence: one, or as many as leave each at least the tokens of `SHARED_SEQUENCE`, if there are sequences enough."""
+    if job.architecture.source is not None:
+        return [1]
     most = min(ranks, job.sequence / (SHARED_SEQUENCE if job.architecture.total > LARGE_MODEL_PARAMETERS else 4 * SHARED_SEQUENCE))
     few = [cp for cp in (1, 2, 4, 8, 16) if cp == 1 or most / 4 <= cp <= most]
     return [cp for cp in few if not job.global_batch or ranks // cp <= job.global_batch] or few[-1:]
@@ -242,7 +245,7 @@ def _choices(job: Job, spread: _Spread) -> Floats:
     """Rows of `_CHOSEN`."""
     if not job.train:
         return np.array([(0.0, 0.0, 1.0)])
-    stages, recomputed = _stages(job, spread), _checkpointing(job.workload.checkpointing)
+    stages, recomputed = _stages(job, spread), _checkpointing(job)
     return np.array([*product(stages, recomputed, _micro_batches(job, spread.dp))], dtype=np.float64).reshape(-1, len(_CHOSEN))
 
 
@@ -256,8 +259,11 @@ def _stages(job: Job, spread: _Spread) -> Iterable[float]:
     return (least,) if spread.pp > 1 else (3.0,) if spread.cp > 1 else (least, 3.0)
 
 
-def _checkpointing(given: str | None) -> Iterable[float]:
-    return (CHECKPOINTING[given],) if given else tuple(CHECKPOINTING[name] for name in ("none", "selective-op", "full"))
+def _checkpointing(job: Job) -> Iterable[float]:
+    """The kind that is asked for, or those there are; by operators of one stack alone."""
+    given = job.workload.checkpointing
+    kinds = ("none", "full") if job.architecture.source else ("none", "selective-op", "full")
+    return (CHECKPOINTING[given],) if given else tuple(CHECKPOINTING[name] for name in kinds)
 
 
 def _micro_batches(job: Job, dp: float) -> Iterable[int]:

@@ -157,7 +157,8 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     if not problems.found:
         _check(sizes, config, problems, prefix)
     problems.raise_if_any()
-    return Architecture(family=name, block=family.block, eager_attention=family.eager_attention, **sizes)
+    usual = {"block": family.block, "eager_attention": family.eager_attention}
+    return Architecture(**{"family": name, **usual, **sizes})
 
 
 def _unknown(name: object, where: str, key: str) -> Problem:

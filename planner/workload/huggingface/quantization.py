@@ -1,22 +1,74 @@
-"""Format of the weights of a checkpoint by the `quantization_config` of its config.json, in the names of `planner.workload.weights`."""
+"""Format of the weights of a checkpoint by the `quantization_config` of its config.json, in the names of `planner.workload.weights`.
+
+Each method of quantisation is one reader of its own keys, as transformers 5.23, vLLM and the tools that write them spell these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-_WHOLE = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "mxfp4", "nvfp4": "nvfp4"}
+WHOLE = {
+    "eetq": "int8",
+    "fbgemm_fp8": "fp8",
+    "fp8": "fp8",
+    "mxfp4": "mxfp4",
+    "mxfp8": "mxfp8",
+    "nvfp4": "nvfp4",
+}
 """`quant_method` -> format, where it says all."""
-_MODELOPT = {"FP8": "fp8", "NVFP4": "nvfp4"}
+_ALGORITHMS = {
+    "FP8": "fp8",
+    "FP8_PB_WO": "fp8",
+    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    "MXFP8": "mxfp8",
+    "NVFP4": "nvfp4",
+    "NVFP4_AWQ": "nvfp4",
+    "NVFP4_SVD": "nvfp4",
+    "W4A16_AWQ": "awq",
+    "W4A8_AWQ": "awq",
+    "W4A16_NVFP4": "nvfp4",
+    "W4A16_MXFP4": "mxfp4",
+    "W4A8_MXFP4_FP8": "mxfp4",
+    "INT8_SQ": "int8",
+    "W8A8_SQ_PER_CHANNEL": "int8",
+}
+"""`quant_algo` of NVIDIA's ModelOpt -> format."""
+_TORCHAO = {
+    "float8": "fp8",
+    "float8dynamicactivationint4": "int4",
+    "int4": "int4",
+    "int8dynamicactivationint4": "int4",
+    "int8": "int8",
+    "nvfp4": "nvfp4",
+}
+"""Begin of the name of a torchao configuration, in small letters -> format; the longest that fits counts."""
+_QUARK = {"fp4": "mxfp4", "fp8_e4m3": "fp8", "int8": "int8"}
+"""`dtype` of weights in AMD's Quark -> format."""
 _GROUPED = {
     ("awq", 4, 128): "awq",
     ("awq", 4, 64): "awq-g64",
+    ("awq", 4, 32): "awq-g32",
+    ("gptq", 4, -1): "gptq-int4",
     ("gptq", 4, 128): "gptq-int4",
     ("gptq", 4, 64): "gptq-int4-g64",
     ("gptq", 4, 32): "gptq-int4-g32",
+    ("gptq", 3, 128): "gptq-int3",
+    ("gptq", 8, -1): "gptq-int8",
     ("gptq", 8, 128): "gptq-int8",
+    ("int", 4, 128): "int4",
+    ("int", 4, 64): "int4-g64",
+    ("int", 4, 32): "int4-g32",
+    ("packed", 4, 128): "w4a16",
+    ("packed", 4, 64): "w4a16-g64",
+    ("packed", 4, 32): "w4a16-g32",
+    ("packed", 8, 128): "w8a16",
 }
-"""(method, bits, weights of a group) -> format."""
+"""(kind, bits, weights of a group) -> format; "int": a scale and a zero of 16 bit, "packed": a scale alone. A group of -1 is a whole column."""
+_FLOATS: dict[tuple[object, object], str] = {(8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
+"""(bits, weights of a block) of floating point -> format; 8 bits of other blocks are FP8."""
+_EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
+"""Format -> that which leaves all but routed experts in 16 bit."""
 
 
 def quantised_format(config: Mapping[str, Any]) -> str:
@@ -24,26 +76,122 @@ def quantised_format(config: Mapping[str, Any]) -> str:
     given = config.get("quantization_config")
     if not isinstance(given, Mapping):
         return ""
-    method = str(given.get("quant_method", "")).lower()
-    if method == "bitsandbytes":
-        if given.get("load_in_8bit") is True:
-            return "int8"
-        kind = str(given.get("bnb_4bit_quant_type", "fp4"))
-        doubled = given.get("bnb_4bit_use_double_quant") is True
-        return "" if given.get("load_in_4bit") is not True else "nf4-dq" if (kind, doubled) == ("nf4", True) else kind
-    if method == "modelopt":
-        return _MODELOPT.get(str(given.get("quant_algo", "")).upper(), "")
-    if method == "compressed-tensors":
-        return _compressed(given.get("config_groups"))
-    bits, group = given.get("bits", given.get("w_bit")), given.get("group_size", given.get("q_group_size"))
-    known = isinstance(bits, int) and isinstance(group, int)
-    return _WHOLE.get(method, "") or (_GROUPED.get((method, bits, group), "") if known else "")
+    method = _text(given.get("quant_method")) or _unnamed(given)
+    return WHOLE.get(method, "") or (_READERS[method](given) if method in _READERS else "")
 
 
-def _compressed(groups: object) -> str:
-    """Format of the first group of layers: 8 bits of floating point are FP8; other kinds have no name here."""
-    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
-    weights = first.get("weights") if isinstance(first, Mapping) else None
+def _unnamed(given: Mapping[str, Any]) -> str:
+    """Method of a config that does not name it: of the first checkpoints of bitsandbytes, and of ModelOpt's `hf_quant_config.json`."""
+    producer = given.get("producer")
+    if isinstance(producer, Mapping) and producer.get("name") == "modelopt":
+        return "modelopt"
+    return "bitsandbytes" if given.get("load_in_4bit") or given.get("load_in_8bit") else ""
+
+
+def _bitsandbytes(given: Mapping[str, Any]) -> str:
+    if given.get("load_in_8bit") is True:
+        return "int8"
+    kind = str(given.get("bnb_4bit_quant_type", "fp4"))
+    doubled = given.get("bnb_4bit_use_double_quant") is True
+    return "" if given.get("load_in_4bit") is not True else "nf4-dq" if (kind, doubled) == ("nf4", True) else kind
+
+
+def _modelopt(given: Mapping[str, Any]) -> str:
+    inner = given.get("quantization")
+    algorithm = (inner if isinstance(inner, Mapping) else given).get("quant_algo")
+    return _ALGORITHMS.get(str(algorithm).upper(), "") if algorithm else _compressed(given)
+
+
+def _compressed(given: Mapping[str, Any]) -> str:
+    """Format of the first group of layers that has one."""
+    groups = given.get("config_groups")
+    found = (_of_group(one) for one in groups.values()) if isinstance(groups, Mapping) else iter(())
+    stored = next((one for one in found if one), "")
+    return _EXPERTS_ALONE.get(stored, stored) if _spares_attention(given.get("ignore")) else stored
+
+
+def _of_group(group: object) -> str:
+    """Format of one group of layers: floating point by its bits and blocks; whole numbers by column, or by groups with a scale."""
+    weights = group.get("weights") if isinstance(group, Mapping) else None
     if not isinstance(weights, Mapping):
         return ""
-    return "fp8" if (weights.get("num_bits"), weights.get("type")) == (8, "float") else ""
+    bits, size, kind = weights.get("num_bits"), weights.get("group_size"), weights.get("type", "int")
+    if kind == "float":
+        return _FLOATS.get((bits, size), "fp8" if bits == 8 else "")
+    if size in {None, -1} and bits == 8:
+        return "int8"
+    return _grouped("packed" if weights.get("symmetric", True) else "awq", bits, size)
+
+
+def _spares_attention(ignored: object) -> bool:
+    """Attention of all layers is left in 16 bit, as of Kimi K2 Thinking, whose routed experts alone are packed."""
+    return isinstance(ignored, Iterable) and any(isinstance(one, str) and "self_attn" in one and "*" in one for one in ignored)
+
+
+def _torchao(given: Mapping[str, Any]) -> str:
+    asked = given.get("quant_type")
+    if isinstance(asked, Mapping):
+        asked = asked.get("default", asked)
+    inner, named = (
+        (asked.get("_data"), asked.get("_type")) if isinstance(asked, Mapping) else (given.get("quant_type_kwargs"), asked)
+    )
+    name = str(named).lower().replace("_", "")
+    kind = next((_TORCHAO[one] for one in sorted(_TORCHAO, key=len, reverse=True) if name.startswith(one)), "")
+    size = inner.get("group_size", 128) if isinstance(inner, Mapping) else 128
+    return _grouped("int", 4, size) if kind == "int4" else kind
+
+
+def _hqq(given: Mapping[str, Any]) -> str:
+    inner = given.get("quant_config")
+    weights = inner.get("weight_quant_params", inner) if isinstance(inner, Mapping) else None
+    return _grouped("int", weights.get("nbits"), weights.get("group_size")) if isinstance(weights, Mapping) else ""
+
+
+def _quark(given: Mapping[str, Any]) -> str:
+    whole = given.get("global_quant_config")
+    weights = whole.get("weight") if isinstance(whole, Mapping) else None
+    return _QUARK.get(_text(weights.get("dtype")), "") if isinstance(weights, Mapping) else ""
+
+
+def _quanto(given: Mapping[str, Any]) -> str:
+    return {"float8": "fp8", "int8": "int8", "int4": "int4"}.get(_text(given.get("weights")), "")
+
+
+def _by_bits(kind: str) -> Callable[[Mapping[str, Any]], str]:
+    """A reader of bits and weights of a group, by their two spellings."""
+
+    def read(given: Mapping[str, Any]) -> str:
+        return _grouped(kind, given.get("bits", given.get("w_bit")), given.get("group_size", given.get("q_group_size")))
+
+    return read
+
+
+def _auto_round(given: Mapping[str, Any]) -> str:
+    """AutoRound writes the tensors of other methods; GPTQ's unless it says AWQ's."""
+    return _by_bits("awq" if "awq" in str(given.get("packing_format", "")) else "gptq")(given)
+
+
+def _grouped(kind: str, bits: object, size: object) -> str:
+    return _GROUPED.get((kind, bits, size), "") if isinstance(bits, int) and isinstance(size, int) else ""
+
+
+def _text(value: object) -> str:
+    return value.lower() if isinstance(value, str) else ""
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "auto-round": _auto_round,
+    "awq": _by_bits("awq"),
+    "bitsandbytes": _bitsandbytes,
+    "compressed-tensors": _compressed,
+    "gptq": _by_bits("gptq"),
+    "gptq_marlin": _by_bits("gptq"),
+    "hqq": _hqq,
+    "modelopt": _modelopt,
+    "modelopt_fp4": _modelopt,
+    "modelopt_mixed": _modelopt,
+    "quanto": _quanto,
+    "quark": _quark,
+    "torchao": _torchao,
+}
+"""`quant_method` -> its reader."""

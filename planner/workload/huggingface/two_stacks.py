@@ -30,19 +30,22 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Positions are parameters; else they are computed."""
     embedding_norm: bool = False
     last_norm: bool = False
-    """A norm after the last layer of either stack."""
+    """A norm after the last layer of either stack, and so before attention and MLP of each; else after them."""
+    activation: str = "gelu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
 
 
 BART_LINE: dict[str, Facts] = {
     "bart": Facts(extra_positions=2, embedding_norm=True),
     "blenderbot": Facts(positions=128, last_norm=True),
     "blenderbot-small": Facts(positions=512, embedding_norm=True),
-    "m2m_100": Facts(learned=False, last_norm=True),
+    "m2m_100": Facts(learned=False, last_norm=True, activation="relu", attention_dropout=0.1),
     "marian": Facts(),
     "mbart": Facts(extra_positions=2, embedding_norm=True, last_norm=True),
     "mvp": Facts(extra_positions=2, embedding_norm=True),
     "pegasus": Facts(last_norm=True),
-    "plbart": Facts(extra_positions=2, embedding_norm=True),
+    "plbart": Facts(extra_positions=2, embedding_norm=True, attention_dropout=0.1),
 }
 """`model_type` -> its facts."""
 TWO_STACKS = (*BART_LINE, "mt5", "t5", "umt5", "whisper")
@@ -78,9 +81,11 @@ def _crossing(sizes: dict[str, Any], layers: int, *, bias: int, key_bias: int, n
 def _with_encoder(decoder: dict[str, Any], encoder: dict[str, Any], block: Block, name: str) -> dict[str, Any]:
     """`decoder` with its encoder, which has no words of its own: the embedding is the decoder's, and no head follows it."""
     stack = {**encoder, "encoder": True, "vocabulary": 0, "tied": True, "final_bias": 0, "rotary": False}
-    return decoder | {"source": Architecture(family=name, block=block, eager_attention=False, **stack)}
+    return decoder | {"block": block, "source": Architecture(family=name, block=block, eager_attention=False, **stack)}
 
 
+ACTIVATIONS = {"gelu_new": "gelu-new", "relu": "relu"}
+"""Activations of either line that are not one kernel that keeps its input alone."""
 _T5 = Block(activation="relu")
 
 
@@ -95,6 +100,17 @@ def t5(keys: ConfigKeys) -> dict[str, Any]:
     vocabulary = keys.size("vocab_size", default=32128 if name == "t5" else 250112)
     kind = keys.value("feed_forward_proj") or ("relu" if name == "t5" else "gated-gelu")
     buckets = keys.size("relative_attention_num_buckets", default=32) * heads
+    drops = keys.share("dropout_rate", default=0.1) > 0
+    inside = str(kind).rpartition("-")[2]
+    activation = "gelu-new" if kind == "gated-gelu" else ACTIVATIONS.get(inside, "gelu")
+    block = Block(
+        activation=activation,
+        narrow_softmax=True,
+        narrow_norm_input=True,
+        narrow_loss=True,
+        attention_dropout=drops,
+        inner_dropout=drops,
+    )
     sizes: dict[str, Any] = {
         "width": width,
         "heads": heads,
@@ -107,6 +123,7 @@ def t5(keys: ConfigKeys) -> dict[str, Any]:
         "norm_parameters": width,
         "max_context": None,
         "alibi": True,
+        "dropout": drops,
     }
 
     def stack(number: int, beside: Sublayer) -> dict[str, Any]:
@@ -114,7 +131,7 @@ def t5(keys: ConfigKeys) -> dict[str, Any]:
         return sizes | {"layers": number, "dense_layers": number, "beside": (beside, distances)}
 
     asks, answers = _crossing(sizes, deeper, bias=0, key_bias=0, norm=width)
-    return _with_encoder(stack(deeper, asks), stack(layers, answers), _T5, name)
+    return _with_encoder(stack(deeper, asks), stack(layers, answers), block, name)
 
 
 def _bart_stack(keys: ConfigKeys, side: str, facts: Facts, *, key_bias: bool = True) -> dict[str, Any]:
@@ -141,6 +158,7 @@ def _bart_stack(keys: ConfigKeys, side: str, facts: Facts, *, key_bias: bool = T
         "final_norms": facts.embedding_norm + facts.last_norm,
         "learned_positions": (positions + facts.extra_positions) * facts.learned,
         "max_context": positions,
+        "dropout": keys.share("dropout", default=facts.dropout) > 0,
     }
 
 
@@ -150,7 +168,17 @@ def _both(keys: ConfigKeys, facts: Facts, name: str, *, key_bias: bool = True) -
     asks, answers = _crossing(
         decoder, decoder["layers"], bias=2 * width, key_bias=(1 + key_bias) * width, norm=decoder["norm_parameters"]
     )
-    return _with_encoder(decoder | {"beside": (asks,)}, encoder | {"beside": (answers,)}, Block(), name)
+    activation = str(keys.value("activation_function") or facts.activation)
+    block = Block(
+        activation=ACTIVATIONS.get(activation, "gelu"),
+        narrow_softmax=True,
+        narrow_loss=True,
+        wide_logits=name not in {"m2m_100", "whisper"},
+        plain_input=not facts.last_norm,
+        attention_dropout=keys.share("attention_dropout", default=facts.attention_dropout) > 0,
+        inner_dropout=keys.share("activation_dropout", default=0.0) > 0,
+    )
+    return _with_encoder(decoder | {"beside": (asks,)}, encoder | {"beside": (answers,)}, block, name)
 
 
 def _bart_reader(name: str, facts: Facts) -> Any:
@@ -170,7 +198,7 @@ def whisper(keys: ConfigKeys) -> dict[str, Any]:
 
     The first convolution runs twice a token, which is counted once (at most 4 % of both, which are a thousandth of an encoder's layers).
     """
-    sizes = _both(keys, Facts(last_norm=True), "whisper", key_bias=False)
+    sizes = _both(keys, Facts(last_norm=True, dropout=0.0), "whisper", key_bias=False)
     width, source = sizes["width"], sizes["source"]
     channels, heard = keys.size("num_mel_bins", default=SOUND_CHANNELS), keys.size("max_source_positions", default=SOUND_TOKENS)
     said = keys.size("max_target_positions", default=448)

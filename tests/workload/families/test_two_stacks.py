@@ -148,7 +148,6 @@ def test_sound_is_always_half_a_minute() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"task": "finetune"}, "task: 'finetune' is not planned: t5 reads prompts with an encoder"),
         ({"task": "serve", "input_tokens": 900, "prefix_tokens": 100}, "prefix_tokens: 100 is not accepted"),
         ({"task": "serve", "disaggregated": True, "dp": 2}, "disaggregated: True is not accepted"),
         ({"task": "generate", "cp": 2, "gpus": 2}, "cp: 2 is not accepted"),

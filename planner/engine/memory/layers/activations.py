@@ -33,11 +33,11 @@ def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[fl
     width = max(a.ffn if dense else 0, a.experts_per_token * a.expert_ffn + a.shared_ffn if a.moe_layers else 0)
     kept = kept_of_layer(a, how)
     return ActivationBytes(
-        norms=_norms(a, block, how),
-        attention=_attention(a, block, how),
+        norms=_norms(a, block, how) + _crossing_norms(a, block, how),
+        attention=_attention(a, block, how) + _crossing(a, how),
         scores=scores,
         mlp=dense * mlp + (1 - dense) * routed,
-        dropout=2.0 * a.width * a.dropout,
+        dropout=(3.0 if a.source else 2.0) * a.width * a.dropout,
         head=_norm(a, block, how, a.width) + (how.product_bytes * a.width if how.trained else 0.0),
         boundary=how.residual_bytes * a.width,
         by_operators=kept.bytes,
@@ -66,7 +66,8 @@ def _norm(a: Architecture, block: Block, how: LayerExecution, size: float, *, ro
     if how.fused:
         return element * size + STATISTIC * rows
     normalised = 4.0 if block.wide_norms else element
-    return 4 * size + STATISTIC * rows + normalised * size * how.trained
+    narrow = element * size * (block.narrow_norm_input and element < 4)
+    return 4 * size + STATISTIC * rows + normalised * size * how.trained + narrow
 
 
 def _norms(a: Architecture, block: Block, how: LayerExecution) -> float:
@@ -108,6 +109,28 @@ def _attention(a: Architecture, block: Block, how: LayerExecution) -> float:
     return projected + normed + w * tensors + rotated + widened + statistics + out
 
 
+def _crossing_norms(a: Architecture, block: Block, how: LayerExecution) -> float:
+    """The norm around attention to an encoder's output."""
+    return _norm(a, block, how, a.width) if a.source else 0.0
+
+
+def _crossing(a: Architecture, how: LayerExecution) -> float:
+    """Attention to an encoder's output, but for its keys and values: the query, its input, and what the kernel hands to the last product."""
+    if a.source is None:
+        return 0.0
+    entered = how.inputs(("q",), a.width, wide=True)
+    statistics = 0.0 if how.eager or how.recomputed else STATISTIC * a.heads
+    return entered + how.product_bytes * 2 * a.query + statistics + how.inputs(("o",), a.query, wide=False, kept=True)
+
+
+def source_bytes(a: Architecture, how: LayerExecution) -> float:
+    """Bytes that a token of an encoder's output leaves in a layer of its decoder: its keys and values, and their input where it is cast."""
+    output = (
+        0.0 if how.product_bytes == how.residual_bytes and how.trained else how.inputs(("k", "v"), a.width, wide=True, kept=True)
+    )
+    return 2 * how.product_bytes * a.query + output
+
+
 def _latent(a: Architecture, how: LayerExecution) -> float:
     """Multi-head latent attention: compressed query and key/value with their norms, then full heads."""
     w, value = how.product_bytes, a.heads * a.value_dim
@@ -129,7 +152,8 @@ def _scores(a: Architecture, block: Block, how: LayerExecution) -> float:
     copy = 0.0 if softmax == w else w
     product = 1.0 + w if block.attention_dropout else copy
     sink = softmax + ROW_INDEX if block.sinks else 0.0
-    return a.heads * (how.sequence * (softmax + product + (w if block.capped_scores else 0.0)) + sink)
+    seen = how.sequence + (how.source if a.source else 0.0)
+    return a.heads * (seen * (softmax + product + (w if block.capped_scores else 0.0)) + sink)
 
 
 def _mlp(a: Architecture, block: Block, how: LayerExecution, width: float) -> float:
@@ -138,13 +162,16 @@ def _mlp(a: Architecture, block: Block, how: LayerExecution, width: float) -> fl
     shared = block.parallel and a.norms == 1
     names = ("up",) if block.fused_gate or not a.gated else ("gate", "up")
     entered = 0.0 if shared else how.inputs(names, a.width, wide=True)
+    written_out = block.activation == "gelu-new" and not how.fused
     if a.gated:
-        inner = (2.0 if how.fused else 3.0) * w * width
-    elif block.activation == "gelu-new" and not how.fused:
+        inner = ((20.0 if how.autocast else 6 * w) if written_out else (2.0 if how.fused else 3.0) * w) * width
+    elif written_out:
         inner = (14.0 if how.autocast else 4 * w) * width
     else:
         inner = 0.0 if block.activation == "relu" else w * width
     relu = not a.gated and block.activation == "relu"
+    if block.inner_dropout:  # its mask, and a result of its own beside that of the activation
+        inner += (1.0 + w * relu) * width
     left = how.inputs(("down",), width, wide=False, kept=relu and not how.trained)
     return entered + inner + left
 

@@ -28,6 +28,8 @@ class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
     """Scores are computed again in backward, from the attention's inputs."""
     sequence: float = 0.0
     """Keys a query attends to, where scores are stored."""
+    source: float = 0.0
+    """Tokens of an encoder's output that a query attends to."""
     adapted: frozenset[str] | None = None
     """Projections with adapters on frozen weights; None: every weight is trained."""
     all_inputs: bool = False

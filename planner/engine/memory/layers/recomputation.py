@@ -12,7 +12,7 @@ import msgspec
 
 from planner.engine.memory.layers.layer_execution import STATISTIC, LayerExecution
 from planner.workload.architecture import Architecture
-from planner.workload.matrices import matrices
+from planner.workload.matrices import own_matrices
 from planner.workload.sublayers import Role
 
 ROUTED_INDEX = 8.0
@@ -48,7 +48,7 @@ def _by_operators(a: Architecture, how: LayerExecution) -> Kept:
     for kinds in (("attention", "mlp"), ("attention", "router", "shared", "experts")):
         layers = a.dense_layers if kinds[1] == "mlp" else a.moe_layers
         count = 0
-        for one in sorted((one for one in matrices(a) if one.part in kinds and layers), key=lambda one: kinds.index(one.part)):
+        for one in sorted((one for one in own_matrices(a) if one.part in kinds and layers), key=lambda one: kinds.index(one.part)):
             work = layers * one.inputs * one.outputs * (a.experts_per_token if one.part == "experts" else 1)
             flop += work
             plain = one.part != "experts" and not _biased(a, one.part, one.role)
@@ -70,7 +70,7 @@ def _by_modules(a: Architecture, how: LayerExecution) -> Kept:
     """Inputs of norms; queries, keys and values, or the latents they are made of; attention's output; inputs and inner width of experts."""
     w, begin = how.product_bytes, how.residual_bytes * a.width
     projected, again, flop = 0.0, 0.0, 0.0
-    for one in matrices(a):
+    for one in own_matrices(a):
         work = one.layers * one.inputs * one.outputs * (a.experts_per_token if one.part == "experts" else 1)
         flop += work
         again += work * (one.role in UNPACKING or one.part in {"mlp", "shared"})

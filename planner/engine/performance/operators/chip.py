@@ -26,7 +26,17 @@ NARROW_ATTENTION_GAIN = 1.7
 decoding tables of aiconfigurator-core 0.12.0)."""
 _ORDER: tuple[Basis, ...] = ("spec", "public", "transferred", "measured")
 """Bases from the weakest to the strongest."""
-_READ_AS = {"fp8": "fp8", "int8": "int8", "gptq-int8": "int8", "q8_0": "int8", "fp4": "fp4", "nvfp4": "fp4", "mxfp4": "fp4"}
+_READ_AS = {
+    "fp8": "fp8",
+    "int8": "int8",
+    "gptq-int8": "int8",
+    "w8a16": "int8",
+    "q8_0": "int8",
+    "mxfp8": "fp8",
+    "fp4": "fp4",
+    "nvfp4": "fp4",
+    "mxfp4": "fp4",
+}
 """Storage format below 16 bit -> the kind of weights whose measured read rate applies; any other: int4."""
 _PLAIN = {"fp32", "tf32", "fp16", "bf16"}
 

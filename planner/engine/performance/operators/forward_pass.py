@@ -56,6 +56,15 @@ class Pass(msgspec.Struct, frozen=True):
             return self
         return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound", "experts")})
 
+    def times(self, factor: Floats) -> Pass:
+        """The pass `factor` times."""
+        return replace(self.slowed(factor), host=self.host * factor)
+
+    def followed_by(self, other: Pass) -> Pass:
+        """This pass and `other`, with the shape of this one."""
+        taken = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__ if name != "shape"}
+        return replace(self, **taken)
+
     def in_lock_step(self, factor: Floats) -> Pass:
         """The pass where all but experts and exchange takes `factor` times as long, as it waits for ranks that share the experts."""
         alone = self.device - self.experts - self.communication
