@@ -16,7 +16,7 @@ from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
-from planner.engine.performance.sequences import sequences_of
+from planner.engine.performance.sequences import Sequences, sequences_of
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
 from planner.engine.records.layout import CHECKPOINTING
 
@@ -62,6 +62,8 @@ class StepColumns(msgspec.Struct, frozen=True):
     """Communication outside forward and backward passes, by its purpose."""
     update: dict[str, Floats]
     """The optimizer's update, by its parts."""
+    padding: Floats
+    """Share of the tokens computed or waited for that are of no document."""
     rollout: RolloutColumns | None = None
     """Generating and scoring of what is trained on; None where no row does so."""
 
@@ -74,7 +76,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     m, j, s, c = t.model, t.job, t.layout, t.chip
     sequences = sequences_of(t)
     tokens = s.micro_batch * sequences.computed / s.cp
-    mean = _pass(t) if alike is None or np.any(j.to_longest) else _pass_once(t, alike)
+    mean = _pass(t, sequences) if alike is None or np.any(j.to_longest) else _pass_once(t, alike)
     one = _of_fullest_stage(t, tokens, mean)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
@@ -121,6 +123,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         count=count,
         exposed=exposed,
         update=update,
+        padding=1 - sequences.useful / sequences.computed,
         rollout=rollout,
     )
 
@@ -143,8 +146,7 @@ def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
     return np.maximum(count, stages) * (1 - 1 / virtual) + (count + stages - 1) / virtual - count
 
 
-def _pass(t: Table) -> Pass:
-    of = sequences_of(t)
+def _pass(t: Table, of: Sequences) -> Pass:
     tokens = t.layout.micro_batch * of.computed / t.layout.cp
     return forward(t, tokens, of.context, of.computed, head_rows=tokens * t.job.predicts_tokens)
 
@@ -155,7 +157,8 @@ def _pass_once(t: Table, alike: Rows) -> Pass:
     row[alike] = np.arange(alike.size)
     there = np.zeros(row.size, dtype=bool)
     there[alike] = True
-    one, place = _pass(t.take(row[there])), (np.cumsum(there) - 1)[alike]
+    few = t.take(row[there])
+    one, place = _pass(few, sequences_of(few)), (np.cumsum(there) - 1)[alike]
 
     def of(column: Floats) -> Floats:
         return column if column.size == 1 else column[place]
