@@ -101,6 +101,7 @@ def footprint_of(
         residual_bytes=4.0 if _widens(workload, engine) else recipe.residual_bytes if lora is None or not recipe.autocast else 2.0,
         autocast=recipe.autocast or (engine.prepares_adapters and numbers["weight_bits_packed"] > 0),
         fused=bool(engine.fused_elementwise or workload.compile),
+        fused_loss=bool(workload.compile),
         eager=eager,
         sequence=float(_sequence(defaults)),
         all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,

@@ -28,9 +28,6 @@ arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAtt
 EAGER_BACKWARD = 1.5
 """Backward over forward of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
 its output and its gradient and writes one, as scaling and dropout do forward)."""
-LOSS_TRAFFIC_BYTES = 24
-"""Bytes per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
-a 16-bit one written backward."""
 OVERLAP = 0.7
 """Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
 last exposed."""
@@ -80,7 +77,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     one = _of_fullest_stage(t, tokens, mean)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
-    losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
+    losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * t.footprint.loss_traffic / c.bandwidth_bytes_per_s / s.pp
     device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
     device["elementwise"] = device["elementwise"] + losses
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
