@@ -20,7 +20,6 @@ from planner.engine.explain.unstated import unstated_of
 from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
-from planner.engine.performance.sequences import sequences_of
 from planner.engine.records.layout import CHECKPOINTING
 from planner.units import bytes_text, digits, percent_text
 from planner.workload.published.spreads import PROGRAM_OPEN
@@ -89,11 +88,11 @@ def _balance(row: Row) -> dict[str, float]:
 
 def _padding(row: Row) -> dict[str, str]:
     """Share of the computed tokens that are padding, where documents of a known length share sequences."""
-    if not row.job.document_tokens:
+    if row.e.step is None or not row.job.document_tokens:
         return {}
-    of = sequences_of(row.e.table)
-    share = 1 - row(of.useful) / row(of.computed)
-    return {"padding": f"{percent_text(share)} of the tokens that are computed or waited for; tokens/s are those of documents"}
+    return {
+        "padding": f"{percent_text(row(row.e.step.padding))} of the tokens that are computed or waited for; tokens/s are those of documents"
+    }
 
 
 def _method_of_percentiles(row: Row) -> dict[str, str]:

@@ -35,10 +35,10 @@ from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
 from planner.engine.performance.sequences import sequences_of
-from planner.engine.performance.training import LOSS_TRAFFIC_BYTES, StepColumns, phase_factors
+from planner.engine.performance.training import StepColumns, phase_factors
 
 LOSS_FORWARD = 10 / 24
-"""Share of `LOSS_TRAFFIC_BYTES` that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
+"""Share of the loss's bytes that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
 
 ROLLOUT_BOUNDS: Mapping[str, Bound] = {"rollout": "bandwidth", "new weights": "link", "scoring": "compute"}
 ROLLOUT_WORDS = {
@@ -120,7 +120,7 @@ def _loss(t: Table, phase: str, count: float, factor: float) -> Iterator[Operato
     share = {"forward": LOSS_FORWARD, "backward": 1 - LOSS_FORWARD}.get(phase, 0.0)
     s, c = t.layout, t.chip
     entries = number(s.micro_batch * sequences_of(t).computed / s.cp * t.model.vocabulary * t.job.predicts_tokens / s.tp / s.pp)
-    moved = entries * LOSS_TRAFFIC_BYTES * share * count
+    moved = entries * number(t.footprint.loss_traffic) * share * count
     if moved:
         seconds = moved * factor / number(c.bandwidth_bytes_per_s)
         yield Operator(phase=phase, kind="elementwise", name="softmax and loss", seconds=seconds, bound="bandwidth", bytes=moved)

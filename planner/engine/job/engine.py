@@ -48,6 +48,9 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """A fused loss is applied where the weights are whole alone: logits are made under ZeRO 3."""
     prepares_adapters: bool = False
     """Adapters on packed weights are multiplied under autocast, and FP32 on those of bitsandbytes, as PEFT prepares them."""
+    widens_residual: bool = False
+    """What is not packed of a bitsandbytes base is FP32, and with it the residual stream, where weights are not sharded (PEFT's
+    prepare_model_for_kbit_training)."""
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
     keeps_8_bit_inputs: bool = False

@@ -53,6 +53,8 @@ def training_numbers(
             defaults.assumed["adapters_on_packed_weights"] = PEFT_PREPARES
         state_bytes = 4.0
         numbers |= weight_numbers(lora.base, "lora.base", architecture, problems)
+        if _widens(workload, engine):
+            numbers |= {"other_bytes": 4.0, "autocast": 1.0}
         numbers |= {
             "adapter_traffic": _adapter_traffic(architecture, lora, fused=bool(engine.fused_elementwise or workload.compile)),
             "adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted)),
@@ -99,9 +101,10 @@ def footprint_of(
         recipe = replace(RECIPES["bf16"], gradient_bytes=recipe.gradient_bytes, state_bytes=recipe.state_bytes)
     how = LayerExecution(
         product_bytes=recipe.product_bytes,
-        residual_bytes=recipe.residual_bytes if lora is None or not recipe.autocast else 2.0,
+        residual_bytes=4.0 if _widens(workload, engine) else recipe.residual_bytes if lora is None or not recipe.autocast else 2.0,
         autocast=recipe.autocast or (engine.prepares_adapters and numbers["weight_bits_packed"] > 0),
         fused=bool(engine.fused_elementwise or workload.compile),
+        fused_loss=bool(workload.compile),
         eager=eager,
         sequence=numbers["sequence"],
         source=numbers.get("input_tokens", 0.0),
@@ -122,6 +125,14 @@ def footprint_of(
     if _classifies(workload, architecture):
         loss, defaults.assumed["head"] = "none", "an encoder is tuned for another task than words: its head is small"
     return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss)
+
+
+def _widens(workload: Workload, engine: Engine) -> bool:
+    """The residual stream under adapters is FP32, as embedding and norms of a packed base were made so."""
+    lora = workload.lora
+    return (
+        engine.widens_residual and lora is not None and lora.base in UNPACK_HOST_S and workload.sharding not in GATHERED_IN_16_BIT
+    )
 
 
 def _documents(workload: Workload, sequence: int, architecture: Architecture, defaults: Defaults) -> dict[str, float]:

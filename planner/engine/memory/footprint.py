@@ -17,6 +17,12 @@ CHUNKS = 8
 """Pieces a chunked loss cuts the tokens into (torchtune's default)."""
 
 
+LOSS_TRAFFIC, FUSED_LOSS_TRAFFIC = 24.0, 8.0
+"""Bytes per token and vocabulary entry. Operator by operator: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two
+FP32 gradients and a 16-bit one written backward. In fused kernels (torch.compile; Liger, arXiv:2410.10989 §3.2): 16-bit logits read for the
+maximum and for the sum, and read and their gradient written backward."""
+
+
 def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer: Optimizer, loss: str) -> Footprint[float]:
     """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked", "fused" or "none"."""
     one = activation_bytes(a, how)
@@ -74,6 +80,7 @@ def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]
     w = how.product_bytes
     if a.block.wide_logits and how.autocast:
         w = 4.0
+    traffic = FUSED_LOSS_TRAFFIC if how.fused_loss or loss in {"compiled", "fused"} else LOSS_TRAFFIC
     copy = 0.0 if w == 4 else 4.0
     if loss == "full" and a.block.narrow_loss and not how.autocast:
         return {"logits_alive": w, "logits_forward": w, "logits_backward": 3 * w, "logits_gradient": w}
@@ -84,8 +91,9 @@ def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]
             "logits_forward": 4.0 + copy + capped,
             "logits_backward": 12.0 + capped,
             "logits_gradient": w,
+            "loss_traffic": traffic,
         }
     if loss == "compiled":
-        return {"logits_alive": w, "logits_backward": 8.0, "logits_gradient": w}
+        return {"logits_alive": w, "logits_backward": 8.0, "logits_gradient": w, "loss_traffic": traffic}
     share = 1 / CHUNKS if loss == "chunked" else min(1.0, a.token_width / a.vocabulary)
-    return {"logits_backward": 12.0 * share + how.residual_bytes * a.token_width / a.vocabulary}
+    return {"logits_backward": 12.0 * share + how.residual_bytes * a.token_width / a.vocabulary, "loss_traffic": traffic}

@@ -14,7 +14,7 @@ import numpy as np
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import micro_batches
 
-_DEVIATIONS = np.linspace(-6.0, 6.0, 129)[:, None]
+_DEVIATIONS = np.linspace(-6.0, 6.0, 65)[:, None]
 """Standard deviations of the logarithm of a length, at which integrals over lengths are added up."""
 _BELOW = np.array(
     [[math.erfc(-(low + high) / 2 / math.sqrt(2)) / 2] for low, high in zip(_DEVIATIONS[:-1, 0], _DEVIATIONS[1:, 0], strict=True)]

@@ -30,9 +30,6 @@ arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAtt
 EAGER_BACKWARD = 1.5
 """Backward over forward of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
 its output and its gradient and writes one, as scaling and dropout do forward)."""
-LOSS_TRAFFIC_BYTES = 24
-"""Bytes per token and vocabulary entry: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two FP32 gradients and
-a 16-bit one written backward."""
 OVERLAP = 0.7
 """Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
 last exposed."""
@@ -66,6 +63,8 @@ class StepColumns(msgspec.Struct, frozen=True):
     """Communication outside forward and backward passes, by its purpose."""
     update: dict[str, Floats]
     """The optimizer's update, by its parts."""
+    padding: Floats
+    """Share of the tokens computed or waited for that are of no document."""
     rollout: RolloutColumns | None = None
     """Generating and scoring of what is trained on; None where no row does so."""
 
@@ -78,7 +77,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     m, j, s, c = t.model, t.job, t.layout, t.chip
     sequences = sequences_of(t)
     tokens = s.micro_batch * sequences.computed / s.cp
-    mean = _pass(t) if alike is None or np.any(j.to_longest) else _pass_once(t, alike, _pass)
+    mean = _pass(t, sequences) if alike is None or np.any(j.to_longest) else _pass_once(t, alike, _pass)
     one = _of_fullest_stage(t, tokens, mean)
     encoder = None
     if t.source is not None:
@@ -86,7 +85,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         one = one.followed_by(encoder)
     factors = phase_factors(t)
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
-    losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * LOSS_TRAFFIC_BYTES / c.bandwidth_bytes_per_s / s.pp
+    losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * t.footprint.loss_traffic / c.bandwidth_bytes_per_s / s.pp
     device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
     device["elementwise"] = device["elementwise"] + losses
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
@@ -128,6 +127,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         count=count,
         exposed=exposed,
         update=update,
+        padding=1 - sequences.useful / sequences.computed,
         rollout=rollout,
     )
 
@@ -169,8 +169,8 @@ def _context(t: Table, own: Floats) -> Floats:
     return context
 
 
-def _pass(t: Table) -> Pass:
-    of = sequences_of(t)
+def _pass(t: Table, of: Sequences | None = None) -> Pass:
+    of = of or sequences_of(t)
     tokens = t.layout.micro_batch * of.computed / t.layout.cp
     return forward(t, tokens, _context(t, of.context), of.computed, head_rows=tokens * t.job.predicts_tokens)
 

@@ -61,6 +61,8 @@ class Footprint(ActivationBytes[N], frozen=True, kw_only=True):
     """Further bytes per token and vocabulary entry when backward starts."""
     logits_gradient: N = default(0.0)
     """Further bytes per token and vocabulary entry while the head's gradient is computed."""
+    loss_traffic: N = default(0.0)
+    """Bytes per token and vocabulary entry that the loss reads and writes, forward and backward."""
     head_gradient: N = default(0.0)
     """Bytes per parameter of the head that its gradient takes while it is made."""
     head_product: N = default(0.0)

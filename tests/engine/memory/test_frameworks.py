@@ -137,6 +137,27 @@ def test_gradients_freed_on_another_stream_stay_reserved() -> None:
     assert memory(**adapters, engine="fms-acceleration").overhead == memory(**adapters, engine="transformers").overhead
 
 
+@pytest.mark.parametrize(("micro", "published"), [(4, 20.67e9), (8, 37.00e9)])
+def test_peft_prepares_a_packed_base_with_a_residual_stream_in_fp32(micro: int, published: float) -> None:
+    """Mistral 7B in NF4 on one A100, TRL: inputs of 32 recomputed layers are 2 B · 4,096 a token larger, and 262 M parameters in FP32."""
+    adapters = {"rank": 16, "targets": ["q", "k", "v", "o"], "base": "nf4-dq"}
+    alone = {
+        "gpus": 1,
+        "dp": 1,
+        "sharding": "none",
+        "micro_batch": micro,
+        "lora": adapters,
+        "optimizer": "adamw",
+        "attention": "flash",
+    }
+    wide, plain = (memory(**MISTRAL | alone, engine=engine) for engine in ("trl", "fms-acceleration"))
+    assert wide.weights - plain.weights == pytest.approx(2 * 2 * 32000 * 4096, rel=0.01)
+    assert wide.activations - plain.activations == pytest.approx(32 * micro * 4096 * 4096 * 2, rel=0.05)
+    assert allocated(**MISTRAL | alone, engine="trl") == pytest.approx(published, rel=0.03)
+    several = alone | {"gpus": 2, "dp": 2, "sharding": "zero3"}
+    assert memory(**MISTRAL | several, engine="trl").weights == memory(**MISTRAL | several, engine="fms-acceleration").weights
+
+
 def test_a_loss_that_is_fused_on_whole_weights_alone_says_so() -> None:
     sharded = ask(**MISTRAL, engine="fms-acceleration", loss="fused")
     assert "under FSDP" in sharded.assumed["loss_kernel"]

@@ -145,7 +145,9 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words=_HF,
             turns_on={"checkpointing": "full", "optimizer": "adamw-fused"},
-            source="SFTConfig: gradient_checkpointing and bf16 are on, adamw_torch_fused",
+            differs={"widens_residual": True},
+            source="SFTConfig: gradient_checkpointing and bf16 are on, adamw_torch_fused; SFTTrainer calls PEFT's prepare_model_for_kbit_training, which casts "
+            "embedding, norms and head of a bitsandbytes base to FP32",
         ),
         StandIn(
             name="axolotl",

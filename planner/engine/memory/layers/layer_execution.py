@@ -23,6 +23,8 @@ class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
     autocast: bool = False
     fused: bool = False
     """Norms, rotary embedding and activation are fused kernels that keep their inputs alone."""
+    fused_loss: bool = False
+    """The operators of the loss are fused into kernels that read the logits and write their gradient."""
     eager: bool = False
     recomputed: bool = False
     """Scores are computed again in backward, from the attention's inputs."""

@@ -41,6 +41,18 @@ def test_hidden_traffic_takes_a_share_of_itself_from_computation() -> None:
     assert rate == pytest.approx(link / alone, rel=0.1)
 
 
+@pytest.mark.parametrize("asked", [{"loss": "fused"}, {"compile": True}])
+def test_kernels_that_fuse_the_loss_move_a_third_of_its_bytes(asked: dict[str, Any]) -> None:
+    """8,192 tokens and 128,256 logits each: 24 B of each operator by operator, 8 B fused, beside what else torch.compile fuses."""
+    plain, fused = (table(recipe="mixed", **of) for of in ({}, asked))
+    saved = (step_of(plain).by_class["elementwise"] - step_of(fused).by_class["elementwise"])[0]
+    between = [elementwise_bytes(t, 8192 * ONE)[0] * 32 * 3 for t in (plain, fused)]
+    c = chip("H100-SXM-80GB")
+    factor = plain.engine.device_factor[0]
+    expected = ((24 - 8) * 8192 * 128256 + (between[0] - between[1]) * factor) / c.bandwidth_bytes_per_s * c.train_factor
+    assert saved == pytest.approx(expected, rel=1e-6)
+
+
 def test_weights_in_fp32_are_gathered_in_16_bit() -> None:
     layout = {"gpus": 8.0, "dp": 8.0, "shard": 8.0, "zero": 3.0, "link_bytes_per_s": 4e9}
     amp, mixed = (step_of(table(layout, recipe=recipe)).by_class["communication"][0] for recipe in ("amp", "mixed"))
