@@ -243,6 +243,7 @@ class Session(Inventory):
         """Forget what was read of measurements, so that the next plan sees new ones."""
         self.ceilings_cache.forget()
         self._rankings.clear()
+        self._tasks.clear()  # with what the search kept of them
 
     def _task(self, workload: Workload, where: str = "") -> Task:
         """`workload` with its architecture; the last few are kept."""
@@ -260,6 +261,9 @@ class Session(Inventory):
 
         from planner.engine.search.plan import make_plan
 
+        for other in self._tasks.values():
+            if other is not task:
+                other.searches.clear()  # ten megabytes each
         key = msgspec.json.encode(task.workload), basis
         return _kept(self._rankings, key, lambda: make_plan(task, self._supply(basis)))
 

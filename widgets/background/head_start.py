@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     _First = tuple[tuple[dict[str, Any], str, str], Plan, list[str]]
 
-YIELDING = 5
+YIELDING = 15
 """Steps of niceness of the copy, for machines that are busy: the frames of the screen come first, and the plan is wanted only after them."""
 LENGTH_BYTES = 8
 """Size of the number that says how long an answer is."""

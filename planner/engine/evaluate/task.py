@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,17 @@ class Task(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _jobs(self) -> dict[str | None, Job]:
         return {}
+
+    @cached_property
+    def searches(self) -> dict[tuple[int, bytes], Any]:
+        """What the search keeps of this task, for tasks that are nearly the same."""
+        return {}
+
+    def changed(self, workload: Workload) -> Task:
+        """`workload`, made of this task's by changes, as a task of the same models; what the search has kept serves both."""
+        task = Task(workload, self.models)
+        task.__dict__["searches"] = self.searches
+        return task
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
         """The job computed in `dtype`; None: as the workload says, or by default.

@@ -52,7 +52,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
                 price_of_named and keys.get("gpus_considered") and not workload.gpus_considered
             ):  # it is not that of the GPUs named now
                 keys = keys | {"price_usd_per_gpu_h": None}
-            self._tasks[name] = Task(changed(workload, keys), self.task.models)
+            self._tasks[name] = self.task.changed(changed(workload, keys))
         return self._tasks[name]
 
     def plan(self, keys: Keys) -> Plan | None:

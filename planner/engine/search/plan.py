@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 import planner
 from planner.engine.answers.plan import Counts, Plan
+from planner.engine.columns import Rows
 from planner.engine.evaluate.candidates import Candidates
-from planner.engine.evaluate.evaluation import evaluate
+from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.job.bounds import check_planned
@@ -30,7 +31,7 @@ from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupporte
 from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.node_types import NodeType, node_types_for
-from planner.workload.tasks import Dtype, Workload
+from planner.workload.tasks import Dtype, Targets, Workload
 
 DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
 """Compute dtypes after that of the weights where the workload leaves it open; the first that a device has a figure for counts."""
@@ -46,17 +47,16 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     check_context(workload, task.models.main)
     check_planned(workload)
     jobs = _jobs(task)
-    supported = _supported(jobs, node_types_for(workload, supply), supply)
+    searched = _searched(task, jobs, supply)
     scored: list[Scored] = []
-    considered = fit = 0
-    if supported.node_types:
-        deployments, considered, fit = _deployments(workload, supported)
+    if searched.candidates is not None:
+        deployments = searched.candidates.deployments(workload)
         scored = _scored_rows(_chosen(deployments, simulated=simulated), workload, supply)
-    scored += [Scored(unsupported_row(node, jobs[0]), float("inf")) for node in supported.others]
+    scored += [Scored(unsupported_row(node, jobs[0]), float("inf")) for node in searched.others]
     plan = Plan(
         task=_filled_in(workload, jobs[0]),
         rows=ranked(scored, workload, compared=simulated),
-        counts=Counts(considered=considered, fit=fit, shown=0),
+        counts=Counts(considered=searched.considered, fit=searched.fit, shown=0),
         notes=list(_notes(workload)),
         version=planner.__version__,
     )
@@ -67,10 +67,10 @@ def first_gpu(task: Task, supply: Supply) -> str | None:
     """The GPU that ranks first by closed formulas, without its row; None where nothing is a solution. Raises as `make_plan`."""
     check_context(task.workload, task.models.main)
     check_planned(task.workload)
-    supported = _supported(_jobs(task), node_types_for(task.workload, supply), supply)
-    if not supported.node_types:
+    searched = _searched(task, _jobs(task), supply)
+    if searched.candidates is None:
         return None
-    d, _, _ = _deployments(task.workload, supported)
+    d = searched.candidates.deployments(task.workload)
     rows = np.flatnonzero(d.meets)
     if not rows.size:
         return None
@@ -85,10 +85,10 @@ def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
     """
     check_context(task.workload, task.models.main)
     check_planned(task.workload)
-    supported = _supported(_jobs(task), node_types_for(task.workload, supply), supply)
-    if not supported.node_types:
+    searched = _searched(task, _jobs(task), supply)
+    if searched.candidates is None:
         return []
-    choices = _chosen(_deployments(task.workload, supported)[0], simulated=simulated)
+    choices = _chosen(searched.candidates.deployments(task.workload), simulated=simulated)
     return sorted((choice for choice in choices if choice.meets), key=lambda choice: (choice.order, choice.node_type.gpu.name))
 
 
@@ -179,15 +179,59 @@ def _comes_at_a_rate(workload: Workload) -> bool:
     return workload.task == "serve" and workload.request_rate_per_s is not None and not workload.disaggregated
 
 
-def _deployments(workload: Workload, supported: _Supported) -> tuple[Deployments, int, int]:
-    """(candidates worth evaluating, how many were considered, how many of those fit)."""
+class _Candidates(msgspec.Struct, frozen=True):
+    """Candidates worth pricing, evaluated one replica each."""
+
+    evaluated: Evaluated
+    node_types: list[NodeType]
+    node_index: Rows
+
+    def deployments(self, workload: Workload) -> Deployments:
+        """The candidates with as many replicas as the load of `workload` needs, what is paid for them, and which of its targets they meet."""
+        return deployments_of(with_replicas(self.evaluated, workload), self.node_types, self.node_index, workload)
+
+
+class _Searched(msgspec.Struct, frozen=True):
+    """What is found for a workload, whatever limits it sets to latency, budget and burst."""
+
+    candidates: _Candidates | None
+    """None: no node type can run the job."""
+    others: list[NodeType]
+    """One of each GPU that cannot."""
+    considered: int = 0
+    fit: int = 0
+
+
+def _searched(task: Task, jobs: list[Job], supply: Supply) -> _Searched:
+    """What is found for `task`, once for it and for all tasks that differ from it in limits alone."""
+    key = id(supply), msgspec.msgpack.encode(_without_limits(task.workload))
+    if (known := task.searches.get(key)) is None:
+        known = _search(jobs, task.workload, supply)
+        if not task.searches:  # of the task as given: changes of it are tried once
+            task.searches[key] = known
+    return known
+
+
+def _without_limits(workload: Workload) -> Workload:
+    """`workload` without the targets that nothing before `Deployments` looks at; all of them count where prefill has replicas of its own."""
+    if workload.disaggregated:
+        return workload
+    kept = Targets(deadline_h=workload.targets.deadline_h, headroom=workload.targets.headroom)
+    return msgspec.structs.replace(workload, targets=kept)
+
+
+def _search(jobs: list[Job], workload: Workload, supply: Supply) -> _Searched:
+    supported = _supported(jobs, node_types_for(workload, supply), supply)
+    if not supported.node_types:
+        return _Searched(None, supported.others)
     job_index = np.array(supported.job_index)
     layouts = enumerate_layouts(supported.jobs[0], supported.node_types)
     screened = screen(supported.jobs, job_index, supported.chips, layouts)
     rows = node_index, _ = screened.node_index, screened.layout_index
     candidates = Candidates(supported.jobs, job_index[node_index], supported.chips, node_index, layouts.columns(*rows))
-    evaluated = with_replicas(evaluate(candidates, screened.memory, layouts.pass_group(*rows)), workload)
-    return deployments_of(evaluated, supported.node_types, node_index, workload), layouts.candidates, screened.fit
+    evaluated = evaluate(candidates, screened.memory, layouts.pass_group(*rows))
+    found = _Candidates(evaluated, supported.node_types, node_index)
+    return _Searched(found, supported.others, layouts.candidates, screened.fit)
 
 
 def _scored_rows(choices: Iterable[Choice], workload: Workload, supply: Supply) -> list[Scored]:

@@ -88,3 +88,33 @@ def test_a_service_is_evaluated_twice_and_once_for_each_round_of_simulations(
     assert evaluations.total() == 2 + rounds
     assert simulations.total() == runs
     assert taken.total() <= steps
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain", "qwen3-32b-batch-job"])
+@pytest.mark.parametrize(
+    "limits", [{"p95_request_s": 9.0}, {"burst": 0.5}, {"budget_usd": 2e4}, {"headroom": 0.3}, {"deadline_h": 30.0}]
+)
+def test_other_limits_take_up_the_search_that_was_made_and_answer_as_one_of_their_own(
+    session: Session, monkeypatch: pytest.MonkeyPatch, preset: str, limits: dict[str, float]
+) -> None:
+    given = workload(preset, gpus_considered=["H100 SXM5 80GB", "L4"])
+    if "deadline_h" in limits and given.request_rate_per_s:
+        pytest.skip("a service that goes on has no deadline")
+    other = msgspec.structs.replace(given, targets=msgspec.structs.replace(given.targets, **limits))
+    first, supply = session._task(given), session._supply("measured")
+    plan.make_plan(first, supply, simulated=False)
+    searches = counted(monkeypatch, plan, "_search", lambda *_: "")
+    after = plan.make_plan(first.changed(other), supply, simulated=False)
+    assert searches.total() == ("headroom" in limits or "deadline_h" in limits)
+    assert after == plan.make_plan(task.Task(other, first.models), supply, simulated=False)
+
+
+def test_what_a_search_found_is_forgotten_with_the_measurements_and_with_the_next_workload(session: Session) -> None:
+    given = workload("llama-3.1-8b-lora", gpus_considered=["L4"])
+    session.plan(given)
+    kept = session._task(given)
+    assert kept.searches
+    session.plan(msgspec.structs.replace(given, gpus_considered=["T4"]))
+    assert not kept.searches
+    session.refresh()
+    assert session._task(given) is not kept
