@@ -99,6 +99,12 @@ def await_drawn(master: int, marker: bytes, limit_s: float = 30.0) -> None:
         drawn += os.read(master, 1 << 16)
 
 
+def await_quiet(master: int) -> None:
+    """Read until nothing more has come for `QUIET_S`."""
+    while select.select([master], [], [], QUIET_S)[0]:
+        os.read(master, 1 << 16)
+
+
 def seconds_until(arguments: Sequence[str], marker: bytes, home: str) -> float:
     """Seconds from starting a program until it has drawn `marker`."""
     began = time.perf_counter()
@@ -112,9 +118,10 @@ def keystroke_seconds(home: str, presses: int) -> list[float]:
     taken = []
     with opened(PROGRAM, home) as master:
         await_drawn(master, ANSWERED)
+        await_quiet(master)
+        os.write(master, b"\x1b")  # out of the tour of a first start
         for press in range(presses):
-            while select.select([master], [], [], QUIET_S)[0]:
-                os.read(master, 1 << 16)
+            await_quiet(master)
             began = time.perf_counter()
             os.write(master, b"\x1b[A" if press % 2 else b"\x1b[B")
             select.select([master], [], [], 30.0)
