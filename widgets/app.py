@@ -139,7 +139,7 @@ class PlannerApp(BaseApp):
         for action in ACTIONS:
             if action.scope == "app" and action.id != "back":
                 state = self.state_of(action)
-                words = f"{state.keys}: {action.description}" if state.reason is None else f"not now: {state.reason}"
+                words = f"{state.keys} · {action.description}" if state.reason is None else f"not now · {state.reason}"
                 name = f"go to {action.label}" if action.id.startswith("pane-") else state.label
                 yield SystemCommand(name.capitalize(), escape(words), partial(self.action_act, action.id))
         for item in self.panes.form.presets if self.panes is not None else ():

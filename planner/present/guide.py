@@ -26,8 +26,8 @@ class Question(msgspec.Struct, frozen=True):
     usual: float | str
 
 
-TASK = Question("task", "What is to be done", "serve")
-MODEL = Question("model", "Which model (a name, a config.json, or an id of the hub)", "llama-3.1-8b")
+TASK = Question("task", "What is to be done?", "serve")
+MODEL = Question("model", "Which model? A name, a config.json, or an id of the hub", "llama-3.1-8b")
 AMOUNTS: Mapping[str, tuple[Question, ...]] = {
     "serve": (
         Question("daily_users", "How many people use it a day?", 1000),
@@ -47,7 +47,7 @@ LIMITS: Mapping[str, tuple[Question, ...]] = dict.fromkeys(AMOUNTS, (_DEADLINE,)
     ),
 }
 """Task -> the questions for its limit, the usual one first."""
-MONTHS = Question("months", "For how many months is it needed", 12)
+MONTHS = Question("months", "For how many months is it needed?", 12)
 
 
 def guide_sections(guide: Guide) -> list[Section]:

@@ -56,6 +56,11 @@ def row_place(row: PlanRow) -> str:
     return f"{layout.gpus:,} × {row_device(row)} as {layout.text}"
 
 
+def region_text(region: str) -> str:
+    """The region of an offer in words; what is sold without a choice of one has any."""
+    return "any region" if region == "any" else region
+
+
 def model_name(task: Mapping[str, Any]) -> str:
     """The short name of a workload's model: the last part of a path, or what a config.json says of itself."""
     model = task.get("model", "")

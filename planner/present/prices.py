@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from planner.present.names import region_text
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bits_text, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def offer_sentence(offer: OfferAnswer) -> str:
     """Sentence on the offer: provider, instance, place, term and date."""
     count = f"{offer.instances:,} × " if offer.instances > 1 else ""
     kind = f" ({offer.kind})" if offer.kind else ""
-    place = offer.region + (
+    place = region_text(offer.region) + (
         f" ({', '.join(offer.countries)})" if offer.countries and len(offer.countries) <= MOST_COUNTRIES else ""
     )
     note = f"; {offer.note}" if offer.note else ""

@@ -53,8 +53,11 @@ def test_the_sentence_says_what_to_rent_how_sure_and_what_comes_next() -> None:
 
 
 def test_where_nothing_fits_the_sentence_names_the_first_help() -> None:
-    told = answer_sentence(without_solutions(planned()))
+    plan = without_solutions(planned())
+    told = answer_sentence(plan)
     assert not told.solved
+    assert told.parts[0] == "None of 1,312 candidates meets every target"
+    told = answer_sentence(msgspec.structs.replace(plan, counts=msgspec.structs.replace(plan.counts, fit=0)))
     assert told.text.startswith("None of 1,312 candidates fits · first help: int4 weights fit on an RTX 4090 · nearest, 4 × A100")
 
 

@@ -113,7 +113,7 @@ async def few_gpus(app: PlannerApp, pilot: Pilot[None]) -> None:
     assert keys.count <= 12
     assert {row.gpu for row in app.table.rows} == {"L4", "H100 SXM5 80GB", "H100 PCIe", "H100 NVL"}
     assert {(row.offer.provider, row.offer.market) for row in app.table.rows if row.offer} == {("aws", "spot")}
-    assert f"of {everything:,} candidates that fit" in str(app.main.query_one("#chips", Static).content)
+    assert f"of {everything:,}" in str(app.main.query_one("#chips", Static).content)
     await keys.press("enter")
     assert app.focused is app.table
 

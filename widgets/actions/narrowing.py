@@ -39,9 +39,9 @@ def show_chips(app: BaseApp) -> None:
     if app.plan is not None and app.facets.changes:
         fit, whole = f"{app.plan.counts.fit:,}", app.whole
         counts = (
-            f"{fit} of {whole[1]:,} candidates that fit" if whole is not None and whole[0] == app.form.workload else f"{fit} fit"
+            f"{fit} of {whole[1]:,} that fit" if whole is not None and whole[0] == app.form.workload else f"{fit} fit"
         )
-    app.content.ranking.show_chips(app.facets, f"{counts}   esc shows all".lstrip())
+    app.content.ranking.show_chips(app.facets, counts)
 
 
 async def count_all(app: BaseApp) -> None:

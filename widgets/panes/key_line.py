@@ -79,7 +79,7 @@ class KeyLine(Clickable):
                 self._stretches.append((cell, cell + _width(state) - GAP, state.action.id))
                 cell += _width(state)
             cell += gap
-        between = shorten_end(note, space - GAP).ljust(space) if space > LEAST_NOTE else " " * max(0, space)
+        between = _whole_parts(note, space - GAP).ljust(space) if space > LEAST_NOTE else " " * max(0, space)
         self.update(
             Content("").join([*map(_key, kept), Content.styled(between, "italic $foreground"), *map(_key, right)]), layout=False
         )
@@ -96,6 +96,14 @@ class KeyLine(Clickable):
         if focused is None or focused.id == "table":
             return self._ranked
         return [name for name in self._ranked if name not in ELSEWHERE]
+
+
+def _whole_parts(note: str, room: int) -> str:
+    """As many of the parts of `note` as there is room for; a first one that is too long is cut."""
+    parts = note.split("; ")
+    while len(parts) > 1 and len("; ".join(parts)) > room:
+        parts.pop()
+    return shorten_end("; ".join(parts), room)
 
 
 def _width(state: ActionState) -> int:

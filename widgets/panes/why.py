@@ -14,7 +14,7 @@ from planner.engine.answers.plan import SOLUTIONS
 from planner.present.choice.ranked_by import LATENCIES as SHOWN_LATENCIES
 from planner.present.choice.sentence import cost_text, count_and_device
 from planner.present.levers import lever_text
-from planner.present.names import VERDICT_WORDS
+from planner.present.names import VERDICT_WORDS, region_text
 from planner.present.plan import memory_share
 from planner.units import SECONDS_PER_HOUR, bytes_text, duration_text, percent_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -39,6 +39,11 @@ STYLES = {
     "not-supported": "$quiet",
 }
 CLASS_WORDS = {"communication": "link"}
+
+
+def rank_text(row: PlanRow, plan: Plan) -> str:
+    """The rank of a row among those that are shown with it."""
+    return f"rank {row.rank} of {sum(other.rank is not None for other in plan.rows):,} shown"
 
 
 class WhyView(VerticalScroll, can_focus=False):
@@ -94,11 +99,11 @@ class WhyView(VerticalScroll, can_focus=False):
         row, plan = self._row, self._plan
         assert row is not None
         assert plan is not None
-        solutions = len({(other.gpu, other.here) for other in plan.rows if other.rank})
-        fit = "1 GPU fits" if solutions == 1 else f"{solutions} GPUs fit"
-        place = f"rank {row.rank} · {fit}" if row.rank is not None else VERDICT_WORDS[row.verdict]
-        sign = self._symbols.verdict[row.verdict]
-        yield Content.styled(f"{sign} {place}{', this machine' if row.here else ''}", f"bold {STYLES[row.verdict]}")
+        place = rank_text(row, plan) if row.rank is not None else VERDICT_WORDS[row.verdict]
+        here = ", this machine" if row.here else ""
+        yield from labelled(
+            self._symbols.verdict[row.verdict], 2, f"{place}{here}", width, style := f"bold {STYLES[row.verdict]}", style
+        )
         yield from styled_lines(row.why, width)
         yield Content("")
         for label, text in self._facts(row, plan):
@@ -132,7 +137,7 @@ class WhyView(VerticalScroll, can_focus=False):
             yield "layout", row.answer.layout.text
         if row.offer is not None and row.usd_per_h is not None:
             yield "price", f"{cost_text(row)}" if row.job_usd is None else f"{cost_text(row)}, {usd_text(row.usd_per_h.value)} $/h"
-            yield "", f"{row.offer.provider}, {row.offer.region}, {row.offer.market}, {row.offer.as_of}"
+            yield "", f"{row.offer.provider}, {region_text(row.offer.region)}, {row.offer.market}, {row.offer.as_of}"
         if self._owned is not None:
             yield "or buy", self._owned.in_short
 

@@ -82,7 +82,7 @@ class HelpScreen(TextOverlay):
 
     def __init__(self, pane: str, actions: Callable[[], Mapping[str, Sequence[ActionState]]], symbols: Symbols) -> None:
         """`actions`: every action as it stands now, by group."""
-        super().__init__("Help", "/ searches · j k ^d ^u scroll · esc back")
+        super().__init__("Help", "/ searches · j k scroll · esc back")
         self._words: list[str] = []
         self._pane, self._actions, self._symbols = pane, actions, symbols
 

@@ -102,7 +102,7 @@ class TextOverlay(ScrolledOverlay):
     LEAST_WIDTH = 40
     """Cells below which lines are not folded any further."""
 
-    def __init__(self, heading: str, hint: str = "j k ^d ^u scroll · esc back") -> None:
+    def __init__(self, heading: str, hint: str = "j k scroll · esc back") -> None:
         """`heading` stands in the border above, `hint` in the one below."""
         super().__init__()
         self._heading, self._hint = heading, hint

@@ -180,7 +180,7 @@ class StudyScreen(ScrolledOverlay):
             "r ranges",
             "" if wide else "c chart",
             "e SVG",
-            "esc",
+            "esc back",
         ]
         box.border_subtitle = Content(" · ".join(key for key in keys if key))
 

@@ -144,5 +144,5 @@ def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
             yield Branch(
                 question=f"Is it used enough for {one.way.name}?",
                 answer=_yes(use > even),
-                reason=f"in use {percent_text(use)} of the time, {f'even at {percent_text(even)}' if even <= 1 else 'which no use makes up for'}",
+                reason=f"in use {percent_text(use)} of the time, {f'break-even at {percent_text(even)}' if even <= 1 else 'which no use makes up for'}",
             )

@@ -162,9 +162,9 @@ def _profile(workload: Workload, row: PlanRow | None, job: Job | None, advice: A
     reasons = [f"{one.observed.gpu}: {one.judgement.headline}" for one in advice.gpus] if advice else []
     if row is not None and job is not None and row.answer.memory_bytes is not None:
         memory, answer = row.answer.memory_bytes, row.answer
-        reasons.append(
-            f"{count_text(job.architecture.total)} parameters, {count_text(job.architecture.active)} of them active for a token"
-        )
+        total, active = job.architecture.total, job.architecture.active
+        used = f", {count_text(active)} of them active for a token" if active < total else ""
+        reasons.append(f"{count_text(total)} parameters{used}")
         largest = max(("weights", "gradients", "optimizer", "activations", "kv_cache"), key=lambda name: getattr(memory, name))
         words = largest.replace("_", " ").replace("kv", "KV")
         reasons.append(
@@ -229,7 +229,10 @@ def _where(row: PlanRow, choice: Choice) -> Step:
     if row.offer is None:
         return Step(name="where", answer="No offer of it is known.", reasons=choice.reasons)
     offer = row.offer
-    price = f"{usd_text(offer.usd_per_h)} $/h for {offer.instances} × {offer.instance} in {offer.region}, {offer.as_of}"
+    count = f"{offer.instances} × " if offer.instances > 1 else ""
+    gpus = f"{offer.gpus} GPU{'s' * (offer.gpus != 1)}"
+    region = "any region" if offer.region == "any" else offer.region
+    price = f"{usd_text(offer.usd_per_h)} $/h for {count}{offer.instance} ({gpus}) in {region}, {offer.as_of}"
     return Step(name="where", answer=f"{offer.provider}, {offer.market}.", reasons=[price, *choice.reasons])
 
 
@@ -266,5 +269,5 @@ def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> 
 def _compared(ways: Sequence[Any], end: str) -> Iterator[str]:
     for one in ways:
         even = one.break_even_use
-        words = f", even at {percent_text(even)} use" if even is not None and even <= 1 else ""
+        words = f", break-even at {percent_text(even)} use" if even is not None and even <= 1 else ""
         yield f"{one.way.name}: {usd_text(one.usd_after_months[end])} $ over {end} months ({one.way.who}){words}"

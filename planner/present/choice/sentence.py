@@ -13,7 +13,7 @@ from planner.present.names import device_name
 from planner.units import SECONDS_PER_HOUR, change_text, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.engine.answers.plan import Counts, Plan, PlanRow
 
 ALIKE = 0.005
 """Relative difference below which two figures read the same."""
@@ -100,8 +100,13 @@ def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
         return what
     apart = theirs.value / ours.value - 1
     if abs(apart) < ALIKE:
-        return f"{what}, the same"
+        return f"{what}, about the same"
     return f"{what}, {change_text(apart)}" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
+
+
+def none_text(counts: Counts) -> str:
+    """What all candidates fail at: to fit, or, where some fit, a target."""
+    return f"None of {counts.considered:,} candidates {'meets every target' if counts.fit else 'fits'}"
 
 
 def _nothing(plan: Plan) -> Sentence:
@@ -110,7 +115,7 @@ def _nothing(plan: Plan) -> Sentence:
     nothing = f"No {asked} can run this" if asked else "No GPU can run this"
     others = [row for row in plan.rows if not row.here]
     nearest = next((row for row in others if row.answer.layout), None)
-    parts = [f"None of {considered:,} candidates fits" if considered else nothing]
+    parts = [none_text(plan.counts) if considered else nothing]
     if nearest is not None:
         parts.append(f"nearest, {count_and_device(nearest)}: {nearest.why}")
     elif others:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
@@ -16,6 +17,13 @@ WIDE = 5.0
 """Ratio of the highest to the lowest value from which an axis is logarithmic."""
 
 Text = Callable[[float], str]
+NO_NEWS = re.compile(r"\.(\d*?)0+(?!\d)")
+"""Zeros that end the decimals of a number."""
+
+
+def tick_label(axis: Axis, value: float) -> str:
+    """The label of a tick without zeros that say nothing of a round value: '20 s', not '20.0 s'."""
+    return NO_NEWS.sub(lambda found: f".{found[1]}" if found[1] else "", axis.text(value))
 
 
 class LogAxis(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from planner.present.drawing.axes import Axis
+from planner.present.drawing.axes import Axis, tick_label
 from planner.present.drawing.chart import Point
 
 BRAILLE = 0x2800
@@ -31,7 +31,7 @@ class Plot:
         self.x, self.y = x, y
         self._ascii, self._quiet = ascii_only, quiet
         self._y_ticks = y.ticks(max(3, (height - 2) // 3))
-        self._margin = max((len(y.text(tick)) for tick in self._y_ticks), default=0) + 1
+        self._margin = max((len(tick_label(y, tick)) for tick in self._y_ticks), default=0) + 1
         self.columns, self.rows = max(1, width - self._margin - 1), max(1, height - 2)
         self._dots = [[0] * self.columns for _ in range(self.rows)]
         self._signs = [[""] * self.columns for _ in range(self.rows)]
@@ -86,7 +86,7 @@ class Plot:
 
     def runs(self) -> list[list[Run]]:
         """The rows from top to bottom, the ticks of x last."""
-        labels = {self._cell(self.x.low, tick)[1]: self.y.text(tick) for tick in self._y_ticks}
+        labels = {self._cell(self.x.low, tick)[1]: tick_label(self.y, tick) for tick in self._y_ticks}
         corner, down, tick = ("+", "|", "+") if self._ascii else ("└", "│", "┤")
         drawn = []
         for row in range(self.rows):
@@ -128,7 +128,9 @@ class Plot:
     def _x_ticks(self) -> list[tuple[int, str]]:
         """(column, label) of the ticks, as many as have room."""
         for most in range(max(2, self.columns // 4), 1, -1):
-            found = [(_inside(self.x.place(tick) * self.columns, self.columns), self.x.text(tick)) for tick in self.x.ticks(most)]
+            found = [
+                (_inside(self.x.place(tick) * self.columns, self.columns), tick_label(self.x, tick)) for tick in self.x.ticks(most)
+            ]
             ends = [column + len(label) + TICK_GAP for column, label in found]
             if all(end <= column for end, (column, _) in zip(ends, found[1:], strict=False)):
                 return [(column, label) for column, label in found if column + len(label) <= self.columns]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from planner.present.drawing.axes import Axis
+from planner.present.drawing.axes import Axis, tick_label
 from planner.present.drawing.chart import Chart, Dot
 from planner.text import one_line
 
@@ -70,7 +70,7 @@ def _axes(chart: Chart) -> Iterator[str]:
 
 
 def _ticks(axis: Axis, most: int) -> list[tuple[float, str]]:
-    return [(tick, axis.text(tick)) for tick in axis.ticks(most)]
+    return [(tick, tick_label(axis, tick)) for tick in axis.ticks(most)]
 
 
 def _limits(chart: Chart) -> Iterator[str]:

@@ -17,7 +17,7 @@ from planner.engine.money.costs import Costs
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
 from planner.present.choice.frontier import frontier_chart
 from planner.present.choice.latency_by_load import load_sections
-from planner.present.choice.sentence import answer_sentence
+from planner.present.choice.sentence import answer_sentence, none_text
 from planner.present.choice.standing import sensitivity, standing
 from planner.present.command_line import PlanCommand
 from planner.present.levers import levers_section
@@ -124,7 +124,7 @@ def verdict(decision: Decision) -> str:
     if row is None:
         nearest = next((other for other in decision.plan.rows if not other.here), None)
         why = f" The nearest, {row_device(nearest)}: {nearest.why}." if nearest else ""
-        return f"None of {counts.considered:,} candidates fits.{why}"
+        return f"{none_text(counts)}.{why}"
     layout = row.answer.layout
     what = f"{layout.gpus if layout else 1:,} × {row_device(row)}" + (f" as {layout.text}" if layout and layout.gpus > 1 else "")
     reason = f"{row.why}; {counts.fit:,} of {counts.considered:,} candidates fit."

@@ -53,9 +53,9 @@ def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:
     if other.break_even_months is not None:
         life = other.way.life_months
         late = f", beyond its life of {life:g}" if life is not None and other.break_even_months > life else ""
-        words += f"; even after {digits(other.break_even_months)} months{late}"
+        words += f"; break-even after {digits(other.break_even_months)} months{late}"
     if other.break_even_use is not None and other.break_even_use <= 1:
-        words += f"; even at {percent_text(other.break_even_use)} use"
+        words += f"{', or' if other.break_even_months is not None else '; break-even'} at {percent_text(other.break_even_use)} use"
     return f"{words}."
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import msgspec
+from repository import ROOT
 from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -12,6 +14,7 @@ from textual.widgets import Static
 from tui_sample import sample_options, settle
 
 from planner.engine.procurement.guide import Answers
+from planner.engine.procurement.portfolio.records import PortfolioFile
 from planner.present.cells import Code, Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.drawing.axes import LinearAxis
 from planner.present.drawing.chart import Chart, Curve
@@ -27,7 +30,7 @@ from widgets.screens.decisions.costs import CostScreen
 from widgets.screens.decisions.fit import FitScreen
 from widgets.screens.decisions.guide import GuideScreen, answers_of, questions_for, usual_answer
 from widgets.screens.decisions.load import LoadScreen
-from widgets.screens.decisions.portfolio import PortfolioScreen
+from widgets.screens.decisions.portfolio import EXAMPLE, PortfolioScreen
 from widgets.screens.overlay import TextOverlay
 
 STOCK = """
@@ -57,6 +60,13 @@ async def answered(app: PlannerApp, pilot: Pilot[None]) -> str:
     return text_of(app)
 
 
+def test_the_example_of_a_portfolio_is_one() -> None:
+    """The text of a file that the screen shows before it is given one."""
+    read = read_struct(PortfolioFile, tomllib.loads(EXAMPLE), "")
+    assert [entry.name for entry in read.workload] == ["chat", "tuning"]
+    assert {entry.preset for entry in read.workload} <= {file.stem for file in (ROOT / "presets/workloads").rglob("*.toml")}
+
+
 async def test_decisions_by_their_keys(tmp_path: Path) -> None:
     (tmp_path / "stock.toml").write_text(STOCK)
     options = AppOptions(state=tmp_path / "s", config=tmp_path / "c", telemetry=False, preset="qwen3-8b-single-user-chat")
@@ -71,7 +81,9 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         await pilot.press("y")
         await answered(app, pilot)
         await pilot.press("u")
-        assert "over 12 months, in use 50 % of the time" in await answered(app, pilot)
+        costs = await answered(app, pilot)
+        assert "cheaper over 12 months" in costs
+        assert "What has been paid by when, in use 50 % of the time" in costs
         await pilot.press("escape", "F")
         assert shows(app, FitScreen)
         one = await answered(app, pilot)

@@ -44,7 +44,7 @@ WIDTHS = {
     "flop-per-usd": 8,
 }
 """Column -> its cells, in the order in which columns stand; the same for every plan, so that nothing moves while one types."""
-NARROW = {"provider": 8, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8}
+NARROW = {"provider": 10, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8, "more": 2}
 """Cells of columns that have to do where the usual ones would leave a column out; the first get what is left over."""
 IDENTITY = ("rank", "gpu", "more", "gpus")
 """Columns that are never left out, and filled for rows that are no solution as well."""
@@ -156,9 +156,8 @@ def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = Fal
     while len(kept) > len(IDENTITY) and _width(kept, GAP_WIDE if len(kept) > CROWDED else GAP_TIGHT, NARROW) > room:
         kept.pop()
     widths = dict(NARROW)
-    for name in NARROW:
-        if _width(kept, GAP_TIGHT, {**widths, name: WIDTHS[name]}) <= width:
-            widths[name] = WIDTHS[name]
+    for name in (name for name in NARROW if any(one.id == name for one in kept)):
+        widths[name] += min(WIDTHS[name] - widths[name], max(0, width - _width(kept, GAP_TIGHT, widths)))
     gap = GAP_WIDE if _width(kept, GAP_WIDE, widths) <= width else GAP_TIGHT
     left = width - _width(kept, gap, widths) - gap
     return Fitted(_in_order(kept, widths), gap, left if left >= LEAST_WHY else 0)

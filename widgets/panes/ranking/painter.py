@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 HEADER_ROWS = 1
 TITLE_INDENT = {"rate": 6, "latency": 2}
 """Cells that a title stands left of its column's end, so that it is above the values."""
+MANY = "9+"
+"""Number of folded rows where there is room for one digit."""
 INDENT = "  "
 """Before the layout of a row below another one of its GPU."""
 
@@ -92,7 +94,8 @@ class Painter(msgspec.Struct):
 
     def _pieces(self, line: Line, column: DrawnColumn, cells: int) -> list[Piece]:
         if column.id == "more":
-            return [((f"+{line.folded}" if line.folded else "").rjust(cells), "quiet")]
+            folded = f"+{line.folded}" if line.folded else ""
+            return [((folded if len(folded) <= cells else MANY).rjust(cells), "quiet")]
         if line.inner and column.id == "gpu":
             layout = line.row.answer.layout
             return [(shorten_end(INDENT + (layout.text if layout else ""), cells, self.symbols.ellipsis).ljust(cells), "quiet")]

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, figure_text
 from planner.present.levers import lever_text
-from planner.present.names import device_name
+from planner.present.names import device_name, region_text
 from planner.present.plan import rate_text, throughput
 from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -30,6 +30,7 @@ MOST_LEVERS = 5
 """Named below the table where nothing fits; enter shows all."""
 TITLE_MARGIN = 18
 """Cells of the border, of the pane's number and of its name."""
+SHOWS_ALL = "esc shows all"
 OBJECTIVE_WORDS = {
     "cheapest": "cheapest first",
     "fastest": "fastest first",
@@ -97,10 +98,16 @@ class RankingView(Vertical):
         line = self.query_one("#chips", Static)
         line.display = bool(facets.chips or facets.problems)
         parts: list[Content | str] = []
-        for chip in facets.chips:
-            parts += [Content.styled(f" {chip} ", "reverse"), " "]
-        parts += [Content.styled(f"{problem}  ", "$text-error") for problem in facets.problems]
-        line.update(Content.assemble(*parts, (counts, "$quiet")), layout=False)
+        for chips in (facets.chips, [_in_short(chip) for chip in facets.chips]):
+            parts = [part for chip in chips for part in (Content.styled(f" {chip} ", "reverse"), " ")]
+            parts += [Content.styled(f"{problem}  ", "$text-error") for problem in facets.problems]
+            shown = Content.assemble(*parts)
+            room = self._room - shown.cell_length
+            texts = (f"{counts}   {SHOWS_ALL}".lstrip(), counts, counts.removesuffix(" that fit"))
+            told = next((text for text in texts if len(text) <= room), "")
+            if told:
+                break
+        line.update(shown + Content.styled(told, "$quiet"), layout=False)
 
     def _here(self, plan: Plan) -> Content:
         """This machine's place in the plan, in sight wherever the table is scrolled to; G goes near it."""
@@ -127,11 +134,12 @@ class RankingView(Vertical):
         gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
         by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
         spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
-        marked = f" · {len(table.marked)} marked, c compares" if table.marked else ""
-        wide = " · h l shift" if table.wide else ""
-        title = f"{gpus} · {by}{spec}{marked}{wide}"
+        told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
+        more = ", c compares" if table.marked else ""
+        more += " · h l shift" if table.wide else ""
         fit = f" · {counts.fit:,} of {counts.considered:,} fit"
-        title += fit if len(title) + len(fit) + TITLE_MARGIN <= room else ""
+        texts = (told + more + fit, told + more)
+        title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), told)
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows}
         long, short = (
@@ -184,9 +192,15 @@ class RankingView(Vertical):
 
     def _offer(self, offer: OfferAnswer) -> Content:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
-        text = f"{usd_text(offer.usd_per_h)} $/h ({offer.as_of}) · {instances}{offer.provider} {offer.instance} · {offer.market} · {offer.region}"
+        text = f"{usd_text(offer.usd_per_h)} $/h ({offer.as_of}) · {instances}{offer.provider} {offer.instance} · {offer.market} · {region_text(offer.region)}"
         return Content.styled(shorten_end(text, self._room, self._symbols.ellipsis), "$quiet")
 
     @property
     def _room(self) -> int:
         return max(20, self.size.width - 2)
+
+
+def _in_short(chip: str) -> str:
+    """A chip of several values by its first one and the number of the others."""
+    first, *others = chip.split(", ")
+    return f"{first} +{len(others)}" if others else first

@@ -28,7 +28,7 @@ from widgets.panes.ranking.sideways import Sideways
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
-BASIC_CELLS = 59
+BASIC_CELLS = 60
 """Cells for columns beside form and reason on the narrowest screen that has all three; a narrower one chooses no more of them."""
 MARGIN = 2
 """Cells of the cursor's sign and the scroll bar."""

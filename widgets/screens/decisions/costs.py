@@ -39,6 +39,7 @@ class CostScreen(TurningScreen):
     """Ways to pay for a row: what each has cost by when."""
 
     TURNS = TURNS
+    ENTITLED = True
     BINDINGS: ClassVar[list[BindingType]] = [*turn_bindings(TURNS), Binding("O", "dismiss", "back", show=False)]
 
     def __init__(self, app: BaseApp, row: PlanRow) -> None:

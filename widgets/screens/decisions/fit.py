@@ -40,7 +40,7 @@ class FitScreen(TurningScreen):
 
     WIDTH = 176
     TURNS = TURNS
-    KEYS = "+ - GPUs · esc back"
+    KEYS = "+ - GPUs · j k scroll · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         *turn_bindings(TURNS),
         ("plus", "count(2)", "twice as many GPUs"),

@@ -132,7 +132,7 @@ class GuideScreen(TurningScreen):
 
 
 def _numbered(number: int, one: Question) -> str:
-    choices = f" ({', '.join(AMOUNTS)})" if one is TASK else ""
+    choices = f" {', '.join(AMOUNTS)}" if one is TASK else ""
     return f"{number + 1}. {one.words}{choices}"
 
 

@@ -32,6 +32,7 @@ class LoadScreen(TurningScreen):
     """Latencies of a row by load."""
 
     TURNS = TURNS
+    ENTITLED = True
     BINDINGS: ClassVar[list[BindingType]] = [*turn_bindings(TURNS), Binding("Q", "dismiss", "back", show=False)]
 
     def __init__(self, app: BaseApp, row: PlanRow) -> None:

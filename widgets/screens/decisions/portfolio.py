@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -23,6 +24,22 @@ def open_screen(app: BaseApp) -> None:
     app.push_screen(PortfolioScreen(app))
 
 
+EXAMPLE = """\
+months = 12
+own = [{ gpu = "L40S", count = 8 }]
+
+[[workload]]
+name = "chat"
+preset = "llama-3.1-70b-chat-service"
+load = [2, 1, 1, 1, 1, 2, 4, 6, 8, 10, 10, 10, 9, 9, 10, 10, 9, 8, 8, 7, 6, 5, 4, 3]
+
+[[workload]]
+name = "tuning"
+preset = "llama-3.1-8b-lora"
+runs_per_month = 4"""
+"""File with the least that is worth asking about: a service whose load goes with the hour, and a job."""
+
+
 class PortfolioScreen(TurningScreen):
     """The path of a file above the mix that it asks for."""
 
@@ -33,7 +50,7 @@ class PortfolioScreen(TurningScreen):
     }
     """
     KEYS = "enter reads the file · esc back"
-    WAITING = "enter works out what runs where, and what to own, commit to and rent"
+    WAITING = f"enter works out what runs where, and what to own, commit to and rent.\n\nSuch a file:\n\n{indent(EXAMPLE, '    ')}"
     ASKS_AT_ONCE = False
     AUTO_FOCUS = "#portfolio-file"
 
@@ -42,7 +59,7 @@ class PortfolioScreen(TurningScreen):
 
     def above(self) -> Iterator[Entry]:
         """The path."""
-        yield Entry(placeholder="path of a .toml file: [[workload]] name, preset, load by hour; own, months", id="portfolio-file")
+        yield Entry(placeholder="path of a .toml file of workloads", id="portfolio-file")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
@@ -39,9 +40,11 @@ class TurningScreen(TextOverlay):
     WIDTH = 150
     DEFAULT_CSS = "TurningScreen #box { min-height: 60%; }"
     TURNS: ClassVar[Sequence[Turn]] = ()
-    KEYS = "esc back"
+    KEYS = "j k scroll · esc back"
     """Keys beside those of `TURNS`."""
     ASKING = "asking …"
+    ENTITLED = False
+    """Whether the border says what the title of the first section does."""
     ASKS_AT_ONCE = True
     """Whether it asks when it opens, not only when the user says so."""
 
@@ -101,4 +104,6 @@ class TurningScreen(TextOverlay):
         for problem in self._problems:
             yield from styled_lines(problem, width, "$text-error")
         if self._sections:
-            yield from section_lines(self._sections, width, ascii_only=self._planner.symbols is ASCII)
+            first, *others = self._sections
+            first = replace(first, title="") if self.ENTITLED else first
+            yield from section_lines([first, *others], width, ascii_only=self._planner.symbols is ASCII)

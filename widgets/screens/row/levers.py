@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 MOST = 9
+PRICES = re.compile(r"([\d,.]+) → ([\d,.]+) (.+?) (\([^()]*\))")
+"""Parts of a difference between two prices."""
 WORDS, LEAST_WORDS = 40, 26
 """Cells of what is changed, where there is room and at least."""
 EFFECT = 38
@@ -105,6 +108,18 @@ async def try_out(app: BaseApp, change: Change) -> None:
     await app.form.change(change.change, change.words)
 
 
+def aligned(effects: Sequence[str]) -> list[str]:
+    """`effects` with the new prices, and the changes behind them, below each other: '8,730 →  4,380 $/month  (-50 %)'."""
+    found = [(effect, PRICES.fullmatch(effect)) for effect in effects]
+    widths = [max((len(prices[part]) for _, prices in found if prices), default=0) for part in (1, 2, 3, 4)]
+    return [
+        f"{prices[1]:>{widths[0]}} → {prices[2]:>{widths[1]}} {prices[3]:<{widths[2]}} {prices[4]:>{widths[3]}}"
+        if prices
+        else effect
+        for effect, prices in found
+    ]
+
+
 class LeverScreen(Overlay[Change | None]):
     """Asks for one of the changes; a digit takes it at once."""
 
@@ -144,16 +159,17 @@ class LeverScreen(Overlay[Change | None]):
     def _draw(self) -> None:
         listing = self.query_one(OptionList)
         at = listing.highlighted
-        listing.set_options([self._option(number, one) for number, one in enumerate(self.changes, start=1)])
+        effects = aligned([one.effect for one in self.changes])
+        pairs = zip(self.changes, effects, strict=True)
+        listing.set_options([self._option(number, one, effect) for number, (one, effect) in enumerate(pairs, start=1)])
         if not self.changes:
             listing.set_options([Option("Nothing known would help it.", disabled=True)])
         listing.highlighted = at if at is not None else (0 if self.changes else None)
 
-    def _option(self, number: int, one: Change) -> Option:
-        effect = one.effect or "…"
+    def _option(self, number: int, one: Change, effect: str) -> Option:
         room = max(LEAST_WORDS, min(WORDS, self.app.size.width - EFFECT - 10))
         words = shorten_end(one.words, room).ljust(room)
-        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{words}  ", (effect, "$quiet")))
+        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{words}  ", (effect or "…", "$quiet")))
 
     def action_take(self, number: int) -> None:
         """Close with the change of this number."""

@@ -15,7 +15,7 @@ from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, NumberText, figure_text, spread_text
-from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name
+from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name, region_text
 from planner.present.plan import rate_text, throughput, throughput_label
 from planner.present.row_figures import row_figures
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
@@ -23,6 +23,7 @@ from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style
 from widgets.panes.memory import headroom_of
+from widgets.panes.why import rank_text
 from widgets.screens.network import between_nodes
 from widgets.screens.overlay import TextOverlay
 from widgets.screens.row.memory import lever_lines
@@ -72,7 +73,7 @@ class WhyScreen(TextOverlay):
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
         count = row.answer.layout.gpus if row.answer.layout else 1
-        super().__init__(f"Why · {count} × {device_name(row.gpu)}", "j k scroll · M memory · T time · esc back")
+        super().__init__(f"Why · {count} × {device_name(row.gpu)}", "M memory · T time · j k scroll · esc back")
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
         self._owned: Owned | None = None
@@ -169,8 +170,7 @@ def _heading(text: str, aside: str = "") -> Content:
 
 
 def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
-    solutions = sum(1 for other in plan.rows if other.rank is not None)
-    place = f"rank {row.rank} of the {solutions:,} shown" if row.rank is not None else VERDICT_WORDS[row.verdict]
+    place = rank_text(row, plan) if row.rank is not None else VERDICT_WORDS[row.verdict]
     here = " · this machine" if row.here else ""
     yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
     yield Content(row.why)
@@ -251,7 +251,7 @@ def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield from page.line(
             "offer",
             f"{usd_text(offer.usd_per_h)} $/h",
-            f"{instances}{offer.provider} {offer.instance} ({offer.gpus} {gpus}), {offer.region}, {offer.market}, {offer.as_of}",
+            f"{instances}{offer.provider} {offer.instance} ({offer.gpus} {gpus}), {region_text(offer.region)}, {offer.market}, {offer.as_of}",
         )
         if offer.note:
             yield from page.line("", "", offer.note)
