@@ -305,6 +305,16 @@ def test_one_model_is_shown_with_its_parameters(run_planner: RunPlanner) -> None
     assert "8.19 B" in run_planner("models", "show", "Qwen/Qwen3-8B").stdout
 
 
+def test_every_listed_model_has_its_sizes_at_the_top_of_its_config(run_planner: RunPlanner) -> None:
+    """Programs that read the list find them in one place, whether or not a model has a tower."""
+    for model in json.loads(run_planner("models", "list", "--json").stdout):
+        config = model["config"]
+        assert any(
+            config.get(key) for key in ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
+        ), model
+        assert any(config.get(key) for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers")), model
+
+
 def test_version_and_help_say_so_on_stdout(planner_process: RunPlanner) -> None:
     import planner
 

@@ -38,9 +38,7 @@ def show_chips(app: BaseApp) -> None:
     counts = ""
     if app.plan is not None and app.facets.changes:
         fit, whole = f"{app.plan.counts.fit:,}", app.whole
-        counts = (
-            f"{fit} of {whole[1]:,} that fit" if whole is not None and whole[0] == app.form.workload else f"{fit} fit"
-        )
+        counts = f"{fit} of {whole[1]:,} that fit" if whole is not None and whole[0] == app.form.workload else f"{fit} fit"
     app.content.ranking.show_chips(app.facets, counts)
 
 

@@ -21,6 +21,7 @@ from planner.workload.huggingface.vision import read_tower
 
 if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
+    from planner.workload.models import Model
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -36,7 +37,7 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
     shelf = invocation.session().models
     known = [shelf.find(name) for name in shelf.names()]
     if as_json:
-        print_json(known)
+        print_json([_as_read(model) for model in known])
         return ExitCode.ANSWERED
     heads = ("model", "title", "type", "Hugging Face id and other names")
     print_columns(
@@ -87,7 +88,7 @@ def _show(invocation: Invocation, name: str, *, exact: bool, python: Path | None
     if as_json:
         print_json(
             {
-                **(msgspec.to_builtins(known) if known else {"name": name, "config": config}),
+                **(_as_read(known) if known else {"name": name, "config": config}),
                 "parameters": parameters,
                 "counted_from": source,
                 "sizes": sizes,
@@ -111,6 +112,12 @@ def _show(invocation: Invocation, name: str, *, exact: bool, python: Path | None
     }
     print_card(known.name if known else name, card)
     return ExitCode.ANSWERED
+
+
+def _as_read(known: Model) -> dict[str, Any]:
+    """The entry with the sizes of its language model at the top of the config, where those of models without towers are."""
+    found: dict[str, Any] = msgspec.to_builtins(known)
+    return found | {"config": found["config"].get("text_config", {}) | found["config"]}
 
 
 def _parameters(architecture: Architecture) -> dict[str, int]:
