@@ -44,8 +44,8 @@ test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: 
 tests-together: $(DEVELOPMENT)
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (alone or measuring)"
 
-test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen or PyTorch, and no sweep over many cases
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or sweep or torch or alone or measuring)"
+test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen, server or PyTorch, and no sweep over many cases
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or server or sweep or torch or alone or measuring)"
 
 fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
 	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from repository import ROOT, RunPlanner
 
+pytestmark = pytest.mark.server
+
 FILES = ROOT / "tests" / "data" / "results"
 H100 = ("--set", "gpu=H100", "--set", "gpus=1", "--set", "dtype=bf16")
 

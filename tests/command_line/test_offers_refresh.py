@@ -19,6 +19,8 @@ from repository import RunPlanner
 
 from planner.hardware.prices.fetch import AT_ONCE
 
+pytestmark = pytest.mark.server
+
 HEAD = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice\n"
 NEBIUS = HEAD + (
     "cpu-d3_4vcpu-16gb,,0,4,16,0.0992,eu-north1,,\n"

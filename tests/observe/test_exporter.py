@@ -28,6 +28,8 @@ from planner.observe.telemetry.recording import read_demo, read_recording
 from planner.observe.telemetry.window import observe
 from planner.paths import presets_folder
 
+pytestmark = pytest.mark.server
+
 H100 = "H100 SXM5 80GB"
 MIB = 2**20
 

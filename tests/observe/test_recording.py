@@ -18,6 +18,8 @@ from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 from planner.observe.telemetry.recording import PARTS, Recorder, part_path, read_demo, read_recording
 from planner.observe.telemetry.stream import Due, Stream, replay
 
+pytestmark = pytest.mark.server
+
 
 def reading(second: float, sm: float | None = 0.5) -> Snapshot:
     device = DeviceSnapshot(index=0, state="ok", name="NVIDIA H100 80GB HBM3", sm_active_fraction=sm)

@@ -14,6 +14,8 @@ from planner.observe.telemetry.exporter import devices_of
 from planner.observe.telemetry.exposition import read_samples
 from planner.web import NoAnswerError, read_url
 
+pytestmark = pytest.mark.server
+
 WITHIN_S = 0.6
 OK = b"HTTP/1.0 200 OK\r\n\r\n"
 

@@ -9,6 +9,8 @@ import pytest
 from promises import SMALL, checked
 from repository import RunPlanner
 
+pytestmark = pytest.mark.sweep
+
 BITS = ["qwen3-8b-single-user-chat"]
 CASES = {"fewer bits": BITS, "other terms": ["llama-3.1-8b-lora"], "a job that does not fit": ["mixtral-8x7b-lora", *SMALL]}
 

@@ -17,6 +17,8 @@ from planner.errors import UserError
 from planner.session import Session
 from planner.workload.tasks import Request
 
+pytestmark = pytest.mark.sweep
+
 SMALL: dict[str, Any] = {"input_tokens": 400, "output_tokens": 100}
 QUESTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("L40S", 8, {}),

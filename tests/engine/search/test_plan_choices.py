@@ -19,6 +19,8 @@ from planner.hardware.measurements.measurement import Measurement
 from planner.paths import DEFAULT_PRESET
 from planner.session import Session
 
+pytestmark = pytest.mark.sweep
+
 # --- objectives ---------------------------------------------------------------------------------------------------------
 
 

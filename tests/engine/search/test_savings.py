@@ -15,6 +15,8 @@ from planner.engine.levers.savings import LEAST_SAVING, MOST_NAMED, cost_of
 from planner.present.levers import lever_text, saving_text
 from planner.workload.tasks import Workload
 
+pytestmark = pytest.mark.sweep
+
 CASES: dict[str, Workload] = {
     name: workload(name, **changes)
     for name, changes in {

@@ -13,6 +13,8 @@ from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.two_stacks import TWO_STACKS
 from planner.workload.matrices import matrices
 
+pytestmark = pytest.mark.sweep
+
 SPOT_CHECKS = [name for name in CONFIGS if CONFIGS[name]["model_type"] in {"gpt2", "deepseek_v3"}][:3]
 """Few of the golden values, computed in every run, so that the oracle itself is tried."""
 
