@@ -172,7 +172,8 @@ def test_a_price_given_is_that_of_the_gpus_named() -> None:
         assert row.offer is None
         assert row.usd_per_h is not None
         assert row.usd_per_h.value == pytest.approx(2.5 * gpus_of(row))
-    unnamed = plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h=2.5)
+    unnamed = plan("qwen3-8b-single-user-chat", price_usd_per_gpu_h=2.5, dtype="fp32")  # a rate of every processor is known
+    assert any(row.here for row in unnamed.rows)
     assert all(row.offer for row in solutions(unnamed) if row.usd_per_h and not row.here)
     assert all(row.usd_per_h is not None and row.usd_per_h.value == 2.5 * gpus_of(row) for row in unnamed.rows if row.here)
     assert any("price_usd_per_gpu_h" in note for note in unnamed.notes)
