@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from screen_copies import Copies, Copy
 from textual.events import Key, Paste
 from textual.message import Message
 
+from widgets import textual_quirks
 from widgets.textual_quirks import MOST_BYTES, MOST_TYPED, REST_S, PromptDriver
 
 pytestmark = [pytest.mark.process, pytest.mark.pty]
@@ -168,7 +170,9 @@ TYPED: dict[str, bytes] = {
         ((b"\x1b[200~" + b"z" * 40, b"z" * 40 + b"\x1b[201~", b"y"), ["z" * 80, "y"]),
     ],
 )
-def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(read: tuple[bytes | None, ...], keys: list[str]) -> None:
+def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(
+    read: tuple[bytes | None, ...], keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     parts, found = list(read), list[str]()
 
     class Parts(PromptDriver):
@@ -176,12 +180,15 @@ def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(read: tuple[byt
             self.exit_event, self._debug, self._pipe = threading.Event(), False, os.pipe()
             self.fileno, self.writing = os.pipe()
             os.write(self.writing, b"ready")
+            self.now_s, self.rested = 0.0, False
 
         def _given(self) -> bytes:
             if len(parts) == 1:
                 self.exit_event.set()
             given = parts.pop(0)
-            if parts and parts[0] is None:
+            self.now_s += self.rested  # time passes where nothing comes
+            self.rested = bool(parts) and parts[0] is None
+            if self.rested:
                 parts.pop(0)
                 os.read(self.fileno, MOST_BYTES)
                 threading.Timer(2 * REST_S, os.write, (self.writing, b"ready")).start()
@@ -192,6 +199,7 @@ def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(read: tuple[byt
             found.append(message.key if isinstance(message, Key) else message.text if isinstance(message, Paste) else repr(message))
 
     driver = Parts()
+    monkeypatch.setattr(textual_quirks, "time", SimpleNamespace(monotonic=lambda: driver.now_s))
     driver.run_input_thread()
     for end in (driver.fileno, driver.writing, *(driver._pipe or ())):
         os.close(end)
