@@ -27,13 +27,6 @@ TERMS: Mapping[Term, int] = {"on-demand": 0, "spot": 0, "reserved-1y": 12, "rese
 """Term -> months that are owed once begun."""
 IDLE_POWER = 0.1
 """Draw of an idle GPU without a model over its limit: 74 of an H200's 700 W (conservemode.com/case-studies.html, 2026). Of others an assumption."""
-NO_SOURCE = {
-    "server_usd": "server",
-    "network_usd": "network",
-    "hosting_usd_per_month": "rack or colocation",
-    "staff_usd_per_month": "staff",
-}
-"""Costs of owning that count where they are given -> their words."""
 CURVE_MONTHS = (1, 3, 6, 12, 24, 36, 48, 60)
 
 
@@ -143,8 +136,8 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
         f"{power:.0f} W a GPU at work and {IDLE_POWER:.0%} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
     )
     assumed["purchase"] = f"{source}; {owning.life_years:g} years, residual {owning.residual:.0%}"
-    if missing := [words for name, words in NO_SOURCE.items() if not getattr(owning, name)]:
-        assumed["left out"] = f"{', '.join(missing)}: no source has a price, give your own (owning.{next(iter(NO_SOURCE))}, …)"
+    if owning.left_out:
+        assumed["left out"] = owning.left_out
     return Way(
         name="bought",
         who=f"{gpus:,} × {gpu.name}",

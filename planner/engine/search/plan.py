@@ -31,6 +31,7 @@ from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupporte
 from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.node_types import NodeType, node_types_for
+from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Dtype, Targets, Workload
 
 DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
@@ -105,6 +106,8 @@ def _notes(workload: Workload) -> Iterator[str]:
             f"price_usd_per_gpu_h = {price:g} is the price of this machine's devices alone, as no GPU is named "
             "(gpus_considered, --gpu): others are at their offers."
         )
+    if workload.capex_usd and (left_out := (workload.owning or Owning()).left_out):
+        yield f"what is bought counts as GPUs and their power alone; left out: {left_out}"
 
 
 def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
