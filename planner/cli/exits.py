@@ -37,6 +37,20 @@ class ExitCode(enum.IntEnum):
     """The reader of stdout went away (128 + SIGPIPE); nothing is said, as for any tool in a pipe."""
 
 
+MEANINGS = {
+    "0": "answered",
+    "1": "nothing fits, nothing was found, or a target or range is missed",
+    "2": "wrong usage or input: every problem is on stderr, nothing was done",
+    "70": "the program failed: the trace is on stderr",
+    "74": "stdout, or what was to be kept, cannot be written: stderr says why",
+    "130": "Ctrl+C",
+    "141": "the reader of stdout went away",
+    "143": "SIGTERM ended a benchmark in good order: what was measured is kept",
+    "128 + N": "signal N ended it, as a shell shows it",
+}
+"""Exit code -> its meaning, as `--help` and docs/evidence/reliability.md say it."""
+
+
 def guarded(run: Callable[[], int]) -> int:
     """Call `run` and turn every way it can end into an exit code and, where something is wrong, words on stderr."""
     try:

@@ -13,6 +13,7 @@ import click
 import planner
 from planner.cli.commands import COMMANDS
 from planner.cli.completion import VARIABLE, completed, first_words
+from planner.cli.exits import MEANINGS
 from planner.cli.groups import DefaultGroup, did_you_mean
 from planner.cli.invocation import Invocation, OpenApp, pass_invocation
 from planner.cli.options import FILE, folder_options, options
@@ -37,7 +38,8 @@ app_options = options(
     takes_argument=True,
     subcommand_metavar="[PRESET | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 70 a fault of the program, 74 what was to be written or kept could not be, 130 interrupted; the terminal program ended by signal N: 128 + N.",
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file)."
+    "\n\n\b\nExit codes:\n" + "\n".join(f"  {code:8} {meaning}" for code, meaning in MEANINGS.items()),
 )
 @click.version_option(planner.__version__, prog_name="gpu-planner")
 @app_options

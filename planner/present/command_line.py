@@ -50,6 +50,7 @@ class PlanCommand(msgspec.Struct, frozen=True):
     """Arguments of `gpu-planner plan`."""
 
     preset: str
+    """Name or path; empty where the settings say the whole workload."""
     settings: Sequence[str] = ()
     """Texts of `--set`."""
     gpus: Sequence[str] = ()
@@ -72,7 +73,12 @@ class PlanCommand(msgspec.Struct, frozen=True):
         return self._text(() if "gpus_considered" in lever.change else self.gpus, [*kept, *changed])
 
     def _text(self, gpus: Sequence[str], settings: Sequence[str]) -> str:
-        words = ["gpu-planner", *(["--config", str(self.config)] if self.config else []), "plan", self.preset]
+        words = [
+            "gpu-planner",
+            *(["--config", str(self.config)] if self.config else []),
+            "plan",
+            *([self.preset] if self.preset else []),
+        ]
         words += [word for name in gpus for word in ("--gpu", name)]
         words += ["--own", str(self.own)] if self.own else []
         words += ["--objective", self.objective] if self.objective else []

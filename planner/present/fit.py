@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.engine.answers.fit import FitRow
 from planner.present.cells import Cell, Column, Fact, Facts, Paragraph, Part, Section, Table, basis_legend, range_cell
+from planner.present.command_line import spelled
 from planner.present.names import VERDICT_SIGNS
 from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, bytes_text, count_text, number_text, percent_text
@@ -38,7 +39,7 @@ def fit_sections(found: Fit, rows: Sequence[FitRow], of: int) -> list[Section]:
     counts = found.counts
     more = f"; {len(rows)} of {of} rows shown" if len(rows) < of else ""
     heading = f"{found.gpus:,} × {found.gpu}: {counts.models_that_fit} of {counts.models} models fit"
-    asked = ", ".join(f"{key} {value}" for key, value in found.task.items())
+    asked = ", ".join(text.replace("=", " ", 1) for key, value in found.task.items() for text in spelled(key, value))
     parts: list[Part] = [Paragraph(f"{asked}; {counts.fit:,} of {counts.considered:,} candidates fit{more}", "faint")]
     parts += [Facts(best_facts(found))] if any(row.rank for row in found.rows) else [Paragraph(nearest_text(found))]
     if not rows:

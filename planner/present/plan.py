@@ -288,7 +288,7 @@ def heading(plan: Plan) -> list[str]:
     """Summary of a plan: the workload, how many candidates fit, what they are ranked by, and the age of the prices."""
     task, counts = plan.task, plan.counts
     parts = [
-        task.get("title") or model_title(task),
+        task.get("title") or f"{model_title(task)}, {task['task']}",
         f"{counts.fit:,} of {counts.considered:,} fit",
         str(task.get("objective", "cheapest")),
     ]

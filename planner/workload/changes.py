@@ -12,14 +12,20 @@ from planner.workload.tasks import Workload, trains
 
 ABSENT = object()
 """The value of a key that was given none: it is removed, and the engine chooses."""
+TOLD = ("model", "task", "request_rate_per_s", "daily_users", "concurrency", "requests", "train_tokens")
+"""Keys that titles of workloads tell."""
 
 
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
 
-    An engine that the workload names goes when its task turns from serving to training, or back.
+    An engine that the workload names goes when its task turns from serving to training, or back; its title and description with its model,
+    task or load, of which they tell.
     """
     fields = with_settings(msgspec.to_builtins(workload), changes)
+    for told in ("title", "description"):
+        if told not in changes and any(fields.get(key) != getattr(workload, key) for key in TOLD):
+            fields.pop(told, None)
     if "engine" not in changes and trains(fields.get("task")) != trains(workload.task):
         fields.pop("engine", None)
     return fields

@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from repository import ROOT
+from repository import ROOT, RunPlanner
 from terminal_screen import Screen, Terminal
 
 from planner.cli.commands import COMMANDS
+from planner.cli.exits import MEANINGS
 
 pytestmark = pytest.mark.process
 FULL = "error: stdout cannot be written: No space left on device"
@@ -197,29 +198,40 @@ INTERRUPTED_EARLY = "import os, widgets.entry; os.kill(os.getpid(), 2)"
 NOTHING_FITS = ("plan", "llama-3.1-405b-pretrain", "--gpu", "L4", "--set", "max_gpus=1")
 DEMO = ("-m", "planner", "watch", "--demo", "--json")
 TERM, INT = signal.SIGTERM, signal.SIGINT
-DOCUMENTED: dict[str, tuple[int, Callable[[Path], int]]] = {
-    "0": (0, lambda at: ended("-m", "planner", "gpus", folder=at)),
-    "1": (1, lambda at: ended("-m", "planner", *NOTHING_FITS, folder=at)),
-    "2": (2, lambda at: ended("-m", "planner", "gpus", "--nosuch", folder=at)),
-    "70": (70, lambda at: ended("-c", BROKEN, folder=at)),
-    "74": (74, lambda at: ended("-c", FULL_STDOUT, folder=at)),
-    "130": (130, lambda at: ended(*DEMO, at="{", number=INT, folder=at)),
-    "143": (143, lambda at: ended("-m", "planner", "bench", "--suite", "smoke", at="loading torch", number=TERM, folder=at)),
-    "by signal 2": (-2, lambda at: ended("-c", INTERRUPTED_EARLY, folder=at)),
-    "by signal N": (-15, lambda at: ended(*DEMO, at="{", number=TERM, folder=at)),
-    "128 + N": (129, lambda at: screen_ended_by(signal.SIGHUP, at)),
+DOCUMENTED: dict[str, dict[int, Callable[[Path], int]]] = {
+    "0": {0: lambda at: ended("-m", "planner", "gpus", folder=at)},
+    "1": {1: lambda at: ended("-m", "planner", *NOTHING_FITS, folder=at)},
+    "2": {2: lambda at: ended("-m", "planner", "gpus", "--nosuch", folder=at)},
+    "70": {70: lambda at: ended("-c", BROKEN, folder=at)},
+    "74": {74: lambda at: ended("-c", FULL_STDOUT, folder=at)},
+    "130": {
+        130: lambda at: ended(*DEMO, at="{", number=INT, folder=at),
+        -2: lambda at: ended("-c", INTERRUPTED_EARLY, folder=at),
+    },
+    "143": {143: lambda at: ended("-m", "planner", "bench", "--suite", "smoke", at="loading torch", number=TERM, folder=at)},
+    "128 + N": {
+        -15: lambda at: ended(*DEMO, at="{", number=TERM, folder=at),
+        129: lambda at: screen_ended_by(signal.SIGHUP, at),
+    },
 }
-"""Exit code as the documentation names it -> the status that a process of this kind has. 141 has a test above."""
+"""Exit code as the documentation names it -> the status that each process of this kind has (by signal N: -N). 141 has a test above."""
+
+
+def test_exit_codes_are_worded_once(run_planner: RunPlanner) -> None:
+    page = (ROOT / "docs" / "evidence" / "reliability.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", page.partition("|---|---|")[2].partition("\n\n")[0], re.MULTILINE)
+    assert rows == list(MEANINGS.items())
+    shown = run_planner("--help").stdout.partition("Exit codes:\n")[2].splitlines()
+    assert [(line[4:12].strip(), line[13:]) for line in shown] == rows
 
 
 @pytest.mark.pty
 @pytest.mark.usefixtures("torch_here")
 def test_every_documented_exit_code_is_what_a_process_ends_with(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "evidence" / "reliability.md").read_text()
-    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", page.partition("| exit code |")[2].partition("\n\n")[0], re.MULTILINE)
-    assert [name for name in rows if name != "141"] == list(DOCUMENTED)
-    for name in DOCUMENTED:
-        (tmp_path / name).mkdir()
+    assert [code for code in MEANINGS if code != "141"] == list(DOCUMENTED)
+    cases = [(code, status, run) for code, statuses in DOCUMENTED.items() for status, run in statuses.items()]
+    for code, status, _ in cases:
+        (tmp_path / code / str(status)).mkdir(parents=True)
     with ThreadPoolExecutor() as pool:
-        found = dict(zip(DOCUMENTED, pool.map(lambda one: DOCUMENTED[one][1](tmp_path / one), DOCUMENTED), strict=True))
-    assert found == {name: code for name, (code, _) in DOCUMENTED.items()}
+        found = list(pool.map(lambda case: case[2](tmp_path / case[0] / str(case[1])), cases))
+    assert [(code, status) for (code, _, _), status in zip(cases, found, strict=True)] == [case[:2] for case in cases]

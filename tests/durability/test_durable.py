@@ -65,6 +65,21 @@ def test_a_link_of_ones_own_stays_and_leads_to_the_new_text(tmp_path: Path) -> N
     assert target.read_text() == "after"
 
 
+@pytest.mark.parametrize("name", ["measurements.jsonl", "predictions.jsonl"])
+def test_a_link_to_a_file_of_another_kind_is_not_written_through(run_planner: RunPlanner, tmp_path: Path, name: str) -> None:
+    target, state = tmp_path / "passwd", tmp_path / "state"
+    target.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    state.mkdir()
+    (state / name).symlink_to(target)
+    given = tmp_path / "given.json"
+    given.write_bytes(export_document([measurement()], [], version="1", exported_at="2026-01-01T00:00:00Z"))
+    imported = run_planner("--state", str(state), "measurements", "import", str(given))
+    planned = run_planner("--state", str(state), "plan", "--gpu", "H100 SXM5 80GB", "--top", "1")
+    assert (target.read_text(), planned.returncode) == ("root:x:0:0:root:/root:/bin/bash\n", 0)
+    refused = "a link to a file of another kind" in imported.stderr
+    assert (imported.returncode, refused) == ((74, True) if name == "measurements.jsonl" else (0, False))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to give a link away")
 def test_a_link_of_somebody_else_is_not_followed(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"

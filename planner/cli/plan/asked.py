@@ -14,7 +14,7 @@ from planner.cli.plan.settings import name_sources, parse_settings
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
 from planner.present.command_line import PlanCommand
-from planner.workload.changes import fields_of
+from planner.workload.changes import fields_of, with_settings
 from planner.workload.tasks import Objective
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Ranked(NamedTuple):
     """A workload with its plan."""
 
-    preset: str
-    """Name of the preset the workload was made from."""
+    name: str
+    """Name of the preset the workload was made from, or of its model."""
     workload: Workload
     plan: Plan
 
@@ -51,23 +51,25 @@ workload_options = options(
 
 
 def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) -> PlanCommand:
-    """The command that the options of `workload_options` spell."""
-    return PlanCommand(preset=preset or DEFAULT_PRESET, config=invocation.config, **given)
+    """The command that the options of `workload_options` spell: settings that give model and task need no preset."""
+    whole = parse_settings(given["settings"]).keys() >= {"model", "task"}
+    return PlanCommand(preset=preset or ("" if whole else DEFAULT_PRESET), config=invocation.config, **given)
 
 
 def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu: bool = False) -> Ranked:
     """The plan that `command` asks for, cut as `Session.plan` says; raises `UserError` whose problems name the option that caused them."""
     changes = parse_settings(command.settings)
-    preset = session.presets.load(command.preset)
+    preset = session.presets.load(command.preset) if command.preset else None
     if command.gpus:
         changes["gpus_considered"] = list(command.gpus)
     if command.own:
         changes["own"] = msgspec.to_builtins(session.machines(command.own))
     if command.objective:
         changes["objective"] = command.objective
-    where = str(preset.path)
+    where = str(preset.path) if preset else "--set"
     try:
-        workload = session.workload(fields_of(preset.workload, changes), where)
-        return Ranked(preset.name, workload, session.plan(workload, basis=command.basis, top=top, each_gpu=each_gpu, hints=True))
+        workload = session.workload(fields_of(preset.workload, changes) if preset else with_settings({}, changes), where)
+        name = preset.name if preset else workload.model if isinstance(workload.model, str) else "your model"
+        return Ranked(name, workload, session.plan(workload, basis=command.basis, top=top, each_gpu=each_gpu, hints=True))
     except UserError as wrong:
         raise name_sources(wrong, command.settings, command.gpus, where) from wrong

@@ -71,6 +71,8 @@ def plan(
 ) -> int:
     """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
 
+    Without PRESET the workload is what --set says, where that gives its model and task; else changes of llama-3.1-70b-chat-service.
+
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
@@ -88,7 +90,7 @@ def plan(
     session.begin_machine()
     each_gpu = top is None and form is None and len(command.gpus) != 1
     shown = top or (None if form else DEFAULT_GPUS)
-    preset, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
+    name, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
     chart = None
     if money and form is None:
         from planner.present.choice.frontier import frontier_chart
@@ -98,7 +100,7 @@ def plan(
     if (note := log_plan(session, workload, found)) and form is None:
         say(f"note: {note}")
     if emit:
-        return _emit(session, emit, preset, workload, found)
+        return _emit(session, emit, name, workload, found)
     if form is None:
         found = session.with_flips(workload, found, basis=command.basis)
     if memory or operators:

@@ -19,11 +19,14 @@ class WayCosts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Share of the time in use at which both cost the same over the horizon; above 1: never."""
 
 
-class ProviderCosts(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderCosts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Cost of the same GPUs at one provider over the horizon."""
 
     provider: str
     instance: str
+    """That of the lowest figure."""
+    other_instances: dict[str, str] = {}
+    """Market -> instance, where it is another one."""
     usd: dict[str, float]
     """Market -> dollars over the horizon, at the use asked for."""
 
@@ -41,6 +44,6 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usd_per_million_prompt_tokens: float | None = None
     usd_per_million_answer_tokens: float | None = None
     usd_per_million_tokens_owned: float | None = None
-    """Answer tokens on GPUs that are one's own, at the use asked for."""
+    """Tokens (of answers, where there are prompts) on GPUs that are one's own, at the use asked for."""
     gco2_per_million_tokens: float | None = None
     assumed: dict[str, str] = {}

@@ -27,13 +27,6 @@ TERMS: Mapping[Term, int] = {"on-demand": 0, "spot": 0, "reserved-1y": 12, "rese
 """Term -> months that are owed once begun."""
 IDLE_POWER = 0.1
 """Draw of an idle GPU without a model over its limit: 74 of an H200's 700 W (conservemode.com/case-studies.html, 2026). Of others an assumption."""
-NO_SOURCE = {
-    "server_usd": "server",
-    "network_usd": "network",
-    "hosting_usd_per_month": "rack or colocation",
-    "staff_usd_per_month": "staff",
-}
-"""Costs of owning that count where they are given -> their words."""
 CURVE_MONTHS = (1, 3, 6, 12, 24, 36, 48, 60)
 
 
@@ -62,7 +55,8 @@ def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: 
     assumed: dict[str, str] = {}
     if terms.given_usd_per_h is not None:
         ways.insert(0, _hourly("on-demand", "given", terms.given_usd_per_h * layout.gpus, "", ""))
-    if bought := _bought(row, gpu, layout.gpus, owning, assumed):
+    given = _price_is_given(workload, row, supply)
+    if bought := _bought(row, gpu, layout.gpus, owning, assumed, given=given):
         ways.append(bought)
     if terms.api is not None and (by_token := _by_token(workload, row.answer, terms.api, assumed)):
         ways.append(by_token)
@@ -128,7 +122,14 @@ def _cheapest(rented: list[tuple[Offer, Term, Way]]) -> Iterator[tuple[Term, Way
             yield market, min(ways, key=lambda way: way.fixed_usd_per_month + way.used_usd_per_month)
 
 
-def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str, str]) -> Way | None:
+def _price_is_given(workload: Workload, row: PlanRow, supply: Supply) -> bool:
+    """Whether the workload says what the GPUs of `row` were bought for."""
+    if row.owned is None or row.owned.bought:
+        return False
+    return any(own.purchase_usd is not None and supply.find_gpu(own.part).name == row.gpu for own in workload.own)
+
+
+def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str, str], *, given: bool) -> Way | None:
     """Buying the GPUs: their price once a life, their place every month, and power, most of it while they work."""
     price = row.owned.price_usd if row.owned is not None else None
     if price is None and gpu.purchase is not None:
@@ -138,13 +139,13 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
         return None
     kwh_usd = power / 1000 * owning.pue * owning.usd_per_kwh * HOURS_PER_MONTH * gpus
     place = (owning.hosting_usd_per_month + owning.staff_usd_per_month) * gpus
-    source = f"{gpu.purchase.kind} of {gpu.purchase.as_of}" if gpu.purchase else "as given"
+    source = "as given" if given or gpu.purchase is None else f"{gpu.purchase.kind} of {gpu.purchase.as_of}"
     assumed["power"] = (
         f"{power:.0f} W a GPU at work and {IDLE_POWER:.0%} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
     )
     assumed["purchase"] = f"{source}; {owning.life_years:g} years, residual {owning.residual:.0%}"
-    if missing := [words for name, words in NO_SOURCE.items() if not getattr(owning, name)]:
-        assumed["left out"] = f"{', '.join(missing)}: no source has a price, give your own (owning.{next(iter(NO_SOURCE))}, …)"
+    if owning.left_out:
+        assumed["left out"] = owning.left_out
     return Way(
         name="bought",
         who=f"{gpus:,} × {gpu.name}",
@@ -207,16 +208,20 @@ def _way_costs(way: Way, first: Way | None, terms: Terms) -> WayCosts:
 
 def _providers(rented: list[tuple[Offer, Term, Way]], terms: Terms) -> Iterator[ProviderCosts]:
     """Each provider's cheapest offer in each market over the horizon, the cheapest provider first."""
-    best: dict[str, dict[str, float]] = {}
-    instance: dict[str, str] = {}
+    best: dict[str, dict[str, tuple[float, str]]] = {}
     for offer, market, way in rented:
-        usd = way.cost(terms.months, terms.use)
+        cost = way.cost(terms.months, terms.use), offer.instance
         known = best.setdefault(offer.provider, {})
-        if usd < known.get(market, math.inf):
-            known[market] = usd
-            instance.setdefault(offer.provider, offer.instance)
-    for provider in sorted(best, key=lambda name: min(best[name].values())):
-        yield ProviderCosts(provider=provider, instance=instance[provider], usd=best[provider])
+        known[market] = min(cost, known.get(market, cost))
+    for provider, by_market in sorted(best.items(), key=lambda item: min(item[1].values())):
+        _, instance = min(by_market.values())
+        others = {market: name for market, (_, name) in by_market.items() if name != instance}
+        yield ProviderCosts(
+            provider=provider,
+            instance=instance,
+            other_instances=others,
+            usd={market: usd for market, (usd, _) in by_market.items()},
+        )
 
 
 def _split(workload: Workload, row: PlanRow) -> TokenCosts | None:

@@ -10,10 +10,11 @@ import numpy as np
 from msgspec.structs import replace
 
 import planner
-from planner.engine.answers.plan import Counts, Plan
+from planner.engine.answers.plan import Counts, Plan, PlanRow
 from planner.engine.columns import Rows
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
+from planner.engine.evaluate.market_terms import COMMITTED_H
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.job.bounds import check_planned
@@ -31,6 +32,7 @@ from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupporte
 from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.node_types import NodeType, node_types_for
+from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Dtype, Targets, Workload
 
 DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
@@ -53,11 +55,12 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
         deployments = searched.candidates.deployments(workload)
         scored = _scored_rows(_chosen(deployments, simulated=simulated), workload, supply)
     scored += [Scored(unsupported_row(node, jobs[0]), float("inf")) for node in searched.others]
+    rows = ranked(scored, workload, compared=simulated)
     plan = Plan(
         task=_filled_in(workload, jobs[0]),
-        rows=ranked(scored, workload, compared=simulated),
+        rows=rows,
         counts=Counts(considered=searched.considered, fit=searched.fit, shown=0),
-        notes=list(_notes(workload)),
+        notes=[*_notes(workload), *_owed_whole(rows)],
         version=planner.__version__,
     )
     return cut(plan, None)
@@ -104,6 +107,27 @@ def _notes(workload: Workload) -> Iterator[str]:
         yield (
             f"price_usd_per_gpu_h = {price:g} is the price of this machine's devices alone, as no GPU is named "
             "(gpus_considered, --gpu): others are at their offers."
+        )
+    if workload.capex_usd and (left_out := (workload.owning or Owning()).left_out):
+        yield f"what is bought counts as GPUs and their power alone; left out: {left_out}"
+
+
+def _owed_whole(rows: Sequence[PlanRow]) -> Iterator[str]:
+    """What of its commitment the first row leaves unused."""
+    first = next((row for row in rows if row.rank == 1), None)
+    if (
+        first is None
+        or first.offer is None
+        or first.job_h is None
+        or first.job_usd is None
+        or first.offer.market not in COMMITTED_H
+    ):
+        return
+    paid_h, used_h = first.job_usd.value / first.offer.usd_per_h, first.job_h.value
+    if used_h < paid_h:
+        yield (
+            f"a commitment is owed whole: the job of the first row takes {used_h:,.0f} h, and {paid_h:,.0f} h are paid "
+            "(commitment_use: share of the rest that other work uses)."
         )
 
 

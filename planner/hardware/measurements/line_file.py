@@ -91,13 +91,18 @@ class LineFile:
 
     @contextlib.contextmanager
     def _locked(self, wait_s: float) -> Iterator[int]:
-        """A descriptor of the file, made when needed, while no other process may write."""
+        """A descriptor of the file, made when needed, while no other process may write.
+
+        A link to a file that does not begin as this one does leads to somebody else's, which stays as it is.
+        """
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
             try:
                 check_regular(os.fstat(descriptor))
                 _lock(descriptor, wait_s)
                 if self._names(descriptor):
+                    if self.path.is_symlink() and os.pread(descriptor, len(self._header), 0) not in {b"", self._header}:
+                        raise OSError("it is a link to a file of another kind, which is left alone")
                     yield descriptor
                     return
             finally:

@@ -42,14 +42,14 @@ def read_rows(text: str, unusable: list[str]) -> Iterator[Row]:
 
     Raises `UnusablePrices` where the text is no such table.
     """
+    if max(text.count("\n"), text.count("\r")) > MOST_ROWS:
+        raise UnusablePrices(f"has more than {MOST_ROWS:,} lines, the most that are read")
     reader = csv.DictReader(io.StringIO(text))
     try:
         lacking = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
         if lacking:
             raise UnusablePrices(f"is no table of prices: it has no column {', '.join(lacking)}")
-        for number, line in enumerate(reader):
-            if number == MOST_ROWS:
-                raise UnusablePrices(f"has more than {MOST_ROWS:,} lines, the most that are read")
+        for line in reader:
             try:
                 yield _row(line)
             except ValueError as wrong:

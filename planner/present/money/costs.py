@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.engine.money.costs import Costs, WayCosts
+from planner.engine.money.costs import Costs, ProviderCosts, WayCosts
 from planner.present.cells import Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.money.curves import cost_charts
 from planner.units import digits, percent_text, usd_text
@@ -27,7 +27,7 @@ def cost_sections(costs: Costs) -> list[Section]:
     found = [Section(heading, [*parts, *cost_charts(costs)])]
     if costs.providers:
         markets = [market for market in MARKETS if any(market in one.usd for one in costs.providers)]
-        table = [(one.provider, one.instance, *(usd_text(one.usd.get(market)) for market in markets)) for one in costs.providers]
+        table = [(one.provider, _instances(one), *(usd_text(one.usd.get(market)) for market in markets)) for one in costs.providers]
         title = f"{costs.horizon_months} months at each provider, $"
         found.append(Section(title, [text_table(("provider", "instance", *markets), table, markets)]))
     if facts := token_facts(costs):
@@ -47,9 +47,10 @@ def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:
     """One sentence on where two ways meet, and which is cheaper over the horizon."""
     end = str(costs.horizon_months)
     a, b = first.usd_after_months[end], other.usd_after_months[end]
-    cheaper = other.way.name if b < a else first.way.name
+    first_name, other_name = _name(costs, first), _name(costs, other)
+    cheaper = other_name if b < a else first_name
     difference = usd_text(abs(a - b))
-    words = f"{other.way.name} against {first.way.name}: {cheaper} is {difference} $ cheaper over {end} months"
+    words = f"{other_name} against {first_name}: {cheaper} is {difference} $ cheaper over {end} months"
     if other.break_even_months is not None:
         life = other.way.life_months
         late = f", beyond its life of {life:g}" if life is not None and other.break_even_months > life else ""
@@ -59,12 +60,24 @@ def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:
     return f"{words}."
 
 
+def _name(costs: Costs, ways: WayCosts) -> str:
+    """'spot'; 'on-demand (given)' where another way has the same name."""
+    alike = sum(one.way.name == ways.way.name for one in costs.ways) > 1
+    return f"{ways.way.name} ({ways.way.who})" if alike else ways.way.name
+
+
+def _instances(one: ProviderCosts) -> str:
+    """'a3-highgpu-1g; reserved-1y: a3-highgpu-8g'."""
+    return "; ".join([one.instance, *(f"{market}: {name}" for market, name in one.other_instances.items())])
+
+
 def token_facts(costs: Costs) -> list[Fact]:
     """Dollars of a million tokens read and written, and their CO2."""
+    counted = "answers, " if costs.usd_per_million_answer_tokens is not None else ""
     known = (
         ("prompt", costs.usd_per_million_prompt_tokens, "$", "by the time replicas read prompts"),
         ("answer", costs.usd_per_million_answer_tokens, "$", "by the rest of the time"),
-        ("on GPUs of one's own", costs.usd_per_million_tokens_owned, "$", f"answers, at {percent_text(costs.use)} use"),
+        ("on GPUs of one's own", costs.usd_per_million_tokens_owned, "$", f"{counted}at {percent_text(costs.use)} use"),
         ("CO2", costs.gco2_per_million_tokens, "g", "of the GPUs and their room"),
     )
     return [Fact(label, f"{usd_text(value)} {unit}", aside) for label, value, unit, aside in known if value is not None]

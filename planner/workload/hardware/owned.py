@@ -63,6 +63,21 @@ class Owning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     gco2_per_kwh: Annotated[float, Meta(ge=0, le=5000)] | None = None
     """Grams of CO2 of a kWh; absent: the mean of the world."""
 
+    @property
+    def left_out(self) -> str:
+        """Costs that are not given and have no source: they count nothing; '' where all are given."""
+        missing = [words for key, words in NO_SOURCE.items() if not getattr(self, key)]
+        return f"{', '.join(missing)}: no source has a price, give your own (owning.{next(iter(NO_SOURCE))}, …)" if missing else ""
+
+
+NO_SOURCE = {
+    "server_usd": "server",
+    "network_usd": "network",
+    "hosting_usd_per_month": "rack or colocation",
+    "staff_usd_per_month": "staff",
+}
+"""Costs of owning that count where they are given -> their words."""
+
 
 class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Behaviour of the people who use a service."""

@@ -32,7 +32,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak", t
         kept.pop(key, None)
     keys: dict[str, Any] = {
         **kept,
-        "title": title or f"{base.title or base.model}, {traffic.source}"[:200],
+        "title": title or f"{base.model if isinstance(base.model, str) else 'your model'}, {traffic.source}"[:200],
         "description": _told(traffic, rate),
         "input_tokens": _plain(traffic.input_tokens),
         "output_tokens": _plain(traffic.output_tokens),

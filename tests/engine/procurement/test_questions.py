@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from planner.engine.answers.plan import Plan
 from planner.engine.money.costs import Costs
 from planner.engine.procurement.paying import IDLE_POWER, Terms
 from planner.hardware.prices.api_prices import ApiPrice, api_price
+from planner.present.money.costs import break_evens
 from planner.session import Session
 from planner.workload.tasks import Workload
 
@@ -214,3 +216,41 @@ def test_the_first_way_costs_what_the_row_says(session: Session, preset: str) ->
     first = ways[0]
     assert first.way.name == workload.market
     assert first.usd_after_months["1"] == pytest.approx(row.offer.usd_per_h * 730, rel=1e-6)
+
+
+def test_a_price_that_was_given_is_no_list_price_and_equal_ways_are_told_apart(session: Session) -> None:
+    fields = {"model": "qwen3-8b", "task": "serve", "concurrency": 16, "input_tokens": 500, "output_tokens": 300}
+    workload = session.workload(
+        {**fields, "own": [{"gpu": "A100 80GB SXM", "purchase_usd": 12_000.0}], "gpus_considered": ["A100 80GB SXM"]}
+    )
+    row = next(row for row in session.plan(workload, levers=False).rows if row.owned)
+    costs = session.costs(workload, row, Terms(months=36, use=0.7, given_usd_per_h=5.12))
+    assert costs is not None
+    assert costs.assumed["purchase"].startswith("as given; ")
+    sentences = list(break_evens(costs))
+    assert sum(text.startswith("on-demand (") for text in sentences) == 2
+    assert any(text.startswith("on-demand (given) against bought: ") for text in sentences)
+
+
+def test_each_figure_of_a_provider_is_of_the_instance_beside_it(session: Session) -> None:
+    """For one GPU, AWS's p5.4xlarge is cheaper than a p5.48xlarge of eight, which comes first in the list."""
+    fields = {"model": "llama-3.1-8b", "task": "serve", "request_rate_per_s": 1.0, "input_tokens": 500, "output_tokens": 200}
+    workload = session.workload({**fields, "gpus_considered": ["H100 SXM5 80GB"]})
+    costs = _costs(session, workload, session.plan(workload, levers=False), Terms(months=36, use=1.0))
+    for one in costs.providers:
+        for market, usd in one.usd.items():
+            instance = one.other_instances.get(market, one.instance)
+            alike = [offer for offer in session.offers if (offer.provider, offer.instance) == (one.provider, instance)]
+            prices = [{"on-demand": offer.on_demand_usd_per_h, "spot": offer.spot_usd_per_h}.get(market) for offer in alike]
+            if known := [price for price in prices if price is not None]:
+                assert usd == pytest.approx(min(known) * 26_280), (one.provider, market)
+
+
+def test_a_short_job_on_a_commitment_says_that_three_years_are_paid(session: Session) -> None:
+    preset = session.presets.load("llama-3.1-8b-full-finetune").workload
+    asked = {**msgspec.to_builtins(preset), "market": "reserved-3y", "train_tokens": 30e9, "targets": {"deadline_h": 336.0}}
+    plan = session.plan(session.workload({**asked, "gpus_considered": ["H100 SXM5 80GB"]}), levers=False)
+    assert plan.best is not None
+    assert plan.best.job_h is not None
+    assert plan.best.job_h.value < 500
+    assert any("26,280 h are paid" in note for note in plan.notes)

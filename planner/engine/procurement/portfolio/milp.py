@@ -109,8 +109,8 @@ def _pool(programme: _Programme, problem: Problem, number: int, places: dict[tup
     paid = [
         (source, programme.column(source.usd_per_month, _units(source, most))) for source in (pool.fixed, pool.bought) if source
     ]
-    for hour, weight in enumerate(problem.weights):
-        need = {workload: problem.needs[workload, number].gpus[hour] for workload, _ in mine}
+    for needs, weight in _different_hours(problem, number, [workload for workload, _ in mine]).items():
+        need = dict(zip((workload for workload, _ in mine), needs, strict=True))
         firm = [(place, -float(need[workload])) for workload, place in mine if not problem.needs[workload, number].interruptible]
         loose = [(place, -float(need[workload])) for workload, place in mine if problem.needs[workload, number].interruptible]
         there = [(column, float(source.gpus)) for source, column in paid]
@@ -127,6 +127,15 @@ def _pool(programme: _Programme, problem: Problem, number: int, places: dict[tup
                 there.append((column, float(pool.spot.gpus)))
             programme.row([*there, *firm, *loose], 0.0, math.inf)
     return next((column for source, column in paid if source is pool.bought), None)
+
+
+def _different_hours(problem: Problem, pool: int, workloads: list[int]) -> dict[tuple[int, ...], float]:
+    """What the workloads need in the pool -> the share of the time they do: of hours that are alike there one stands for all."""
+    shares: dict[tuple[int, ...], float] = {}
+    for hour, weight in enumerate(problem.weights):
+        needs = tuple(problem.needs[workload, pool].gpus[hour] for workload in workloads)
+        shares[needs] = shares.get(needs, 0.0) + weight
+    return shares
 
 
 def _units(source: Source, gpus: int) -> float:

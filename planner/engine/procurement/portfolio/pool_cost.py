@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from planner.engine.procurement.portfolio.records import Pool, Source
@@ -26,15 +25,23 @@ class Mix(NamedTuple):
 def pool_cost(pool: Pool, hard: Sequence[int], soft: Sequence[int], weights: Sequence[float], most_bought: int = 0) -> Mix:
     """The cheapest mix for `hard` GPUs and `soft` ones that may be interrupted, in each class of hours; infinite where none suffices."""
     peak = max((a + b for a, b in zip(hard, soft, strict=True)), default=0)
-    rented = cache(partial(_rented, pool))  # most hours need what another one does
-    best = Mix(INFINITE, 0, 0, (), (), ())
+    shares: dict[tuple[int, int], float] = {}
+    for needs, weight in zip(zip(hard, soft, strict=True), weights, strict=True):
+        shares[needs] = shares.get(needs, 0.0) + weight
+    best = INFINITE, 0, 0
     for bought in range(_units(pool.bought, peak, most_bought) + 1):
         for fixed in range(_units(pool.fixed, peak, None) + 1):
-            if _price(pool.fixed, fixed) + _price(pool.bought, bought) >= best.usd:
+            paid = _price(pool.fixed, fixed) + _price(pool.bought, bought)
+            if paid >= best[0]:
                 break
-            mix = _filled(pool, hard, soft, weights, fixed, bought, rented)
-            best = min(best, mix, key=lambda one: one.usd)
-    return best
+            hours = {needs: _hour(pool, *needs, fixed, bought) for needs in shares}
+            best = min(best, (paid + sum(hours[needs].usd * share for needs, share in shares.items()), fixed, bought))
+    usd, fixed, bought = best
+    if usd == INFINITE:
+        return Mix(usd, fixed, bought, (), (), ())
+    hours = {needs: _hour(pool, *needs, fixed, bought) for needs in shares}
+    taken = [hours[needs] for needs in zip(hard, soft, strict=True)]
+    return Mix(usd, fixed, bought, *(tuple(getattr(one, kind) for one in taken) for kind in ("hourly", "spot", "owned")))
 
 
 def _units(source: Source | None, peak: int, most: int | None) -> int:
@@ -42,52 +49,39 @@ def _units(source: Source | None, peak: int, most: int | None) -> int:
     return units if most is None else min(units, most)
 
 
-Rented = tuple[int, int, float]
-"""Units by the hour, units on spot, and dollars a month of both."""
+class _Hour(NamedTuple):
+    """Units taken in an hour beside those that are paid for anyway, and what a month of such hours costs; infinite where none suffices."""
+
+    usd: float
+    hourly: int = 0
+    spot: int = 0
+    owned: int = 0
 
 
-def _filled(
-    pool: Pool,
-    hard: Sequence[int],
-    soft: Sequence[int],
-    weights: Sequence[float],
-    fixed: int,
-    bought: int,
-    rented: Callable[[int, int], Rented | None],
-) -> Mix:
-    """The mix with so many units that are paid for anyway; then one's own, then by the hour, and on spot what may be interrupted."""
+def _hour(pool: Pool, firm: int, loose: int, fixed: int, bought: int) -> _Hour:
+    """First what is paid for anyway; then one's own, then by the hour, and on spot what of `loose` may be interrupted."""
     there = (pool.fixed.gpus * fixed if pool.fixed else 0) + (pool.bought.gpus * bought if pool.bought else 0)
-    usd = _price(pool.fixed, fixed) + _price(pool.bought, bought)
-    hourly, spot, owned = list[int](), list[int](), list[int]()
-    for firm, loose, weight in zip(hard, soft, weights, strict=True):
-        own = min(pool.owned, max(0, firm + loose - there))
-        found = rented(max(0, firm - there - own), max(0, firm + loose - there - own))
-        if found is None:
-            return Mix(INFINITE, fixed, bought, (), (), ())
-        by_hour, by_spot, paid = found
-        usd += weight * (paid + own * pool.owned_usd_per_month)
-        hourly.append(by_hour)
-        spot.append(by_spot)
-        owned.append(own)
-    return Mix(usd, fixed, bought, tuple(hourly), tuple(spot), tuple(owned))
+    own = min(pool.owned, max(0, firm + loose - there))
+    firm, needed = max(0, firm - there - own), max(0, firm + loose - there - own)
+    rented = [
+        _Hour(_price(pool.hourly, hourly) + _price(pool.spot, spot) + own * pool.owned_usd_per_month, hourly, spot, own)
+        for hourly, spot in _rented(pool, firm, needed)
+    ]
+    return min(rented, key=lambda one: one.usd, default=_Hour(INFINITE))
 
 
-def _rented(pool: Pool, firm: int, all_: int) -> Rented | None:
-    """The units of `pool` that are rented for `firm` GPUs that stay and `all_` in all; None where there are none to rent."""
-    options = []
-    if pool.hourly is not None:
-        least = math.ceil(firm / pool.hourly.gpus)
-        options.append((math.ceil(all_ / pool.hourly.gpus), 0))
+def _rented(pool: Pool, firm: int, needed: int) -> Iterator[tuple[int, int]]:
+    """The units by the hour and on spot that hold `firm` GPUs that stay and `needed` in all; none where there are none to rent."""
+    if needed == 0:
+        yield 0, 0
+    elif pool.hourly is not None:
+        most = math.ceil(needed / pool.hourly.gpus)
+        yield most, 0
         if pool.spot is not None:
-            most = math.ceil(all_ / pool.hourly.gpus)
-            left = ((units, max(0, all_ - units * pool.hourly.gpus)) for units in range(least, most))
-            options += [(units, math.ceil(rest / pool.spot.gpus)) for units, rest in left]
+            for hourly in range(math.ceil(firm / pool.hourly.gpus), most):
+                yield hourly, math.ceil(max(0, needed - hourly * pool.hourly.gpus) / pool.spot.gpus)
     elif firm == 0 and pool.spot is not None:
-        options.append((0, math.ceil(all_ / pool.spot.gpus)))
-    if all_ == 0:
-        return 0, 0, 0.0
-    priced = [(a, b, _price(pool.hourly, a) + _price(pool.spot, b)) for a, b in options]
-    return min(priced, key=lambda one: one[2], default=None)
+        yield 0, math.ceil(needed / pool.spot.gpus)
 
 
 def _price(source: Source | None, units: int) -> float:

@@ -1,0 +1,51 @@
+"""A workload that `--set` says whole, and headings that tell no more than is planned."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from repository import RunPlanner
+
+from planner.present.command_line import PlanCommand
+
+PEOPLE = ("model=llama-3.1-70b", "task=serve", "weight_dtype=fp8", "daily_users=50000", "input_tokens=800", "output_tokens=300")
+
+
+def _plan(run_planner: RunPlanner, *settings: str, preset: str = "") -> tuple[str, str]:
+    words = [word for text in settings for word in ("--set", text)]
+    done = run_planner("plan", *([preset] if preset else []), *words, "--gpu", "H200 SXM", "--top", "1", COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_settings_with_model_and_task_need_no_preset(run_planner: RunPlanner) -> None:
+    """The rate of the preset that is planned otherwise would contradict `daily_users`."""
+    out, said = _plan(run_planner, *PEOPLE, "capex_usd=2e6")
+    assert out.startswith("llama-3.1-70b, serve · ")
+    assert "server, network, rack or colocation, staff: no source has a price" in said
+    _, said = _plan(run_planner, *PEOPLE)
+    assert "no source has a price" not in said
+    again = PlanCommand(preset="", settings=PEOPLE[:2]).text
+    assert again == "gpu-planner plan --set model=llama-3.1-70b --set task=serve"
+
+
+def test_one_of_the_two_changes_the_preset(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "--set", "model=qwen3-8b", "--gpu", "H200 SXM", "--top", "1", "--json")
+    task = json.loads(done.stdout)["task"]
+    assert (task["model"], task["targets"]["p95_request_s"]) == ("qwen3-8b", 5.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "heading"),
+    [
+        ((), "Llama 3.1 70B chat, 1000 requests a minute"),
+        (("targets.p95_request_s=9", "market=spot"), "Llama 3.1 70B chat, 1000 requests a minute"),
+        (("model=qwen3-8b",), "qwen3-8b, serve"),
+        (("request_rate_per_s=2",), "llama-3.1-70b, serve"),
+        (("model=qwen3-8b", "title=Ours"), "Ours"),
+    ],
+)
+def test_a_title_goes_with_what_it_tells(run_planner: RunPlanner, settings: tuple[str, ...], heading: str) -> None:
+    out, _ = _plan(run_planner, *settings, preset="llama-3.1-70b-chat-service")
+    assert out.split(" · ")[0].endswith(heading)
