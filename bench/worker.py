@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bench.channel import Channel
-from bench.options import options as parse
 from bench.protocol import (
     METHOD,
     OUT_OF_MEMORY,
@@ -35,6 +34,7 @@ from bench.protocol import (
     without_value,
 )
 from bench.run import FAILED, Run
+from bench.run import options as parse
 
 if TYPE_CHECKING:
     from bench.jobs import Job
@@ -79,10 +79,10 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         import torch
     except ImportError as missing:
         return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
-    from bench import earlier, suite
+    from bench import suite
     from bench.kinds import overheads
     from bench.machine import environment, nvml
-    from bench.rounds import Rounds
+    from bench.rounds import Rounds, best_rates, last_results, remaining_jobs, smallest_bytes
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
     if suite_name not in SUITES:
@@ -102,8 +102,8 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     planned = suite.jobs(suite_name, device, _wish(options, device))
     if suite_name == "collectives" and not planned:
         return Error(name="NoPeers", message="a collective needs two GPUs, or two processes of a CPU")
-    jobs = earlier.remaining_jobs(planned, options.done, options.never)
-    before = earlier.last_results(options.journal) if options.done else {}
+    jobs = remaining_jobs(planned, options.done, options.never)
+    before = last_results(options.journal) if options.done else {}
     soak_s = 0.0 if device.is_cpu else suite.SOAK_S[suite_name]
     points = {job.point.id: replace(job.point, grace_s=job.point.grace_s + soak_s) for job in jobs}
     run.channel.send(Plan(suite=suite_name, points=tuple(points.values())))
@@ -112,9 +112,9 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
         bench = _bench(run, device, resident_bytes, in_use)
     except RuntimeError as refused:
         return Error(name="NoDevice", message=f"{device.name} cannot be used: {(str(refused).splitlines() or [''])[0]}")
-    bench.best_flop_per_s |= earlier.best_rates(before)
+    bench.best_flop_per_s |= best_rates(before)
     rounds = Rounds((job.point.id for job in jobs), before)
-    too_large_bytes = earlier.smallest_bytes(planned, options.too_large)
+    too_large_bytes = smallest_bytes(planned, options.too_large)
     try:
         broken = _measure_points(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_large_bytes)
         for result in rounds.unfinished() if broken is None else ():  # points whose rounds were cut short keep those they had

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, Number
-from planner.cli.plan.asked import plan_command, ranked, workload_options
-from planner.cli.plan.money import NAMES, money_options, terms_of
+from planner.cli.options import FILE, Invocation, Number, pass_invocation
+from planner.cli.plan.asked import NAMES, money_options, plan_command, ranked, terms_of, workload_options
 from planner.cli.terminal.streams import write_file
 from planner.errors import Problem, UserError
 from planner.text import escaped_json

@@ -11,11 +11,9 @@ from typing import Any
 import click
 
 import planner
-from planner.cli.commands import COMMANDS
+from planner.cli.commands import COMMANDS, DefaultGroup, did_you_mean
 from planner.cli.completion import VARIABLE, completed, first_words
-from planner.cli.groups import DefaultGroup, did_you_mean
-from planner.cli.invocation import Invocation, OpenApp, pass_invocation
-from planner.cli.options import FILE, folder_options, options
+from planner.cli.options import FILE, Invocation, OpenApp, folder_options, options, pass_invocation
 from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError, nearest_names
 from planner.startup import can_draw

@@ -9,8 +9,7 @@ from typing import Literal
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, basis_option
+from planner.cli.options import FILE, Invocation, basis_option, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import Problem, UserError

@@ -13,11 +13,10 @@ from repository import RunPlanner
 from planner.engine.money.costs import Costs, WayCosts
 from planner.engine.money.ways import Way
 from planner.present.choice.frontier import frontier_chart
-from planner.present.drawing.axes import LinearAxis, LogAxis, axis_around
-from planner.present.drawing.chart import Chart, Curve, Dot
+from planner.present.drawing.chart import Chart, Curve, Dot, LinearAxis, LogAxis, axis_around
 from planner.present.drawing.svg import HEIGHT, LINE, WIDTH, apart, chart_svg
 from planner.present.drawing.terminal import Look, chart_runs, rows_for
-from planner.present.money.curves import cost_charts
+from planner.present.money.costs import cost_charts
 from planner.session import Session
 
 HOURS = 730.0

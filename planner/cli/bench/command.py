@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.protocol import SUITES
-from planner.cli.bench.elsewhere import suite_elsewhere, write_job
 from planner.cli.bench.serving import SERVE, measure_server, serve_options
-from planner.cli.emit.measuring import FORMS, Form
+from planner.cli.emit.measuring import FORMS, Form, suite_elsewhere, write_job
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import Number, json_option
+from planner.cli.options import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 
@@ -174,7 +172,7 @@ def _check_combination(
 
 def _rank(suite: str) -> int | None:
     """This process's number among those that torchrun started together; None where it runs alone."""
-    from planner.observe.benchmark.ranks import SUITE, rank_of
+    from planner.observe.benchmark.worker import SUITE, rank_of
 
     return rank_of(os.environ) if suite == SUITE else None
 
@@ -183,7 +181,7 @@ def _worker_options(
     session: Session, suite: str, model: str | None, preset: str | None, options: Mapping[str, str | float | None]
 ) -> tuple[str, ...]:
     """Arguments of the worker: the options that were given, then the products of a model where one is named."""
-    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
+    from planner.observe.benchmark.worker import WITH_PRODUCTS, product_options
 
     if (law := options.get("--depth-law")) is not None:
         from planner.engine.study.sizes import depth_of
@@ -207,7 +205,7 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     part = session.part_named(narrator.device)
     if part is not None and not as_json and request.suite in CALIBRATING:
         from planner.cli.terminal.sections import console, print_sections
-        from planner.present.benchmark.calibration import change_sections
+        from planner.present.benchmark.measurement import change_sections
         from planner.session.before_after import change_of
 
         session.refresh()
@@ -221,7 +219,7 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
     from planner.cli.terminal.sections import console, print_json, print_sections
     from planner.engine.estimate.proof import load_expected, prove
     from planner.paths import presets_folder
-    from planner.present.benchmark.proof import proof_section
+    from planner.present.benchmark.measurement import proof_section
 
     expected = load_expected(presets_folder() / "expected").get(part.name)
     lines = list(prove(points, part, session.ceilings(part, basis="spec"), expected, session.architecture))
@@ -244,7 +242,7 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
 async def _as_rank(python: Path | None, device: str) -> int:
     """Be one of the ranks that torchrun started beside the first, which measures and keeps the results."""
     from planner.observe.benchmark.interpreter import NoInterpreter, probe_interpreter_async
-    from planner.observe.benchmark.ranks import follow
+    from planner.observe.benchmark.worker import follow
 
     found = await probe_interpreter_async(python)
     if isinstance(found, NoInterpreter):

@@ -67,7 +67,7 @@ def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
     """
     import msgspec
 
-    from planner.cli.plan.settings import parse_settings
+    from planner.cli.plan.asked import parse_settings
     from planner.observe.serving.http_stream import ServerRefusedError
     from planner.workload.changes import ABSENT
 
@@ -154,7 +154,7 @@ async def _measured(
 
 
 def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any], *, as_json: bool) -> None:
-    from planner.cli.measurements.keeping import keep_results
+    from planner.cli.measurements.importing import keep_results
     from planner.cli.terminal.sections import console, print_json, print_sections
     from planner.present.benchmark.results import result_section, seen_section
 

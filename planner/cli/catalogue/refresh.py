@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import Number, json_option
+from planner.cli.options import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text

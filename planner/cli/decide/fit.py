@@ -9,9 +9,8 @@ import click
 
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import basis_option, json_option, own_option, settings_option
-from planner.cli.plan.settings import name_sources, parse_settings
+from planner.cli.options import Invocation, basis_option, json_option, own_option, pass_invocation, settings_option
+from planner.cli.plan.asked import name_sources, parse_settings
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.fit.ranking import Order
 from planner.errors import Problem, UserError, nearest_names

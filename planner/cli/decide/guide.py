@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, Number, json_option
+from planner.cli.options import FILE, Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say, write_file, write_json
 from planner.cli.watch.rightsize import window
 from planner.cli.watch.source import Origin

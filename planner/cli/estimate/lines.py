@@ -1,14 +1,16 @@
-"""One answer for every line of `estimate`, whatever the line holds."""
+"""One answer for every line of `estimate`, whatever the line holds, within a limit of processor time."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable
+import signal
+import threading
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.cli.estimate.time_limit import TimeUpError, time_limit
 from planner.errors import Problem, UserError
 from planner.reading import check_depth, parse_json
 from planner.schema import faults
@@ -17,6 +19,33 @@ from planner.workload.tasks import Request
 if TYPE_CHECKING:
     from planner.engine.answers.answer import Answer
     from planner.session import Session
+
+
+class TimeUpError(Exception):
+    """The time is up."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises `TimeUpError` in the block once this process has worked for so long.
+
+    There is no limit where Python has no timers (Windows), nor outside the main thread, which alone is interrupted.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(_number: int, _frame: object) -> None:
+        raise TimeUpError
+
+    handler = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, handler)
+
 
 LONGEST_LINE = 1 << 20
 """Bytes of a line, a hundred times those of one with a whole config."""

@@ -1,26 +1,106 @@
-"""The question to `plan` and `report`: a workload, changes of it, and what the answer rests on."""
+"""The question to `plan` and `report`: a workload, changes of it, what the answer rests on, and the terms of costs over years."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 import msgspec
 
 from planner.cli.completion import gpu_names, preset_names
-from planner.cli.invocation import Invocation
-from planner.cli.options import basis_option, options, own_option, settings_option
-from planner.cli.plan.settings import name_sources, parse_settings
-from planner.errors import UserError
+from planner.cli.options import Invocation, Number, basis_option, options, own_option, settings_option
+from planner.errors import Problem, Problems, UserError
 from planner.paths import DEFAULT_PRESET
-from planner.present.command_line import PlanCommand
-from planner.workload.changes import fields_of
+from planner.present.command_line import PlanCommand, value_of
+from planner.workload.changes import ABSENT, fields_of
 from planner.workload.tasks import Objective
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
+    from planner.engine.procurement.paying import Terms
     from planner.session import Session
     from planner.workload.tasks import Workload
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """`key=value` texts as a mapping of dotted keys; raises `UserError` with every text that is not one."""
+    problems = Problems("--set")
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            problems.add("", f"{setting!r} is not KEY=VALUE, such as targets.p95_request_s=3.")
+        else:
+            changes[key.strip()] = value_of(text.strip()) if text.strip() else ABSENT
+    problems.raise_if_any()
+    return changes
+
+
+def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:
+    """The problems, each said of the option that caused it instead of the preset file `where`."""
+    given = [setting.partition("=")[0].strip() for setting in settings]
+
+    def source(problem: Problem) -> Problem:
+        if problem.where and problem.where != where:
+            return problem
+        key = problem.key.partition("[")[0]
+        if gpus and key == "gpus_considered":
+            return problem._replace(where="--gpu", key="")
+        if any(key == name or key.startswith(f"{name}.") or name.startswith(f"{key}.") for name in given):
+            return problem._replace(where="--set")
+        return problem
+
+    return UserError([source(problem) for problem in wrong.problems])
+
+
+NAMES = ("months", "use", "api", "api_rate", "against")
+"""Parameters that `terms_of` takes by name."""
+
+
+money_options = options(
+    click.option("--months", type=click.IntRange(1, 120), default=36, show_default=True, metavar="N", help="Horizon of the costs."),
+    click.option("--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Share of the time in use."),
+    click.option("--api", metavar="NAME", help="Compare with this API, a name in the table of API prices."),
+    click.option(
+        "--api-price", "api_rate", metavar="IN,OUT[,CACHED]", help="The same at your own rate, in dollars per million tokens."
+    ),
+    click.option(
+        "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU for an hour."
+    ),
+)
+"""Terms of costs over years."""
+
+
+def terms_of(session: Session, *, months: int, use: float, api: str | None, api_rate: str | None, against: float | None) -> Terms:
+    """Terms the options ask for; raises `UserError` for an API that is not in the table, and `UsageError` for a rate that is none."""
+    from planner.engine.procurement.paying import Terms
+    from planner.hardware.prices.api_prices import api_price
+
+    chosen = api_price(session.api_prices, api) if api else None
+    return Terms(months=months, use=use, api=_given(api_rate) if api_rate else chosen, given_usd_per_h=against)
+
+
+def _given(text: str) -> Any:
+    from planner.hardware.prices.api_prices import ApiPrice
+
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in {2, 3} or not all(0 <= number <= 1e6 for number in numbers):
+        raise click.BadParameter(
+            f"{text!r} is not IN,OUT or IN,OUT,CACHED, such as 0.25,2 (dollars per million tokens).", param_hint="--api-price"
+        )
+    return ApiPrice(
+        name="your rate",
+        provider="API",
+        input_usd_per_million=numbers[0],
+        output_usd_per_million=numbers[1],
+        cached_usd_per_million=numbers[2] if len(numbers) == 3 else None,
+        as_of="",
+        source="as given",
+    )
 
 
 class Ranked(NamedTuple):

@@ -10,10 +10,8 @@ import click
 
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import exact_option
-from planner.cli.plan.asked import plan_command, ranked, workload_options
-from planner.cli.plan.money import NAMES, money_options, terms_of
+from planner.cli.options import Invocation, exact_option, pass_invocation
+from planner.cli.plan.asked import NAMES, money_options, plan_command, ranked, terms_of, workload_options
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow

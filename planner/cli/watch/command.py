@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +16,49 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Number, json_option
 from planner.cli.terminal.streams import say, write_json
-from planner.cli.watch.readings import Readings
 from planner.cli.watch.serving import DEFAULT_LISTEN, STALE_AFTER, Latest, served
-from planner.cli.watch.source import Origin, origin_options
+from planner.cli.watch.source import Origin, Readings, origin_options
 from planner.errors import Problem, UserError
 from planner.units import MIB
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.recording import Recorder
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
+
+
+class _Ended(BaseException):
+    """A signal that asks the process to end."""
+
+
+@contextmanager
+def undone_before_signals() -> Iterator[None]:
+    """Block that is left as by an exception when a signal asks the process to end; the same signal then ends the process.
+
+    Signals that were ignored before stay ignored (`nohup`), and a second one does not cut the block's clean-up short.
+    """
+    came: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        came.append(number)
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
+        raise _Ended
+
+    before = {number: signal.getsignal(number) for number in ENDING if signal.getsignal(number) == signal.SIG_DFL}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    except _Ended:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            os.kill(os.getpid(), came[0])
+
 
 UNBOUNDED_WIDTH = 200
 """Columns when stdout is no terminal."""
@@ -140,7 +177,6 @@ def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> 
     from rich.live import Live
 
     from planner.cli.terminal.clean_console import CleanConsole
-    from planner.cli.terminal.ending import undone_before_signals
     from planner.cli.watch.table import telemetry_text
 
     out = CleanConsole()

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, Number, folder_options, json_option
+from planner.cli.options import FILE, Invocation, Number, folder_options, json_option, pass_invocation
 from planner.cli.terminal.streams import print_line, say
-from planner.cli.watch.readings import Readings
-from planner.cli.watch.source import Origin, demo_option
+from planner.cli.watch.source import Origin, Readings, demo_option
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from planner.engine.advice.advice import Advice
     from planner.engine.advice.observation import Observed
     from planner.observe.snapshot import DeviceSnapshot, Snapshot
-    from planner.observe.telemetry.prometheus import FleetGpu
+    from planner.observe.telemetry.window import FleetGpu
     from planner.session import Session
     from planner.workload.tasks import Workload
 
@@ -145,8 +143,7 @@ def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) ->
 
 def _print(advice: Advice, badge: str, *, as_json: bool, each: bool) -> None:
     from planner.cli.terminal.sections import console, print_json, print_sections
-    from planner.present.machine.advice import advice_sections, fleet_remarks
-    from planner.present.machine.fleet import fleet_sections
+    from planner.present.machine.advice import advice_sections, fleet_remarks, fleet_sections
 
     if as_json:
         print_json(advice)
@@ -190,7 +187,7 @@ def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]
 def _observed_fleet(session: Session, fleet: Sequence[FleetGpu]) -> list[Observed]:
     if not fleet:
         return []
-    from planner.observe.telemetry.fleet import observe_fleet
+    from planner.observe.telemetry.window import observe_fleet
 
     return observe_fleet(fleet, session.gpus)
 

@@ -28,18 +28,18 @@ from planner.observe.benchmark.events import (
     WorkerRestarted,
 )
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter_async
-from planner.observe.benchmark.journal import close_journal, journal_path, recover_locked
-from planner.observe.benchmark.lock import RunLock
+from planner.observe.benchmark.journal import RunLock, close_journal, journal_path, recover_locked
 from planner.observe.benchmark.progress import (
     KILLED_FOR_MEMORY,
     MOST_RESTARTS,
+    HangWatch,
+    PollRate,
     RunProgress,
     how_ended,
     lost_result,
     memory_kills,
 )
 from planner.observe.benchmark.recorder import Recorder
-from planner.observe.benchmark.watch import HangWatch, PollRate
 from planner.observe.benchmark.worker import POLITE_S, Worker
 
 if TYPE_CHECKING:

@@ -24,11 +24,10 @@ from planner.observe.driver.counters import (
     Field,
     Query,
 )
-from planner.observe.driver.gpm import GpmRing, split_states
 from planner.observe.driver.mig import MigSlices
 from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.driver.processes import NONE_VISIBLE, ProcessTable, processes_of
-from planner.observe.driver.reading import Reading
+from planner.observe.driver.reading import GpmRing, Reading, split_states
 from planner.observe.health import health_warnings
 from planner.observe.snapshot import REASON_TEXTS, CapabilityState, DeviceSnapshot, ListedKind
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.observe.driver.counters import GPM_FIELDS, MEMORY_V2, NOT_WITH_MIG
-from planner.observe.driver.gpm import GpmRing
 from planner.observe.driver.nvml import Nvml, NvmlError
+from planner.observe.driver.reading import GpmRing
 from planner.observe.snapshot import REASON_TEXTS, MigSnapshot
 
 SLICE_GPM_FIELDS = tuple(name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__)

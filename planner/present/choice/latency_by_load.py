@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
 from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section, text_table
 from planner.present.choice.sentence import count_and_device
-from planner.present.drawing.axes import LinearAxis, axis_around
-from planner.present.drawing.chart import Chart, Curve, Dot, Limit
+from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, axis_around
 from planner.units import UNKNOWN, digits, duration_text, percent_text
 
 if TYPE_CHECKING:

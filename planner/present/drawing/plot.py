@@ -9,8 +9,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from planner.present.drawing.axes import Axis, tick_label
-from planner.present.drawing.chart import Point
+from planner.present.drawing.chart import Axis, Point, tick_label
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))

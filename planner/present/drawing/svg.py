@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from planner.present.drawing.axes import Axis, tick_label
-from planner.present.drawing.chart import Chart, Dot
+from planner.present.drawing.chart import Axis, Chart, Dot, tick_label
 from planner.text import one_line
 
 WIDTH, HEIGHT = 760, 380

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from planner.engine.advice.running_point import Running, RunningPoint
 from planner.engine.performance.operators.chip import Chip
 from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section
-from planner.present.drawing.axes import LogAxis
-from planner.present.drawing.chart import Chart, Curve, Dot, Limit, Point
+from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LogAxis, Point
 from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, digits, duration_text, percent_text, si_text
 

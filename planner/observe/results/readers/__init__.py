@@ -1,1 +1,1 @@
-"""One module for each format: `READER` says how a file of it is recognised and read. `planner.observe.results.read` lists them."""
+"""The formats of other tools, a module or a few lines each: how a file of them is recognised and read. `planner.observe.results.read` lists them."""

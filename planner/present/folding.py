@@ -1,4 +1,4 @@
-"""Text folded to a width: paragraphs, and labelled values with a remark beside them."""
+"""Text folded to a number of cells: paragraphs, and labelled values with their remarks."""
 
 from __future__ import annotations
 

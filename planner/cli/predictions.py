@@ -1,4 +1,4 @@
-"""`gpu-planner predictions`: what was said before it was known; note what was seen of it, take in results, forget."""
+"""`gpu-planner predictions`: list what was predicted, record what was measured of it, import results, remove both."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from planner.cli.commands import DefaultGroup
 from planner.cli.exits import ExitCode
-from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, json_option
+from planner.cli.options import FILE, Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError, nearest_names

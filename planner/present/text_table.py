@@ -1,4 +1,7 @@
-"""A table fitted to a width in characters: whole columns are left out, the least telling first; a figure is never cut."""
+"""A table as lines of plain text that fit a number of cells.
+
+Where it is too wide whole columns are left out, the least telling first; a figure is never cut.
+"""
 
 from __future__ import annotations
 
