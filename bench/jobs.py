@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.kinds import (
-    attention,
-    bandwidth,
-    collective,
-    faults,
-    inference,
-    overheads,
-    training,
-    variants,
-)
+from bench.kinds import attention, bandwidth, collective, faults, inference, overheads, training, variants
 from bench.kinds.ranks import JOIN_S
 from bench.kinds.transformer import BATCH, QWEN3_06B, SEQUENCE, Qwen3Shape
 from bench.machine.environment import Device

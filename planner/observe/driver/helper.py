@@ -107,7 +107,7 @@ def main(limit_s: float) -> None:
 def _ordinals(session: Session) -> dict[str, int]:
     if isinstance(session, AmdSession):
         return {}  # HIP's order is its own
-    known = [(device.identity.uuid, device.identity.name) for device in session.devices if device.identity is not None]
+    known = [(device.identity.uuid, device.identity.nvml_name) for device in session.devices if device.identity is not None]
     return cuda_ordinals(known, os.environ)
 
 
@@ -133,13 +133,8 @@ def _facts(session: Session, alive: Callable[[], None]) -> Reply:
         alive()
         if identity is None:
             return None
-        return GpuFacts(
-            uuid=identity.uuid,
-            index=device.index,
-            nvml_name=identity.name,
-            memory_total_bytes=identity.memory_total_bytes,
-            compute_capability=identity.compute_capability,
-            pci_bus_id=identity.pci_bus_id,
+        return msgspec.structs.replace(
+            identity,
             cuda_ordinal=ordinals.get(identity.uuid),
             mig_profiles=device.mig_profiles(),
             power_limit_w=device.power_limit_w(),

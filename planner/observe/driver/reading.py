@@ -7,12 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from planner.observe.driver.counters import (
-    FIRST_GPM,
-    GPM_LONGEST_WINDOW_S,
-    GPM_METRICS,
-    GPM_MINIMUM_WINDOW_S,
-)
+from planner.observe.driver.counters import FIRST_GPM, GPM_LONGEST_WINDOW_S, GPM_METRICS, GPM_MINIMUM_WINDOW_S
 from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.snapshot import REASON_TEXTS, CapabilityState
 
