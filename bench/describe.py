@@ -20,7 +20,7 @@ FORMAT = 1
 LENGTHS, SHORT = (256, 512, 768), (32, 64, 96)
 """Tokens of a prompt: multiples of the chunks that recurrences take at once; fewer of a model whose code takes token after token."""
 GROWTH = 1.2
-"""Operators of twice the tokens over those of the shortest prompt, above which the code takes token after token."""
+"""Ratio of operators for twice the tokens to those of the shortest prompt above which the code loops over tokens."""
 ROUTERS = {"gate", "router", "gating"}
 
 

@@ -172,7 +172,7 @@ def together(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
 
 
 def fault(device: Device, name: str) -> Job:
-    """A fault made on purpose."""
+    """A deliberate fault."""
     return _job(device, f"fault/{name}", f"fault: {name.replace('-', ' ')}", 30.0, faults.measure_fault, name, expected_s=5.0)
 
 

@@ -114,7 +114,7 @@ def gather(pages: Path) -> None:
     run_planner(argv=["schema", "--all", str(pages / "schemas")])
     (pages / "reference" / "commands.md").write_text(output_of("help", "--markdown"))
     (pages / "reference" / "formulas.md").write_text(formulas(ROOT))
-    lines = ["# JSON Schemas", "", "Of what goes in and comes out; `gpu-planner schema SUBJECT` prints them.", ""]
+    lines = ["# JSON Schemas", "", "Schemas of all inputs and outputs; `gpu-planner schema SUBJECT` prints them.", ""]
     lines += [f"- [{subject}](../schemas/{subject}.json)" for subject in SUBJECTS]
     (pages / "reference" / "schemas.md").write_text("\n".join(lines) + "\n")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 TOPIC = 14
-"""Cells of the topics at the left."""
+"""Width of the topics at the left, in cells."""
 
 
 @click.command()

@@ -118,5 +118,7 @@ exact_option = click.option(
 )
 length_options = options(
     click.option("--input-tokens", type=Number(1, 1e9), metavar="N", help="Tokens of each request, where the source does not say."),
-    click.option("--output-tokens", type=Number(1, 1e9), metavar="N", help="The same for output."),
+    click.option(
+        "--output-tokens", type=Number(1, 1e9), metavar="N", help="Output tokens of each request, where the source does not say."
+    ),
 )

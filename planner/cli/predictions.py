@@ -68,7 +68,7 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
 @pass_invocation
 def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: str) -> int:
     """Record what was measured of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
-    from planner.session.foreseen import results
+    from planner.session.prediction_log import results
 
     session = invocation.session()
     (said,) = _named(session, [name])
@@ -84,7 +84,7 @@ def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: 
 @pass_invocation
 def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
     """Take in FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}; each is predicted now and kept beside it. All or none."""
-    from planner.session.foreseen import log_results
+    from planner.session.prediction_log import log_results
 
     session = invocation.session()
     problems, pairs = list[Problem](), []
@@ -105,7 +105,7 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
     """One result and what is predicted of it now; raises `UserError`."""
     import msgspec
 
-    from planner.session.foreseen import foreseen
+    from planner.session.prediction_log import predicted_and_seen
     from planner.workload.tasks import Request
 
     try:
@@ -116,12 +116,12 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
         raise UserError([Problem(where, "", f"{error}.")]) from None
     if not seen or not all(1e-30 <= value <= 1e30 for value in seen.values()):
         raise UserError([Problem(where, "seen", 'has to hold what was measured, above 0: {"ttft_s": 0.21}.')])
-    return foreseen(session, request, seen, "import", where)
+    return predicted_and_seen(session, request, seen, "import", where)
 
 
 @predictions.command("remove")
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="Forget all of them: ranges are again as shipped.")
+@click.option("--all", "everything", is_flag=True, help="Forget all of them; ranges are then as shipped.")
 @pass_invocation
 def remove_predictions(invocation: Invocation, names: tuple[str, ...], everything: bool) -> int:
     """Delete predictions and what was measured of them."""

@@ -35,7 +35,7 @@ app_options = options(
     takes_argument=True,
     subcommand_metavar="[PRESET | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 70 a fault of the program, 74 what was to be written or kept could not be, 130 interrupted; the terminal program ended by signal N: 128 + N.",
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file). Exit codes: 0 answered, 1 nothing fits or nothing found, 2 wrong usage or input, 70 a fault of the program, 74 output or data could not be written, 130 interrupted; the terminal program ended by signal N: 128 + N.",
 )
 @click.version_option(planner.__version__, prog_name="gpu-planner")
 @app_options
@@ -91,7 +91,7 @@ def open_command(
 
 
 def _require_preset(invocation: Invocation, preset: str) -> None:
-    """Fail before the screen is taken over, and think of commands too: the word may be a mistyped one."""
+    """Fail before the screen opens; suggest commands too, since the word may be a mistyped one."""
     try:
         invocation.session().presets.load(preset)
     except UserError as wrong:
@@ -104,7 +104,7 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
 
 
 def _require_recording(replay: Path | None, *, demo: bool) -> None:
-    """Fail before the screen is taken over."""
+    """Fail before the screen opens."""
     if replay is not None:
         from planner.cli.watch.source import Origin
 

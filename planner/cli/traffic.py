@@ -20,7 +20,7 @@ from planner.cli.options import (
     pass_invocation,
     settings_option,
 )
-from planner.cli.plan.asked import name_sources, parse_settings
+from planner.cli.plan.options import name_sources, parse_settings
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 from planner.paths import DEFAULT_PRESET
@@ -37,18 +37,23 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--preset", metavar="NAME", shell_complete=preset_names, help="Whose model, engine and targets the new preset has.")
-@click.option("--model", metavar="NAME", shell_complete=model_names, help="Its model, instead of the preset's.")
+@click.option(
+    "--preset", metavar="NAME", shell_complete=preset_names, help="Preset whose model, engine and targets the new one takes over."
+)
+@click.option("--model", metavar="NAME", shell_complete=model_names, help="Model to use instead of the preset's.")
 @click.option("--out", type=FILE, metavar="FILE", help="Write the workload into this .toml file.")
 @click.option(
     "--rate",
     type=click.Choice(["peak", "mean"]),
     default="peak",
     show_default=True,
-    help="The preset's request rate: of the busiest hour, or the mean.",
+    help="The preset's request rate: that of the busiest hour, or the mean.",
 )
 @click.option(
-    "--seconds", type=Number(1, 1e9), metavar="S", help="Between two pages of metrics, or since the engine started for one."
+    "--seconds",
+    type=Number(1, 1e9),
+    metavar="S",
+    help="Time between two pages of metrics, or for one page since the engine started.",
 )
 @length_options
 @json_option
@@ -67,8 +72,8 @@ def traffic(
 ) -> int:
     """Summarise the requests in FILES: rate by hour, lengths, bursts, prompts that begin alike.
 
-    Read are traces (Mooncake, BurstGPT, Azure, ServeGen's offline ones, other CSV), OpenTelemetry spans of model calls, access logs, and
-    pages of metrics of vLLM, SGLang and TGI; two such pages tell what came between them. With --out a preset is written of it.
+    FILES may be traces (Mooncake, BurstGPT, Azure, ServeGen's offline ones, other CSV), OpenTelemetry spans of model calls, access logs, and
+    pages of metrics of vLLM, SGLang and TGI; two such pages describe what came between them. --out writes a preset of it.
     """
     from planner.observe.traffic.reading import read_traffic
 
@@ -132,10 +137,15 @@ def _write(session: Session, found: Traffic, out: Path, preset: str | None, mode
 @click.argument("preset", required=False)
 @click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="Serve on this GPU, instead of the one that ranks first.")
 @click.option(
-    "--replicas", type=click.IntRange(1, 4096), metavar="N", help="So many, instead of as many as the busiest hour needs."
+    "--replicas",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Number of replicas; by default as many as the busiest hour needs.",
 )
 @settings_option("Change one key of the workload, as in plan.")
-@click.option("--speed", type=Number(1e-3, 1e4), default=1.0, metavar="X", help="The same requests X times as fast. [default: 1]")
+@click.option(
+    "--speed", type=Number(1e-3, 1e4), default=1.0, metavar="X", help="Send the requests X times as fast as recorded. [default: 1]"
+)
 @length_options
 @on_option
 @basis_option
@@ -157,7 +167,7 @@ def replay(
 ) -> int:
     """Simulate the best layout for TRACE serving its requests at their recorded times.
 
-    PRESET gives model, engine and targets. Told are percentiles of latencies, overall and by the hour, and how many replicas each hour
+    PRESET gives model, engine and targets. Prints percentiles of latencies, overall and by the hour, and how many replicas each hour
     needs to meet the targets in its busiest ten minutes. Exits with 1 where a target is missed, or no GPU could serve.
     """
     from planner.observe.traffic.reading import read_trace

@@ -1,6 +1,6 @@
 """A table as lines of plain text that fit a number of cells.
 
-Where it is too wide whole columns are left out, the least telling first; a figure is never cut.
+Where it is too wide whole columns are left out, the least important first; a figure is never cut.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from planner.present.cells import Column, Table
 from planner.text import one_line
 
 GAP = "  "
-"""Between two columns."""
+"""Space between two columns."""
 
 
 class TextColumn(msgspec.Struct, frozen=True):

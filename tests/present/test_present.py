@@ -10,8 +10,8 @@ import pytest
 from engine_sample import plan
 
 from planner.cli.options import Invocation
-from planner.cli.plan.asked import plan_command
 from planner.cli.plan.command import plan as plan_itself
+from planner.cli.plan.options import plan_command
 from planner.engine.answers.figure import Figure
 from planner.present.cells import Cell, Fact, range_cell, text_table
 from planner.present.command_line import PlanCommand

@@ -56,7 +56,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     metavar="PATH",
     help="Interpreter whose torch is measured (or its environment's folder).",
 )
-@click.option("--model", metavar="NAME", help="Measure the matrix products of this model besides (quick and standard).")
+@click.option("--model", metavar="NAME", help="Also measure the matrix products of this model (quick and standard).")
 @click.option(
     "--ranks",
     type=click.IntRange(1, 4096),
@@ -66,7 +66,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option("--axis", type=click.Choice(["width", "batch"]), help="study: what grows, the model (default) or the batch.")
 @click.option("--depth-law", metavar="LAW", help="study: depth of the models: printed (default), log2, or a number of layers.")
 @click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="study: vocabulary of the models.")
-@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time with what there is.")
+@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time and keep the results so far.")
 @click.option(
     "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
 )
@@ -76,18 +76,22 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     help="Measure elsewhere: write a SkyPilot task, an sbatch script, a Dockerfile, a Kubernetes Job, a JobSet, a Job for Kueue or one for Ray.",
 )
 @click.option(
-    "--gpu", "gpus", multiple=True, metavar="NAME", help="With --emit: this GPU (repeat for more), not the plan's first ones."
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="NAME",
+    help="With --emit: measure this GPU (repeat for more) instead of the plan's first ones.",
 )
 @click.option(
     "--nodes",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="With --emit: what N nodes do together (the suite collectives), of 8 GPUs each or as --ranks says.",
+    help="With --emit: measure N nodes together (the suite collectives), of 8 GPUs each or as --ranks says.",
 )
 @click.option(
     "--preset",
     metavar="PRESET",
-    help="Measure the products of its model besides (quick and standard); with --emit: whose plan's first GPUs are measured.",
+    help="Also measure the products of its model (quick and standard); with --emit: measure the first GPUs of its plan.",
 )
 @serve_options
 @json_option
@@ -252,7 +256,7 @@ async def _as_rank(python: Path | None, device: str) -> int:
 
 
 async def _follow(run: BenchRun, narrator: Narrator, asked: list[signal.Signals]) -> Finished | Failed:
-    """Go through the events to the last; Ctrl+C and SIGTERM, noted in `asked`, stop the worker, and the run then ends as cancelled."""
+    """Report every event to the last. Ctrl+C and SIGTERM, noted in `asked`, stop the worker; the run then ends as cancelled."""
     from planner.observe.benchmark.events import Failed, Finished
 
     loop = asyncio.get_running_loop()

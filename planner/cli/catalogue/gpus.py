@@ -21,7 +21,9 @@ def gpus() -> None:
 
 
 @gpus.command("list")
-@click.option("--value", is_flag=True, help="What each gives for its price to buy: for decoding (GB/s) and for training (TFLOP/s).")
+@click.option(
+    "--value", is_flag=True, help="Show what each gives for its purchase price: for decoding (GB/s) and for training (TFLOP/s)."
+)
 @json_option
 @pass_invocation
 def list_gpus(invocation: Invocation, value: bool, as_json: bool) -> int:

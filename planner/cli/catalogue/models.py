@@ -52,7 +52,7 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
-    help="With --exact: the Python that has torch and transformers; the running one when left out.",
+    help="With --exact: the Python that has torch and transformers; by default the running one.",
 )
 @json_option
 @pass_invocation

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from planner.workload.tasks import Workload
 
 GLANCE_S = 10.0
-"""Seconds for which GPUs of this machine are watched while nobody says how long."""
+"""Seconds for which this machine's GPUs are watched unless --seconds says otherwise."""
 
 
 @click.command()
-@click.option("--answers", type=FILE, metavar="FILE", help="The answers as JSON, instead of being asked.")
+@click.option("--answers", type=FILE, metavar="FILE", help="Take the answers from this JSON file instead of asking.")
 @click.option(
     "--seconds",
     type=Number(1, 86400),

@@ -85,7 +85,7 @@ def balanced(name: str, labels: Mapping[str, str], port: int) -> dict[str, Any]:
 
 
 def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any]:
-    """A pod a node; all of them or none: what one of several ranks loses is not done again by one alone."""
+    """One pod per node, all of which succeed or fail together: a single rank cannot redo what it lost."""
     spec: dict[str, Any] = {"completions": nodes, "parallelism": nodes, "completionMode": "Indexed", "backoffLimit": 0}
     if limit_s is not None:
         spec["activeDeadlineSeconds"] = limit_s

@@ -21,7 +21,7 @@ Form = Literal["sky", "slurm", "docker", "kubernetes", "jobset", "kueue", "ray"]
 FORMS: tuple[Form, ...] = get_args(Form)
 RESULT = "gpu-planner-result.json"
 LIMIT_MIN = 30
-"""A job ends itself: installing, ten minutes of the standard suite, and some air."""
+"""Minutes after which a job ends itself: installation, ten minutes of the standard suite, and a margin."""
 PYTHON = "3.12"
 IMAGE = "gpu-planner-bench"
 NAME = "gpu-planner"
@@ -58,7 +58,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def written(form: Form, job: Job) -> str:
-    """The job as a file of `form`; raises `UserError` for a GPU that SkyPilot has no name for, and for nodes of an image."""
+    """The job as a file of `form`; raises `UserError` for a GPU that SkyPilot has no name for, and for several nodes of an image."""
     forms = {"sky": _sky, "slurm": _slurm, "docker": _docker, "ray": _ray}
     return forms[form](job) if form in forms else _kubernetes(job, form)
 
@@ -186,7 +186,7 @@ def _kubernetes(job: Job, form: Form) -> str:
 
 
 FIRST_GPUS = 3
-"""GPUs of a plan that are measured elsewhere where none is named."""
+"""Number of a plan's first GPUs that are measured when none is named."""
 
 
 def suite_elsewhere(chosen: str | None, *, over: bool) -> str:

@@ -39,7 +39,7 @@ class Running(msgspec.Struct, frozen=True):
     nodes: int
     """Machines that work together."""
     replicas: int
-    """Times that; more than one have a balancer before them."""
+    """Copies of those machines; with more than one, a load balancer stands before them."""
     lines: tuple[str, ...]
     """Shell for each machine; several find each other by NODES, NODE_RANK, HEAD and PORT."""
     installed: tuple[str, ...]
@@ -63,7 +63,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> str:
-    """`row` as a file of `form`; raises `UserError` with what of it no form here can say. `hub_id`: '' where the model has none."""
+    """`row` as a file of `form`; raises `UserError` naming what cannot be expressed. `hub_id`: '' where the model has none."""
     name = _job_name(plan_name)
     assert row.answer.layout is not None
     running = _training(name, row, job, gpu) if job.train else _service(name, row, job, gpu, hub_id, groups=form == "lws")

@@ -83,7 +83,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         yield f"exec {self.starts} {given}{self.across if spread.nodes > 1 else ''}"
 
     def left_out(self, job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
-        """Settings of a service that the engine's command line cannot say; each a sentence without its end."""
+        """Settings of a service that the engine's command line cannot express; each a sentence without its full stop."""
         if layout.cp > 1:
             yield f"{self.name} has no context parallelism in this form"
         if layout.ep > 1 and layout.ep != layout.tp:
@@ -102,7 +102,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread | None:
-    """Machines of a service; None where a replica over several is one of many, or does not fill them.
+    """Machines of a service; None for several replicas that each span machines, or one that does not fill its machines.
 
     `groups`: what runs it has groups of machines, so that many replicas may each be over several.
     Replicas of a dense model that share a machine are one server, which balances between them; a model with experts would tie them

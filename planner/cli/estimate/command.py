@@ -89,7 +89,7 @@ READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
 YOUNG_OBJECTS = 200_000
 """Objects made before Python looks for cycles among them. Answers have none, and with Python's own 700 the search takes a twentieth of the time."""
 PAUSE_S = 0.005
-"""Nothing more for so long after a bulk of lines: those are all there are for now."""
+"""Seconds without further input after which the lines gathered so far are answered."""
 
 
 @click.command()

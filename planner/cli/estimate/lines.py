@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class TimeUpError(Exception):
-    """The time is up."""
+    """The time limit has passed."""
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises `TimeUpError` in the block once this process has worked for so long.
+    """Raise `TimeUpError` in the block once this process has used `seconds` of processor time.
 
     There is no limit where Python has no timers (Windows), nor outside the main thread, which alone is interrupted.
     """
@@ -50,7 +50,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 LONGEST_LINE = 1 << 20
 """Bytes of a line, a hundred times those of one with a whole config."""
 LONGEST_S, USUAL_S = 5.0, 0.005
-"""Processor time that one line may take, and that each of many together may take besides."""
+"""Processor seconds for one line, and for each further line that is answered together with it."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
 
 
 def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserError]:
-    """One answer a request; where that fails, of each half, and where it takes too long of each alone: only those at fault are refused."""
+    """One answer for each request. If that fails each half is tried, if it takes too long each request alone, so only those at fault are refused."""
     try:
         with time_limit(LONGEST_S + USUAL_S * len(requests)):
             return session.estimate(requests)

@@ -28,7 +28,7 @@ def keep_results(session: Session, compared: Iterable[Compared]) -> None:
     """Keep each result that was predicted and is not there yet, and say how many; raises `NotKeptError`."""
     import msgspec
 
-    from planner.session.foreseen import GENERATING, foreseen, log_results
+    from planner.session.prediction_log import GENERATING, log_results, predicted_and_seen
 
     log = session.predictions
     values = log.seen()
@@ -43,7 +43,7 @@ def keep_results(session: Session, compared: Iterable[Compared]) -> None:
         if (request, seen) in there:
             known += 1
             continue
-        pairs.append(foreseen(session, one.request, seen, "import", one.title))
+        pairs.append(predicted_and_seen(session, one.request, seen, "import", one.title))
     if pairs:
         log_results(session, pairs)
     if pairs or known:
@@ -70,12 +70,12 @@ class Taken(msgspec.Struct):
 def import_measurements(invocation: Invocation, files: tuple[str, ...], settings: Sequence[str], as_json: bool) -> int:
     """Import measurements of others: files exported by gpu-planner, and result files of other tools.
 
-    Of gpu-planner's files every row is checked; what the part cannot reach is kept in quarantine and never planned with.
+    Every row of gpu-planner's files is checked; what the part cannot reach is kept in quarantine and never planned with.
     Results of vllm bench, sglang.bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, trtllm-bench, llama-bench and MLPerf are
     held against the prediction and kept for `validate`; nccl-tests calibrate the links. Also a folder, https:// or
     hf://datasets/OWNER/NAME.
     """
-    from planner.cli.plan.asked import parse_settings
+    from planner.cli.plan.options import parse_settings
     from planner.workload.changes import ABSENT
 
     session = invocation.session()

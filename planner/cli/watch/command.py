@@ -33,7 +33,7 @@ class _Ended(BaseException):
 
 
 @contextmanager
-def undone_before_signals() -> Iterator[None]:
+def unwound_by_signals() -> Iterator[None]:
     """Block that is left as by an exception when a signal asks the process to end; the same signal then ends the process.
 
     Signals that were ignored before stay ignored (`nohup`), and a second one does not cut the block's clean-up short.
@@ -68,7 +68,7 @@ UNBOUNDED_WIDTH = 200
 @click.option("--once", is_flag=True, help="Read once and end.")
 @click.option("--interval", "interval_s", type=Number(0.1, 60), default=1.0, show_default=True, metavar="S", help="Seconds.")
 @json_option
-@click.option("--processes", is_flag=True, help="Tell who uses each GPU too.")
+@click.option("--processes", is_flag=True, help="Also list who uses each GPU.")
 @click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
 @click.option("--serve-metrics", "serve", is_flag=True, help="Serve the readings to a Prometheus server until Ctrl+C, at /metrics.")
 @click.option(
@@ -139,7 +139,7 @@ def _recorder(path: Path, replayed: Path | None, limit_mib: float) -> Recorder:
 
 
 def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
-    """Record a reading; who used the GPUs is nobody's business later."""
+    """Record a reading without the processes on the GPUs, which are private."""
     if recorder is not None:
         recorder.keep(snapshot.without_processes())
 
@@ -173,7 +173,7 @@ def _serve(origin: Origin, interval_s: float, listen: str, recorder: Recorder | 
 
 
 def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
-    """A table that each reading replaces; how long it has been silent, where a reading is overdue."""
+    """Show a table that each reading replaces, and for how long a reading has been overdue."""
     from rich.live import Live
 
     from planner.cli.terminal.clean_console import CleanConsole
@@ -181,7 +181,7 @@ def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> 
 
     out = CleanConsole()
     with (
-        undone_before_signals(),
+        unwound_by_signals(),
         Live(console=out, auto_refresh=False) as live,
         Readings(origin, interval_s, again=True) as readings,
     ):

@@ -24,7 +24,7 @@ POINT_GRACE_S = 20.0
 
 LOOK_AGAIN_S = 0.5
 SUSPENDED_S = 2.0
-"""Time a worker may be stopped by somebody's signal: what it measures meanwhile is spoiled, and while torch loads it is silent anyway."""
+"""Time for which a signal may keep a worker stopped: its measurement is spoiled by then."""
 
 
 class PollRate:
@@ -139,7 +139,7 @@ class RunProgress:
 
     @property
     def may_restart(self) -> bool:
-        """Whether another worker may be started: this one came as far as a point, something is left, and not too many went."""
+        """Whether another worker may be started: this one reached a point, something is left, and the limit is not reached."""
         return self._begun and self.restarts < self._most and not self.through
 
     def restart(self) -> None:

@@ -166,7 +166,7 @@ def rank_of(environment: Mapping[str, str]) -> int | None:
 
 
 async def follow(interpreter: Interpreter, device: str) -> int:
-    """Be a rank that does what rank 0 orders, to its end; the exit status."""
+    """Run as a rank that follows the orders of rank 0; returns the exit status."""
     kind = device.partition(":")[0]
     process = await asyncio.create_subprocess_exec(
         *(str(interpreter.path), "-u", str(Path(protocol.__file__).parent), "ranks", "--follow", "--device", kind),

@@ -1,6 +1,6 @@
-"""AMD's management library through the seam of NVIDIA's: the only module that calls `amdsmi`. Tried with a stand-in alone.
+"""AMD's management library behind the interface of NVIDIA's: the only module that calls `amdsmi`. Tested with a stand-in only.
 
-Read of each GPU: memory, the shares of time in which shaders and memory work, power, clocks, temperature and energy. Whatever else a
+It reads, of each GPU, memory, the shares of time in which shaders and memory work, power, clocks, temperature and energy. Whatever else a
 snapshot holds has no counterpart that is known to mean the same. Sources: docs/reference/amdsmi-py-api.md of ROCm/amdsmi and the fields
 of `amdsmi_gpu_metrics_t` (read 2026-11-23).
 """

@@ -23,9 +23,9 @@ from planner.workload.tasks import Request
 
 Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
 WORTH_EXPLAINING = 0.1
-"""Deviation, of the logarithm, below which nothing is looked for."""
+"""Logarithmic deviation below which no explanation is sought."""
 CLOSED = 0.5
-"""Share of the deviation that a change has to close to be named."""
+"""Share of the deviation that a change has to remove to be named."""
 MOST_NAMED = 3
 
 

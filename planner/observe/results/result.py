@@ -86,7 +86,7 @@ class Contents:
 
 
 MOST = 1e18
-"""No time, rate or size that was measured is larger, in SI."""
+"""Largest credible time, rate or size, in SI."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Remarks on what the file counts differently."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a value that nothing can have been seen to have."""
+        """Raise `ValueError` for an impossible value."""
         for name, value in self.seen.items():
             if not 0 < value <= MOST:
                 raise ValueError(f"{name} is {value:g}")
@@ -121,7 +121,7 @@ class CollectiveTimes(msgspec.Struct, frozen=True, kw_only=True):
     """(bytes, seconds) by size; bytes of the whole message as nccl-tests counts them."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a message or a time that there cannot be."""
+        """Raise `ValueError` for an impossible message or time."""
         for size, seconds in self.series:
             if not (0 < size <= MOST and 0 < seconds <= MOST):
                 raise ValueError(f"{size:,} bytes took {seconds:g} s")
@@ -138,7 +138,7 @@ class Reader:
     recognises: Callable[[Contents], bool]
     """Whether a file is of this format; never raises for text that is whole."""
     read: Callable[[Contents], Read]
-    """The results of a file of this format. Raises `UserError` for one that lacks what it has to have."""
+    """The results of a file of this format. Raises `UserError` for one that lacks a required part."""
     looks_like: str
     """Name or beginning of its file, for a message about a file that nothing recognises."""
 
@@ -201,7 +201,7 @@ def served(
     notes: Iterable[str] = (),
     **fields: Any,
 ) -> Result:
-    """The result of a service under the load `given`; `fields`: what the file states besides. Its name is the load's unless given."""
+    """The result of a service under the load `given`; `fields`: what the file states besides. Its name is that of the load unless `name` is given."""
     rate = given.get("request_rate_per_s")
     of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
     settings = {"task": "serve"} | stated(model=model, **fields) | format_of(model) | dict(given)

@@ -47,7 +47,7 @@ class FleetGpu:
     busy: float | None = None
     readings: int = 0
     job: str = ""
-    """Empty: no label names it."""
+    """Empty if no label names it."""
     held_back: dict[str, float] = field(default_factory=dict)
     """Reason -> share of the time in use."""
 
@@ -103,7 +103,7 @@ def observed_of(
 
 
 def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapshot:
-    """`device` with the counters of its slices added up where the driver gives none of the whole: slices nobody made do nothing."""
+    """`device` with the counters of its slices added up where the driver gives none of the whole: parts without a slice do nothing."""
     if gpu is None or not device.mig or device.sm_active_fraction is not None:
         return device
     profiles = {profile.name: profile for profile in profiles_of(gpu)}

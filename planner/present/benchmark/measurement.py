@@ -86,7 +86,7 @@ def change_sections(change: Change) -> Iterator[Section]:
 
 
 def check_section(check: CalibrationCheck) -> Section:
-    """Points that no ceiling was fitted to, beside what published and measured ceilings predict of them."""
+    """Points not used for fitting, beside the predictions of published and of measured ceilings."""
     heads = ("independent point", "seen", "published", "measured")
     rows = [
         (one.point, si_text(one.measured, one.unit), *(f"{rate / one.measured - 1:+.0%}" for rate in (one.before, one.after)))

@@ -1,4 +1,4 @@
-"""Latency against load: where a service misses its targets, where requests outrun it, and the chart of both."""
+"""Latency against load: the load at which a service misses its targets, the load beyond its capacity, and the chart of both."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None
 
 
 def sentences(found: UnderLoad) -> Iterator[str]:
-    """A sentence for the load at which each target ends, and one for the load from which requests come faster than they are answered."""
+    """A sentence for the load at which each target is missed, and one for the load from which requests arrive faster than they are answered."""
     _, unit = UNITS[found.by]
     for one in found.ends:
         what = f"{one.share} of the {LATENCY_WORDS[one.latency]}"

@@ -18,11 +18,11 @@ WIDE = 5.0
 
 Text = Callable[[float], str]
 NO_NEWS = re.compile(r"\.(\d*?)0+(?!\d)")
-"""Zeros that end the decimals of a number."""
+"""Trailing zeros of decimals."""
 
 
 def tick_label(axis: Axis, value: float) -> str:
-    """The label of a tick without zeros that say nothing of a round value: '20 s', not '20.0 s'."""
+    """The label of a tick without trailing zeros: '20 s', not '20.0 s'."""
     return NO_NEWS.sub(lambda found: f".{found[1]}" if found[1] else "", axis.text(value))
 
 

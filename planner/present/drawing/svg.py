@@ -89,7 +89,7 @@ def _limits(chart: Chart) -> Iterator[str]:
 
 def _curves(chart: Chart) -> Iterator[str]:
     """The curves, each in a dash of its own, and their names at their right ends."""
-    ends = apart([_y(chart, curve.points[-1][1]) for curve in chart.curves])
+    ends = spread_out([_y(chart, curve.points[-1][1]) for curve in chart.curves])
     for number, (curve, end) in enumerate(zip(chart.curves, ends, strict=True)):
         dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""
         colour = f"var(--c{number % len(DASHES)})"
@@ -103,7 +103,7 @@ def _curves(chart: Chart) -> Iterator[str]:
         yield f'<text x="{x + 15:.1f}" y="{end + 4:.1f}" style="fill:{colour}">{_plain(_short(curve.name))}</text>'
 
 
-def apart(heights: Sequence[float]) -> list[float]:
+def spread_out(heights: Sequence[float]) -> list[float]:
     """Heights of names so that none covers another, close to those wanted, in their order and inside the chart."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed, last = list(heights), float(-LINE)

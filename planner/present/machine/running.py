@@ -12,7 +12,7 @@ from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, digits, duration_text, percent_text, si_text
 
 BEFORE, BEYOND = 30.0, 6.0
-"""Least factors by which a roof is drawn before its ridge, and past it."""
+"""Smallest factors by which a roof is drawn below and beyond its ridge."""
 NOBODY = "No GPU is watched."
 
 

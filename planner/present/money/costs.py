@@ -31,7 +31,7 @@ def _shown(costs: Costs) -> Iterator[WayCosts]:
 
 
 def _by_month(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
-    """Dollars paid by each month, and the months at which a way has cost as much as the first."""
+    """Dollars paid by each month, and the months in which a way breaks even with the first."""
     months = costs.horizon_months
     curves = [Curve(_name(ways), _steps(ways, months, costs.use)) for ways in shown]
     meetings = [
@@ -52,7 +52,7 @@ def _by_month(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
 
 
 def _by_use(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
-    """Cost over the horizon at every use, and the uses at which a way costs as much as the first."""
+    """Cost over the horizon at every use, and the uses at which a way breaks even with the first."""
     months = costs.horizon_months
     curves = [Curve(_name(ways), [(use, ways.way.cost(months, use)) for use in (0.0, 1.0)]) for ways in shown]
     meetings = [
@@ -103,7 +103,7 @@ MARKETS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
 
 
 def cost_sections(costs: Costs) -> list[Section]:
-    """The whole answer: what each way has cost by when, where they meet, each provider, and what a token costs."""
+    """The whole answer: cost of each way over time, break-evens, each provider, and the cost of a token."""
     heading = (
         f"Costs of {costs.gpus:,} × {costs.gpu} over {costs.horizon_months} months, in use {percent_text(costs.use)} of the time"
     )

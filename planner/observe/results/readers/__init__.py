@@ -1,1 +1,1 @@
-"""The formats of other tools, a module or a few lines each: how a file of them is recognised and read. `planner.observe.results.read` lists them."""
+"""Readers of the result files of other tools, listed in `planner.observe.results.read`."""

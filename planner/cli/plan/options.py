@@ -38,7 +38,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:
-    """The problems, each said of the option that caused it instead of the preset file `where`."""
+    """The problems, each attributed to the option that caused it instead of to the preset file `where`."""
     given = [setting.partition("=")[0].strip() for setting in settings]
 
     def source(problem: Problem) -> Problem:
@@ -73,7 +73,7 @@ money_options = options(
 
 
 def terms_of(session: Session, *, months: int, use: float, api: str | None, api_rate: str | None, against: float | None) -> Terms:
-    """Terms the options ask for; raises `UserError` for an API that is not in the table, and `UsageError` for a rate that is none."""
+    """Terms the options ask for; raises `UserError` for an API that is not in the table, and `UsageError` for an invalid rate."""
     from planner.engine.procurement.paying import Terms
     from planner.hardware.prices.api_prices import api_price
 

@@ -85,14 +85,14 @@ def results(predicted: Predicted, seen: Mapping[str, float], source: str) -> lis
 
 
 def log_plan(session: Session, workload: Workload, plan: Plan) -> str:
-    """Keep what `plan` says of its first row, to be held against what is seen of it later; what to tell of it, "" but the first time."""
+    """Keep the prediction for the first row of `plan`, to compare with later results. Returns a note for the user the first time, else ""."""
     said, begun = of_row(workload, plan.best) if plan.best else None, session.predictions.begun
     if said is None or not session.predictions.add(said).kept or begun:
         return ""
     return f"what plans say is kept in {session.predictions.path}, to be held against what is seen (gpu-planner predictions)"
 
 
-def foreseen(
+def predicted_and_seen(
     session: Session, request: Request, seen: Mapping[str, float], origin: Origin, source: str = ""
 ) -> tuple[Predicted, list[Seen]]:
     """Prediction for `request` now, and `seen` (figure of an answer -> value in SI) as its results; raises `UserError`."""

@@ -1,4 +1,4 @@
-"""Certainty of the first row of a plan: against the next ones, and against inputs that are other than they were given."""
+"""Certainty of the first row of a plan: compared with the next rows, and when inputs differ from those given."""
 
 from __future__ import annotations
 
