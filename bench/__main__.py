@@ -33,7 +33,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["describe"]:
         import signal
 
-        from bench.tracing.describe import main as describe
+        from bench.describe import main as describe
 
         if hasattr(signal, "alarm"):  # not on Windows
             signal.alarm(330)  # nobody waits so long, but whoever asked may have been killed

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.kinds import (
-    attention,
-    bandwidth,
-    collective,
-    faults,
-    inference,
-    launch,
-    networks,
-    overheads,
-    training,
-    variants,
-)
+from bench.kinds import attention, bandwidth, collective, faults, inference, overheads, training, variants
 from bench.kinds.ranks import JOIN_S
 from bench.kinds.transformer import BATCH, QWEN3_06B, SEQUENCE, Qwen3Shape
 from bench.machine.environment import Device
@@ -81,13 +70,13 @@ def copy(device: Device, total_bytes: int, cap_s: float = 1.0) -> Job:
 
 def eager(device: Device) -> Job:
     """Host time of an operator."""
-    return _job(device, "launch/eager", "launch of an operator", 0.6, launch.measure_eager, expected_s=0.5)
+    return _job(device, "launch/eager", "launch of an operator", 0.6, overheads.measure_eager, expected_s=0.5)
 
 
 def kernel(device: Device) -> Job:
     """Device time of the smallest operator."""
     label = "smallest parallel operator" if device.is_cpu else "smallest kernel"
-    return _job(device, "launch/kernel", label, 0.6, launch.measure_kernel, expected_s=0.5)
+    return _job(device, "launch/kernel", label, 0.6, overheads.measure_kernel, expected_s=0.5)
 
 
 def train(
@@ -163,13 +152,13 @@ def lora(device: Device, shape: Qwen3Shape) -> Job:
 def perceptron(device: Device, dtype: str, width: int, depth: int, batch: int) -> Job:
     """A training step of a multilayer perceptron."""
     name, label = f"network/mlp/{dtype}/{width}x{depth}/{batch}", f"MLP step {dtype} {width:,}×{depth}"
-    return _job(device, name, label, 2.0, networks.measure_perceptron, dtype, width, depth, batch)
+    return _job(device, name, label, 2.0, variants.measure_perceptron, dtype, width, depth, batch)
 
 
 def convolutional(device: Device, dtype: str, channels: int, image: int, batch: int) -> Job:
     """A training step of a convolutional network."""
     name, label = f"network/cnn/{dtype}/{channels}x{image}/{batch}", f"CNN step {dtype} {image}² × {batch}"
-    return _job(device, name, label, 2.0, networks.measure_convolutional, dtype, channels, image, batch)
+    return _job(device, name, label, 2.0, variants.measure_convolutional, dtype, channels, image, batch)
 
 
 def together(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
@@ -183,7 +172,7 @@ def together(device: Device, op: str, ranks: int, nodes: int = 0) -> Job:
 
 
 def fault(device: Device, name: str) -> Job:
-    """A fault made on purpose."""
+    """A deliberate fault."""
     return _job(device, f"fault/{name}", f"fault: {name.replace('-', ' ')}", 30.0, faults.measure_fault, name, expected_s=5.0)
 
 

@@ -41,7 +41,7 @@ BROKEN_DEVICE = (
 )
 """Messages after which a CUDA context answers only with errors, so that the process has to end."""
 REFUSED = ("_NOT_SUPPORTED", "_ARCH_MISMATCH", "_INVALID_VALUE", "no kernel image", "operation not supported")
-"""Words of a library about work it does not do; it comes as a "CUDA error" too, and leaves the context whole."""
+"""Words with which a library refuses work; this is a "CUDA error" too, but leaves the context usable."""
 
 
 def breaks_device(message: str) -> bool:

@@ -1,13 +1,62 @@
-"""Points measured in several rounds with others in between: one figure from all rounds, and whether they drifted."""
+"""Points measured in several rounds with others in between, also by several workers: what is left, one figure from all rounds, and drift."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench.protocol import RELIABLE, Result
+from bench.protocol import RELIABLE, Lines, Result
 from bench.timing import NOISY, UNSTABLE, judge, median, median_interval
+
+if TYPE_CHECKING:
+    from bench.jobs import Job
+
+
+def remaining_jobs(jobs: Sequence[Job], done: Iterable[str], never: Iterable[str]) -> list[Job]:
+    """The `jobs` left: none of the points `never`, and for each point as many fewer as `done` names it."""
+    measured, given_up = Counter(done), frozenset(never)
+    remaining = []
+    for job in jobs:
+        if job.point.id in given_up:
+            continue
+        if measured[job.point.id]:
+            measured[job.point.id] -= 1
+        else:
+            remaining.append(job)
+    return remaining
+
+
+def last_results(journal: str | None) -> dict[str, Result]:
+    """The last result of each point in a journal, by point id; empty without a journal."""
+    results: dict[str, Result] = {}
+    try:
+        text = Path(journal).read_bytes() if journal else b""
+    except OSError:
+        text = b""
+    for message in Lines().feed(text):
+        if isinstance(message, Result):
+            results[message.point] = message
+    return results
+
+
+def best_rates(results: Mapping[str, Result]) -> dict[str, float]:
+    """The rates that `Bench.best_flop_per_s` holds after `results`."""
+    best: dict[str, float] = {}
+    for one in results.values():
+        name = {"gemm": f"{one.dtype}", "train": f"train/{one.dtype}"}.get(one.kind)
+        if name and one.value is not None:
+            best[name] = max(one.value, best.get(name, 0.0))
+    return best
+
+
+def smallest_bytes(jobs: Iterable[Job], points: Iterable[str]) -> float:
+    """Bytes of the smallest of the `points` that ran out of memory; infinite where no size is known."""
+    too_large = frozenset(points)
+    return min((job.needs_bytes for job in jobs if job.point.id in too_large and job.needs_bytes), default=float("inf"))
+
 
 DRIFT = 0.03
 """Largest over smallest median of the rounds, less one, from which a result mentions it."""
@@ -35,7 +84,7 @@ class Rounds:
         return whole
 
     def gave_nothing(self, point: str) -> bool:
-        """Whether no round of `point` gave a value, so that its other rounds are not tried."""
+        """Whether no round of `point` gave a value; its other rounds are then not tried."""
         done = self._done.get(point)
         return bool(done) and all(one.value is None for one in done or ())
 

@@ -50,7 +50,7 @@ WALL_CAP_S = {
     "prove": 600.0,
     "smoke": 60.0,
 }
-"""A run ends after this long whatever happens: no unbounded job is left behind on a rented box."""
+"""A run ends after this long in any case, so that no unbounded job stays behind on a rented machine."""
 SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "prove": 20.0, "smoke": 0.0}
 """Seconds of steady work on a GPU before the first sample."""
 ROUNDS = 3

@@ -16,25 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from bench import protocol
 from bench.channel import Channel
-from bench.options import options as parse
-from bench.protocol import (
-    METHOD,
-    OUT_OF_MEMORY,
-    SCHEMA,
-    SUITES,
-    Bye,
-    Error,
-    Hello,
-    Plan,
-    Point,
-    Skip,
-    Start,
-    breaks_device,
-    fingerprint,
-    without_value,
-)
 from bench.run import FAILED, Run
+from bench.run import options as parse
 
 if TYPE_CHECKING:
     from bench.jobs import Job
@@ -68,32 +53,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failure = _measure(run, options)
     if failure is not None:
         channel.send(failure)
-    channel.send(Bye(reason="failed" if failure is not None else run.reason or "finished"))
+    channel.send(protocol.Bye(reason="failed" if failure is not None else run.reason or "finished"))
     return 0 if failure is None else FAILED
 
 
-def _measure(run: Run, options: argparse.Namespace) -> Error | None:
+def _measure(run: Run, options: argparse.Namespace) -> protocol.Error | None:
     """Run all points; returns the error that ended the run early, if any."""
     suite_name: str = options.suite
     try:
         import torch
     except ImportError as missing:
-        return Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
-    from bench import earlier, suite
+        return protocol.Error(name="NoTorch", message=f"this interpreter cannot load torch: {missing}")
+    from bench import suite
     from bench.kinds import overheads
     from bench.machine import environment, nvml
-    from bench.rounds import Rounds
+    from bench.rounds import Rounds, best_rates, last_results, remaining_jobs, smallest_bytes
 
     resident_bytes, in_use = overheads.resident_bytes(), nvml.memory_in_use()
-    if suite_name not in SUITES:
-        return Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(SUITES)}")
+    if suite_name not in protocol.SUITES:
+        return protocol.Error(name="NoSuite", message=f"there is no suite '{suite_name}': use {' or '.join(protocol.SUITES)}")
     if options.wall_cap_s is None:
         run.wall_cap_s = suite.WALL_CAP_S[suite_name]
         run.end_by_kernel()
     try:
         device = environment.find_device(options.device)
     except environment.NoDeviceError as missing:
-        return Error(name="NoDevice", message=str(missing))
+        return protocol.Error(name="NoDevice", message=str(missing))
     if device.is_cpu:
         device = environment.within_quota(device)
     hello = _hello(device)
@@ -101,20 +86,20 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
     torch.manual_seed(0)
     planned = suite.jobs(suite_name, device, _wish(options, device))
     if suite_name == "collectives" and not planned:
-        return Error(name="NoPeers", message="a collective needs two GPUs, or two processes of a CPU")
-    jobs = earlier.remaining_jobs(planned, options.done, options.never)
-    before = earlier.last_results(options.journal) if options.done else {}
+        return protocol.Error(name="NoPeers", message="a collective needs two GPUs, or two processes of a CPU")
+    jobs = remaining_jobs(planned, options.done, options.never)
+    before = last_results(options.journal) if options.done else {}
     soak_s = 0.0 if device.is_cpu else suite.SOAK_S[suite_name]
     points = {job.point.id: replace(job.point, grace_s=job.point.grace_s + soak_s) for job in jobs}
-    run.channel.send(Plan(suite=suite_name, points=tuple(points.values())))
-    same = options.skip_if in {None, fingerprint(hello.machine, hello.software)}
+    run.channel.send(protocol.Plan(suite=suite_name, points=tuple(points.values())))
+    same = options.skip_if in {None, protocol.fingerprint(hello.machine, hello.software)}
     try:
         bench = _bench(run, device, resident_bytes, in_use)
     except RuntimeError as refused:
-        return Error(name="NoDevice", message=f"{device.name} cannot be used: {(str(refused).splitlines() or [''])[0]}")
-    bench.best_flop_per_s |= earlier.best_rates(before)
+        return protocol.Error(name="NoDevice", message=f"{device.name} cannot be used: {(str(refused).splitlines() or [''])[0]}")
+    bench.best_flop_per_s |= best_rates(before)
     rounds = Rounds((job.point.id for job in jobs), before)
-    too_large_bytes = earlier.smallest_bytes(planned, options.too_large)
+    too_large_bytes = smallest_bytes(planned, options.too_large)
     try:
         broken = _measure_points(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_large_bytes)
         for result in rounds.unfinished() if broken is None else ():  # points whose rounds were cut short keep those they had
@@ -127,13 +112,13 @@ def _measure(run: Run, options: argparse.Namespace) -> Error | None:
             bench.meter.close()
 
 
-def _hello(device: Device) -> Hello:
+def _hello(device: Device) -> protocol.Hello:
     """The first message: the device and its conditions."""
     from bench.machine import environment
 
-    return Hello(
-        schema=SCHEMA,
-        method=METHOD,
+    return protocol.Hello(
+        schema=protocol.SCHEMA,
+        method=protocol.METHOD,
         pid=os.getpid(),
         device=device.torch_name,
         device_name=device.name,
@@ -186,7 +171,7 @@ def _crowded(bench: Bench) -> str:
 
 def _measure_points(
     run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_large_bytes: float
-) -> Error | None:
+) -> protocol.Error | None:
     """Measure every point in order, until one breaks the device.
 
     `too_large_bytes`: memory of the smallest point that ran out of it before.
@@ -204,10 +189,10 @@ def _measure_points(
             reason = "needs more memory than a point that ran out of it"
         if reason or point.id in skipped_before or rounds.gave_nothing(point.id):
             if reason and point.id not in skipped_before:
-                run.channel.send(Skip(point=point.id, reason=reason))
+                run.channel.send(protocol.Skip(point=point.id, reason=reason))
             skipped_before.add(point.id)
             continue
-        run.channel.send(Start(point=point.id))
+        run.channel.send(protocol.Start(point=point.id))
         if not soaked:
             soaked = True
             later_s -= soak_s
@@ -215,9 +200,9 @@ def _measure_points(
                 _soak(run, bench.device, point, soak_s, later_s + point.expected_s)
             except RuntimeError as refused:
                 text = (str(refused).splitlines() or [""])[0]
-                return Error(name="NoDevice", message=f"{bench.device.name} cannot be used: {text}", point=point.id)
+                return protocol.Error(name="NoDevice", message=f"{bench.device.name} cannot be used: {text}", point=point.id)
 
-        def report(fraction: float, note: str, point: Point = point, later_s: float = later_s) -> None:
+        def report(fraction: float, note: str, point: protocol.Point = point, later_s: float = later_s) -> None:
             run.progress(point, fraction, later_s + point.expected_s * (1 - fraction), note)
 
         bench.progress = report
@@ -225,7 +210,7 @@ def _measure_points(
             time.sleep(IDLE_S)
             bench.crowded = _crowded(bench)
         status = _measure_point(run, job, bench, rounds)
-        if isinstance(status, Error):
+        if isinstance(status, protocol.Error):
             return status
         if status == "skipped":
             skipped_before.add(point.id)
@@ -234,7 +219,7 @@ def _measure_points(
     return None
 
 
-def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float) -> None:
+def _soak(run: Run, device: Device, point: protocol.Point, soak_s: float, later_s: float) -> None:
     """Bring a GPU to its steady clock; a CPU's governor reacts within the warm-up of a point."""
     if soak_s <= 0:
         return
@@ -248,7 +233,7 @@ def _soak(run: Run, device: Device, point: Point, soak_s: float, later_s: float)
     )
 
 
-def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | str:
+def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> protocol.Error | str:
     """Measure one point and send its result; returns its status, or an error when the process cannot go on."""
     from bench.points import TooSlowError, UnsupportedError
     from bench.timing import Stopped
@@ -261,19 +246,19 @@ def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> Error | 
         status = result.status
         run.channel.send(rounds.add(result))
     except Stopped:
-        run.channel.send(Skip(point=point.id, reason="stopped"))
+        run.channel.send(protocol.Skip(point=point.id, reason="stopped"))
     except TooSlowError as slow:
-        run.channel.send(Skip(point=point.id, reason=str(slow)))
+        run.channel.send(protocol.Skip(point=point.id, reason=str(slow)))
     except UnsupportedError as refused:
         status = "unsupported"
-        run.channel.send(rounds.add(without_value(point, status, str(refused))))
+        run.channel.send(rounds.add(protocol.without_value(point, status, str(refused))))
     except Exception as failure:  # noqa: BLE001  # whatever torch raises is this point's result, and the others go on
         text = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
-        memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in OUT_OF_MEMORY)
+        memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in protocol.OUT_OF_MEMORY)
         status = "oom" if memory else "error"
-        run.channel.send(rounds.add(without_value(point, status, text)))
-        if not memory and breaks_device(str(failure)):
-            return Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
+        run.channel.send(rounds.add(protocol.without_value(point, status, text)))
+        if not memory and protocol.breaks_device(str(failure)):
+            return protocol.Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
     return _release(bench, point, failed=status in {"oom", "error", "unsupported"}, held_bytes=held_bytes) or status
 
 
@@ -286,7 +271,7 @@ def _allocated(bench: Bench) -> float:
     return cuda.allocated_bytes(bench.device.torch_name)
 
 
-def _release(bench: Bench, point: Point, *, failed: bool, held_bytes: float) -> Error | None:
+def _release(bench: Bench, point: protocol.Point, *, failed: bool, held_bytes: float) -> protocol.Error | None:
     """Release the point's memory; returns an error where the device is broken or the memory stays allocated."""
     if failed:
         gc.collect()
@@ -296,10 +281,12 @@ def _release(bench: Bench, point: Point, *, failed: bool, held_bytes: float) -> 
 
     trouble = cuda.trouble(bench.device.torch_name) if failed else ""
     if trouble:
-        return Error(name="BrokenContext", message=f"the GPU answers with errors after {point.label}: {trouble}", retryable=True)
+        return protocol.Error(
+            name="BrokenContext", message=f"the GPU answers with errors after {point.label}: {trouble}", retryable=True
+        )
     cuda.release(bench.device.torch_name)
     kept_bytes = _allocated(bench) - held_bytes
     if failed and kept_bytes > KEPT_BYTES:
         kept = f"{kept_bytes / 2**20:,.0f} MiB stay allocated after {point.label}"
-        return Error(name="MemoryKept", message=kept, retryable=True)
+        return protocol.Error(name="MemoryKept", message=kept, retryable=True)
     return None

@@ -16,7 +16,7 @@ from bench.products.matmul import FLOAT_TYPES, Rotating, operand_bytes, refuse_u
 from bench.protocol import Point, Result
 
 OTHER_FLUSHES = ("write", "none")
-"""Ways of emptying a cache that show a vector product too slow, and too fast."""
+"""Ways of emptying a cache that make a vector product look too slow, and too fast."""
 MOST_ON_CPU = 2**30
 """Touching fresh pages costs about half a second per GiB: more would make the run longer, not better."""
 TRANSFERRED_BYTES = 256 * 2**20

@@ -1,4 +1,4 @@
-"""Faults made on purpose: the run has to notice each fault, name it, and go on with a device that works."""
+"""Deliberate faults: the run has to notice each, name it, and continue with a working device."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FLUSH_BYTES = 256 * 2**20
 """Bytes read between two samples to replace what the last cache holds; twice its size where that is more. Reading, since lines that
 were written have to be stored first, at the cost of the call that follows (11-22 % of a vector product's bandwidth)."""
 LEAST_FLUSH_BYTES = 16 * 2**20
-"""A GPU without room for this much has none for any point."""
+"""A GPU without room for this much has room for no point."""
 BUSY_S = 0.02
 """Work queued while telemetry is read, so that clocks and power are those of a working device."""
 SHORT_S = 50e-6
@@ -37,7 +37,7 @@ class CudaTimer:
     """CUDA events around single calls, the L2 cache flushed in between."""
 
     def __init__(self, device: str) -> None:
-        """Take the memory that flushes the cache. Raises torch's error where not even a little is free."""
+        """Take the memory that flushes the cache. Raises torch's error where less than `LEAST_FLUSH_BYTES` is free."""
         cache_bytes = int(last_cache_bytes(device))
         self._device = device
         self._flush = _room(max(FLUSH_BYTES, 2 * cache_bytes), device)

@@ -59,7 +59,7 @@ class Planner:
     ) -> PlanResult:
         """Every GPU, count and layout that could run `workload`, ranked.
 
-        `gpus`: consider these alone. `top`: at most so many rows. `hints`: say for each GPU that is no solution what would make it
+        `gpus`: consider these alone. `top`: the largest number of rows. `hints`: say for each GPU that is no solution what would make it
         one, which takes a few times as long.
         """
         asked = self.workload(workload, self._asked(changes, gpus, objective))
@@ -119,7 +119,7 @@ class Planner:
         gpus: Sequence[str] = (),
         replicas: int | None = None,
     ) -> ReplayResult:
-        """The requests of `traffic` served by the best layout for `workload` under them; `replicas`: so many, else as many as needed."""
+        """The requests of `traffic` served by the best layout for `workload` under them; `replicas`: their number, by default as many as needed."""
         from planner.workload.traffic.preset import service_of, traced
 
         if traffic.trace is None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.cli.invocation import OpenApp
+    from planner.cli.options import OpenApp
 
 
 def main(open_app: OpenApp | None = None, argv: Sequence[str] | None = None) -> int:

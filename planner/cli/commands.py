@@ -1,8 +1,98 @@
-"""The table of commands: each a module of its own, imported only when that command runs."""
+"""Groups of commands, and the table of all commands: each a module of its own, imported only when that command runs."""
 
 from __future__ import annotations
 
-from planner.cli.groups import LazyCommand
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from planner.errors import nearest_names
+
+
+class LazyCommand(NamedTuple):
+    """A command that is imported when it runs, and its line in the help, which is shown without importing it."""
+
+    target: str
+    """Module and function, as in an entry point: 'planner.cli.report:report'."""
+    summary: str
+
+
+def did_you_mean(given: str, accepted: list[str]) -> str:
+    """' Did you mean 'a' or 'b'?', or nothing when no accepted name is close."""
+    nearest = nearest_names(given, accepted)
+    return f" Did you mean {' or '.join(repr(name) for name in nearest)}?" if nearest else ""
+
+
+class DefaultGroup(click.Group):
+    """A group that runs its `default` command when none of its commands is named.
+
+    With `takes_argument` a word that is no command is an argument of the default command; otherwise it is an error.
+    """
+
+    def __init__(
+        self, *args: Any, default: str, takes_argument: bool = False, lazy: Mapping[str, LazyCommand] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **{"no_args_is_help": False, **kwargs})
+        self.default = default
+        self.takes_argument = takes_argument
+        self.lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
+        """Every name, in the order they were given."""
+        return [*self.lazy, *(name for name in self.commands if name not in self.lazy)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now if it is lazy; None when there is no such name."""
+        if cmd_name in self.commands or cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        command = pkgutil.resolve_name(self.lazy[cmd_name].target)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command named first in `args`; raises `UsageError` with the nearest names."""
+        name = args[0]
+        if name not in self.list_commands(ctx):
+            raise click.UsageError(f"No such command {name!r}.{did_you_mean(name, self.list_commands(ctx))}", ctx)
+        return name, self.get_command(ctx, name), args[1:]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the default command in front when no command is named."""
+        word = self._first_word(ctx, args)
+        asks_for_help = bool(args) and args[0] in {*self.get_help_option_names(ctx), "--version"}
+        if not asks_for_help and (word is None or (self.takes_argument and word not in self.list_commands(ctx))):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+    def _first_word(self, ctx: click.Context, args: list[str]) -> str | None:
+        """The first of `args` that is neither an option nor an option's value."""
+        with_value = {
+            spelling
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option) and not option.is_flag
+            for spelling in option.opts
+        }
+        rest = iter(args)
+        for word in rest:
+            if word in with_value:
+                next(rest, None)
+            elif not word.startswith("-") or word == "-":
+                return word
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with their summaries; lazy ones are not imported."""
+        rows = [
+            (name, self._summary(name)) for name in self.list_commands(ctx) if name in self.lazy or not self.commands[name].hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _summary(self, name: str) -> str:
+        return self.lazy[name].summary if name in self.lazy else self.commands[name].get_short_help_str(limit=100)
+
 
 COMMANDS = {
     "plan": LazyCommand("planner.cli.plan.command:plan", "Rank GPUs, counts and layouts for one workload."),
@@ -21,8 +111,8 @@ COMMANDS = {
     "study": LazyCommand(
         "planner.cli.study:study", "Compute per dollar over model or batch sizes, and where the best GPU changes."
     ),
-    "traffic": LazyCommand("planner.cli.traffic.command:traffic", "Summarise recorded requests, or make a preset of them."),
-    "replay": LazyCommand("planner.cli.replay.command:replay", "Simulate serving a recorded trace, hour by hour."),
+    "traffic": LazyCommand("planner.cli.traffic:traffic", "Summarise recorded requests, or make a preset of them."),
+    "replay": LazyCommand("planner.cli.traffic:replay", "Simulate serving a recorded trace, hour by hour."),
     "watch": LazyCommand("planner.cli.watch.command:watch", "Show telemetry of GPUs."),
     "rightsize": LazyCommand("planner.cli.watch.rightsize:rightsize", "Advise from telemetry, with what each change saves."),
     "gpus": LazyCommand("planner.cli.catalogue.gpus:gpus", "List GPUs, or show one."),
@@ -35,9 +125,7 @@ COMMANDS = {
     "measurements": LazyCommand(
         "planner.cli.measurements.command:measurements", "List, show, export, import or remove measurements."
     ),
-    "predictions": LazyCommand(
-        "planner.cli.predictions.command:predictions", "List predictions; record what was measured of them."
-    ),
+    "predictions": LazyCommand("planner.cli.predictions:predictions", "List predictions; record what was measured of them."),
     "schema": LazyCommand("planner.cli.schema:schema", "Print the JSON Schema of what goes in and out."),
     "validate": LazyCommand(
         "planner.cli.validate.command:validate", "Compare predictions with published measurements and your own."

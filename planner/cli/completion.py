@@ -46,7 +46,7 @@ def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click
     """A completion by names that contain the typed text, names that begin with it first; empty where the catalogue cannot be read."""
 
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
-        from planner.cli.invocation import Invocation
+        from planner.cli.options import Invocation
         from planner.errors import UserError
 
         try:

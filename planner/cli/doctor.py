@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import json_option
+from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal import sections as listing
 from planner.errors import UserError
 from planner.units import UNKNOWN, bytes_text, si_text
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 TOPIC = 14
-"""Cells of the topics at the left."""
+"""Width of the topics at the left, in cells."""
 
 
 @click.command()

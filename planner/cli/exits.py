@@ -28,7 +28,7 @@ class ExitCode(enum.IntEnum):
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
     OUTPUT_LOST = 74
-    """Output or data that could not be written or kept, for want of room for one; the reason is on stderr (EX_IOERR of sysexits.h)."""
+    """Output or data could not be written or kept, for example on a full disk; the reason is on stderr (EX_IOERR of sysexits.h)."""
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     TERMINATED = 128 + signal.SIGTERM
@@ -98,7 +98,7 @@ def _interrupted() -> int:
 
 
 def _from_interrupt(failure: BaseException | None) -> bool:
-    """Whether Ctrl+C is behind it: a class that is being made says RuntimeError instead."""
+    """Whether Ctrl+C caused it: Python raises RuntimeError instead while a class is being made."""
     while failure is not None and not isinstance(failure, KeyboardInterrupt):
         failure = failure.__cause__ or failure.__context__
     return failure is not None

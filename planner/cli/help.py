@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import click
 
 import planner
+from planner.cli.commands import did_you_mean
 from planner.cli.exits import ExitCode
-from planner.cli.groups import did_you_mean
 
 Form = Literal["tree", "markdown", "man"]
 PROGRAM = "gpu-planner"

@@ -1,16 +1,48 @@
-"""Options that several commands share, and the types of their values."""
+"""The state of one run of the command line, the options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from planner.cli.invocation import Invocation
+if TYPE_CHECKING:
+    from planner.session import Session
+
+OpenApp = Callable[..., int]
+"""Opens the terminal program with the options given by name; returns its exit code once it is closed."""
+
+
+class Invocation:
+    """The context object (`ctx.obj`) of every command."""
+
+    def __init__(self, open_app: OpenApp | None = None, config: Path | None = None) -> None:
+        self.open_app, self.config = open_app, config
+        self.state: Path | None = None
+        self.exact = False
+        self.opened: list[Session] = []
+
+    def session(self) -> Session:
+        """Open the planner on the folders of this invocation."""
+        from planner.cli.terminal.streams import say
+        from planner.session import Session
+
+        self.opened.append(Session.open(config=self.config, state=self.state))
+        self.opened[-1].exact, self.opened[-1].tell = self.exact, say
+        return self.opened[-1]
+
+    def warnings(self) -> Iterator[str]:
+        """Faults of the measurements that the command rests on."""
+        for session in self.opened:
+            yield from session.warnings
+
+
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Decorated], Decorated]
@@ -86,5 +118,7 @@ exact_option = click.option(
 )
 length_options = options(
     click.option("--input-tokens", type=Number(1, 1e9), metavar="N", help="Tokens of each request, where the source does not say."),
-    click.option("--output-tokens", type=Number(1, 1e9), metavar="N", help="The same for output."),
+    click.option(
+        "--output-tokens", type=Number(1, 1e9), metavar="N", help="Output tokens of each request, where the source does not say."
+    ),
 )

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, Number
-from planner.cli.plan.asked import plan_command, ranked, workload_options
-from planner.cli.plan.money import NAMES, money_options, terms_of
+from planner.cli.options import FILE, Invocation, Number, pass_invocation
+from planner.cli.plan.options import NAMES, money_options, plan_command, ranked, terms_of, workload_options
 from planner.cli.terminal.streams import write_file
 from planner.errors import Problem, UserError
 from planner.text import escaped_json
@@ -26,12 +24,14 @@ FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json
 
 @click.command()
 @workload_options
-@click.option("--out", type=FILE, metavar="FILE", help=".md, .html or .json; - or none: Markdown.")
+@click.option(
+    "--out", type=FILE, metavar="FILE", help="File to write, .md, .html or .json; by default (or with -) Markdown is printed."
+)
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--html", "form", flag_value="html", help="Print HTML.")
-@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Electricity, to own GPUs.")
-@click.option("--years", type=Number(0.1, 100), default=3.0, show_default=True, metavar="N", help="Life of GPUs one owns.")
-@click.option("--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="A month, of each GPU one owns.")
+@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Price of a kWh, for owned GPUs.")
+@click.option("--years", type=Number(0.1, 100), default=3.0, show_default=True, metavar="N", help="Life of owned GPUs.")
+@click.option("--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Hosting of each owned GPU a month.")
 @money_options
 @pass_invocation
 def report(

@@ -11,12 +11,10 @@ from typing import Any
 import click
 
 import planner
-from planner.cli.commands import COMMANDS
+from planner.cli.commands import COMMANDS, DefaultGroup, did_you_mean
 from planner.cli.completion import VARIABLE, completed, first_words
 from planner.cli.exits import MEANINGS
-from planner.cli.groups import DefaultGroup, did_you_mean
-from planner.cli.invocation import Invocation, OpenApp, pass_invocation
-from planner.cli.options import FILE, folder_options, options
+from planner.cli.options import FILE, Invocation, OpenApp, folder_options, options, pass_invocation
 from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError, nearest_names
 from planner.startup import can_draw
@@ -95,7 +93,7 @@ def open_command(
 
 
 def _require_preset(invocation: Invocation, preset: str) -> None:
-    """Fail before the screen is taken over, and think of commands too: the word may be a mistyped one."""
+    """Fail before the screen opens; suggest commands too, since the word may be a mistyped one."""
     try:
         invocation.session().presets.load(preset)
     except UserError as wrong:
@@ -108,7 +106,7 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
 
 
 def _require_recording(replay: Path | None, *, demo: bool) -> None:
-    """Fail before the screen is taken over."""
+    """Fail before the screen opens."""
     if replay is not None:
         from planner.cli.watch.source import Origin
 

@@ -9,8 +9,7 @@ from typing import Literal
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, basis_option
+from planner.cli.options import FILE, Invocation, basis_option, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import Problem, UserError
@@ -34,10 +33,10 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
     default="runpod-secure",
     show_default=True,
     metavar="SET",
-    help="Whose prices: cheapest, a provider, a provider's tier, or runpod-secure-2025.",
+    help="Prices to use: cheapest, a provider, a provider's tier, or runpod-secure-2025.",
 )
 @click.option(
-    "--price", "given", multiple=True, metavar="GPU=USD", help="An hour of this GPU costs this, whatever the price set says."
+    "--price", "given", multiple=True, metavar="GPU=USD", help="Use this price for an hour of this GPU instead of the price set's."
 )
 @click.option(
     "--depth-law",
@@ -49,9 +48,9 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
 @click.option(
     "--published",
     is_flag=True,
-    help="As the published study that this is held against: its prices, and its depth law read as log2(depth).",
+    help="Use the prices of the published study that this is compared with, and its depth law read as log2(depth).",
 )
-@click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="Entries (default: Qwen3's 151936).")
+@click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="Vocabulary entries (default: Qwen3's 151936).")
 @click.option(
     "--width", type=click.IntRange(256, 2**17), metavar="N", help="Width of the model, with --axis batch. [default: 1024]"
 )

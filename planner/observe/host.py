@@ -1,4 +1,4 @@
-"""This computer apart from its GPUs: processors, memory and the limits set on this process, from /proc, /sys and cgroups.
+"""This computer without its GPUs: processors, memory and limits of this process, from /proc, /sys and cgroups.
 
 Every reader takes the root folder to read below (`/` outside tests) and returns None where the system does not report it.
 """

@@ -1,4 +1,4 @@
-"""One moment of this machine's telemetry: frozen, in SI and fractions, an absent value None with its reason."""
+"""One reading of telemetry: frozen records in SI units and fractions; a missing value is None and has a reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 MOST = 1e18
-"""No reading is beyond it, in bytes, joules, hertz or any other unit here."""
+"""Largest credible reading, in bytes, joules, hertz or any other unit here."""
 Reading = Annotated[float, Meta(ge=-MOST, le=MOST)]
 Number = Annotated[int, Meta(ge=-(10**12), le=10**12)]
 Total = Annotated[int, Meta(ge=0, le=10**18)]

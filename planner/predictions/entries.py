@@ -106,7 +106,7 @@ def encoded(lines: Iterable[Line]) -> bytes:
 
 
 def decoded(text: bytes) -> tuple[list[Line], int]:
-    """(lines that can be read and be true, how many cannot)."""
+    """(valid lines, number of the others)."""
     found, damaged = list[Line](), 0
     for raw in filter(None, text.split(b"\n")):
         try:

@@ -18,11 +18,11 @@ from planner.predictions.entries import Pair
 from planner.workload.published.spreads import KINDS, NOMINAL, published_spreads
 
 PRIOR = 20.0
-"""Own results that weigh as much as all that is published."""
+"""Number of own results that weigh as much as everything published."""
 MOST_OF_ONE = 2.0
-"""Results of one model on one GPU count as this many at most: they are off alike."""
+"""Results of one model on one GPU count as this many at most, since their errors are alike."""
 LEAST, MOST = 0.4, 3.0
-"""No factor is outside these."""
+"""Bounds of the factor."""
 
 
 class Learned(NamedTuple):

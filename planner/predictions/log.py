@@ -14,7 +14,7 @@ MOST_OPEN = 500
 
 
 class PredictionLog:
-    """Predictions of this user and what came of them. A file that cannot be used costs the log alone: see `warning`."""
+    """Predictions of this user and their results. A file that cannot be used disables the log alone: see `warning`."""
 
     def __init__(self, folder: Path) -> None:
         """Nothing is opened or made yet."""
@@ -36,7 +36,7 @@ class PredictionLog:
         return self.path.is_file()
 
     def predicted(self) -> list[Predicted]:
-        """Predictions, the oldest first: all that has a result, and the last of those that have none."""
+        """Predictions, the oldest first: all with a result, and the latest without one."""
         self._read()
         closed = {name for name, _ in self._seen}
         waiting = [one.id for one in self._predicted.values() if one.id not in closed][-MOST_OPEN:]

@@ -29,7 +29,7 @@ SHORT_BASIS_WORDS: Mapping[Basis, str] = {
     "spec": "vendor",
 }
 CUT = 1 - 1e-9
-"""A range whose upper side is smaller than this share of its lower side was cut at a limit, as a share at 100 %."""
+"""A range whose upper side is below this fraction of its lower side was cut at a limit, such as 100 %."""
 LEAST_SHARE = 0.005
 """Smaller shares read 0 % and are left out."""
 

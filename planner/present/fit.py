@@ -35,7 +35,7 @@ def shown_rows(found: Fit, *, every: bool) -> list[FitRow]:
 
 
 def fit_sections(found: Fit, rows: Sequence[FitRow], of: int) -> list[Section]:
-    """The answer: what was asked, the best by each measure, and `rows`, the first of `of`."""
+    """The answer: the question, the best model by each measure, and `rows`, the first of `of` rows."""
     counts = found.counts
     more = f"; {len(rows)} of {of} rows shown" if len(rows) < of else ""
     heading = f"{found.gpus:,} × {found.gpu}: {counts.models_that_fit} of {counts.models} models fit"

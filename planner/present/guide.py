@@ -1,4 +1,4 @@
-"""The guided way as sections: its five steps, and the decision tree behind them."""
+"""The guide as sections: its five steps, and the decision tree behind them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TITLES = {
 
 
 class Question(msgspec.Struct, frozen=True):
-    """One of the five questions: the key of `Answers` that it fills, and what is taken for no answer."""
+    """One of the five questions: the key of `Answers` that it fills, and its default."""
 
     key: str
     words: str

@@ -39,7 +39,7 @@ def cost_text(lever: Lever) -> str:
 
 
 def saving_text(lever: Lever) -> str:
-    """'−3,220 $ a month (−37 %): 5,380 instead of 8,600 $': of the job, the month or the tokens, the first that gets cheaper."""
+    """'−3,220 $ a month (−37 %): 5,380 instead of 8,600 $': of the job, the month or the tokens, whichever first gets cheaper."""
     before, after = lever.before, lever.after
     if before is None or after is None:
         return ""

@@ -85,7 +85,7 @@ def memory_share(answer: Answer) -> float | None:
     return memory.total.value / memory.capacity if memory is not None and memory.capacity > 0 else None
 
 
-def worst(latency: Percentiles | None) -> Figure | None:
+def p95_or_mean(latency: Percentiles | None) -> Figure | None:
     """The 95th percentile of a latency; its mean where that is all that is known."""
     return (latency.p95 or latency.mean) if latency else None
 
@@ -193,8 +193,10 @@ def _service_columns() -> list[PlanColumn]:
     """Cost a month of a service that does not end, and the time of a request."""
     return [
         _figures("usd-per-month", "$/month", lambda row: row.usd_per_month, money_text, 94, "$ a month"),
-        _figures("ttft", "1st tok", _if_it_fits(lambda row: worst(row.answer.ttft_s)), duration_text, 12, "first token"),
-        _figures("request", "request", _if_it_fits(lambda row: worst(row.answer.request_s)), duration_text, 10, "whole request"),
+        _figures("ttft", "1st tok", _if_it_fits(lambda row: p95_or_mean(row.answer.ttft_s)), duration_text, 12, "first token"),
+        _figures(
+            "request", "request", _if_it_fits(lambda row: p95_or_mean(row.answer.request_s)), duration_text, 10, "whole request"
+        ),
     ]
 
 
@@ -222,7 +224,7 @@ def _figures(
 
 
 def _if_it_fits(figure_of: FigureOf) -> FigureOf:
-    """`figure_of`, with nothing for a candidate that cannot run: how fast or dear it would be is nothing to plan with."""
+    """`figure_of`, with nothing for a candidate that cannot run."""
     return lambda row: figure_of(row) if row.answer.fits else None
 
 

@@ -1,4 +1,4 @@
-"""Offers in words: who rents out and where, the network between the nodes, and what the same nodes cost on other terms."""
+"""Offers in words: provider and region, the network between the nodes, and prices of the same nodes on other terms."""
 
 from __future__ import annotations
 

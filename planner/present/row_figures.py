@@ -1,4 +1,4 @@
-"""The figures of one row: speed, latency and money, named and written once for tables, comparisons and reports."""
+"""The figures of one row (speed, latency, money): names, units and formats shared by tables, comparisons and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traffic and its replay as sections: what came, hour by hour, and what became of it."""
+"""Recorded traffic and its replay as sections: requests hour by hour, and the latencies they met."""
 
 from __future__ import annotations
 

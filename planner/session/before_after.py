@@ -1,4 +1,4 @@
-"""Effect of a calibration: plans of a fixed set of workloads on one part, before and after."""
+"""Effect of a calibration: plans for a fixed set of workloads on one part, before and after it."""
 
 from __future__ import annotations
 

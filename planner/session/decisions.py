@@ -1,4 +1,4 @@
-"""A session that decides: what given GPUs run, ways to pay, the guided way, and several workloads on one stock."""
+"""Decisions of a session: models that given GPUs run, ways to pay, the guide, and several workloads on one stock."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Session(Planning):
     def guide(
         self, answers: Answers, observed: Sequence[Observed] = (), *, basis: BasisChoice = "measured", where: str = ""
     ) -> Guided:
-        """The way from `answers`, and from what GPUs were `observed` to do, to what is to be signed; raises `UserError`.
+        """Steps from `answers`, and from `observed` use of GPUs, to a contract; raises `UserError`.
 
         `where`: file that the answers come from, and that paths in them start from.
         """

@@ -1,4 +1,4 @@
-"""Inventory of a session: the catalogue, offers, models, presets, this machine and what was measured on it."""
+"""Inventory of a session: the catalogue, offers, models, presets, this machine and its measurements."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ class Inventory:
         return self._described_once(config) if possible else read_architecture(config, where)
 
     def _described_once(self, config: dict[str, Any]) -> Architecture:
-        """`described`, which is not tried again where it was refused."""
+        """`described`, not tried again for a config that was refused."""
         key = json.dumps(config, sort_keys=True, default=str)
         if key in self._refused:
             raise self._refused[key]

@@ -52,7 +52,7 @@ class Session(Inventory):
         self._rankings: dict[tuple[bytes, BasisChoice], Plan] = {}
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
-        """Keep what plans said of a point before its run; None where nothing can be said of it or it is not to be believed."""
+        """Keep what plans predicted for a point before its run; None where there is no prediction or it is not credible."""
         from planner.engine.estimate.benchmark_point import predict
 
         part = self.part_named(measured.device) if measured.reliable else None
@@ -240,7 +240,7 @@ class Session(Inventory):
         return right_size(observed, inputs)
 
     def refresh(self) -> None:
-        """Forget what was read of measurements, so that the next plan sees new ones."""
+        """Forget the measurements read so far, so that the next plan reads new ones."""
         self.ceilings_cache.forget()
         self._rankings.clear()
         self._tasks.clear()  # with what the search kept of them

@@ -20,9 +20,8 @@ import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.pooling import choose
-from ranges.residual import UNSAID, Residual, interval_scores, mean_of_sources
+from ranges.residual import UNSAID, Residual, interval_scores, mean_of_sources, shared_causes
 from ranges.residuals import Design, LeftOut, left_out
-from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES

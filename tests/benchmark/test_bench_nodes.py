@@ -16,7 +16,7 @@ from bench.kinds.ranks import OPERATIONS, World
 from bench.machine.adapters import fabric_between
 from planner.hardware.ceilings.measured_collectives import collectives_of
 from planner.hardware.measurements.store import Store
-from planner.observe.benchmark.ranks import rank_of
+from planner.observe.benchmark.worker import rank_of
 
 TORCHRUN = {"RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "2"}
 

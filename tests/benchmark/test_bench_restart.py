@@ -33,8 +33,7 @@ from planner.observe.benchmark.events import (
 )
 from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
-from planner.observe.benchmark.progress import MOST_RESTARTS, RunProgress, how_ended
-from planner.observe.benchmark.watch import LOADING_S
+from planner.observe.benchmark.progress import LOADING_S, MOST_RESTARTS, RunProgress, how_ended
 
 
 @pytest.fixture

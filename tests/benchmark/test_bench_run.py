@@ -28,8 +28,7 @@ from planner.observe.benchmark.events import (
     WorkerRestarted,
 )
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter
-from planner.observe.benchmark.journal import journal_path, recover_journals
-from planner.observe.benchmark.lock import RunLock
+from planner.observe.benchmark.journal import RunLock, journal_path, recover_journals
 from planner.observe.benchmark.process import BenchRun
 from planner.observe.host import cpu_name
 

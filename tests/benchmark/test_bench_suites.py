@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 from bench_sample import CPU, H100, a_point, bench_here  # noqa: E402  # it imports torch
 
 from bench import study, suite  # noqa: E402  # they import torch
-from bench.kinds import networks, variants  # noqa: E402  # they import torch
+from bench.kinds import variants  # noqa: E402  # they import torch
 from bench.kinds.transformer import QWEN3_06B, QWEN3_8B, SMOKE_SHAPE  # noqa: E402  # they import torch
 from bench.machine.environment import Device  # noqa: E402  # they import torch
 from bench.points import Bench, UnsupportedError  # noqa: E402  # they import torch
@@ -118,8 +118,8 @@ def test_networks_are_counted_as_torch_counts() -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     for network, inputs, flop in (
-        (networks.perceptron(64, 3), torch.randn(8, 64), networks.perceptron_flop(64, 3, 8)),
-        (networks.convolutional(8), torch.randn(2, 3, 32, 32), networks.convolutional_flop(8, 32, 2)),
+        (variants.perceptron(64, 3), torch.randn(8, 64), variants.perceptron_flop(64, 3, 8)),
+        (variants.convolutional(8), torch.randn(2, 3, 32, 32), variants.convolutional_flop(8, 32, 2)),
     ):
         with FlopCounterMode(display=False) as counter:
             network(inputs).sum().backward()
@@ -233,12 +233,12 @@ def test_what_a_call_computes_and_moves_is_as_by_hand() -> None:
 
 
 def test_an_operator_is_a_share_of_the_sample_it_is_launched_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bench.kinds import launch
+    from bench.kinds import overheads
     from bench.timing import Timed
 
     monkeypatch.setattr(Bench, "time", lambda *_, **__: Timed((0.2, 0.4), 0.3, 0.2, 0.4, 0.0, "ok", ""))
-    operator = launch.measure_eager(bench_here(), a_point("launch"))
-    assert launch.OPERATORS == 200
+    operator = overheads.measure_eager(bench_here(), a_point("launch"))
+    assert overheads.OPERATORS == 200
     assert (operator.value, operator.low, operator.high) == pytest.approx((0.3 / 200, 0.2 / 200, 0.4 / 200))
     assert operator.samples_s == pytest.approx((0.2 / 200, 0.4 / 200))
 
@@ -262,8 +262,8 @@ def test_each_kind_of_point_measures_here() -> None:
         attention.measure_decode_attention(here, a_point("attention-decode"), dtype, 2, 4, 2, 32, 64),
         inference.measure_prefill(here, a_point("prefill"), SMOKE_SHAPE, dtype, 1, 32),
         inference.measure_decode(here, a_point("decode"), SMOKE_SHAPE, dtype, 2, 32),
-        networks.measure_perceptron(here, a_point("network"), dtype, 64, 2, 8),
-        networks.measure_convolutional(here, a_point("network"), dtype, 8, 16, 2),
+        variants.measure_perceptron(here, a_point("network"), dtype, 64, 2, 8),
+        variants.measure_convolutional(here, a_point("network"), dtype, 8, 16, 2),
         overheads.measure_context(here, a_point("memory")),
         grouped.measure_grouped(here, a_point("grouped"), "fp32", 4, 3, 16, 32),
     ]

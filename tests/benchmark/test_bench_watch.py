@@ -7,7 +7,7 @@ import time
 import pytest
 
 from bench.protocol import Bye, Point, Result, Start
-from planner.observe.benchmark.watch import HangWatch, PollRate
+from planner.observe.benchmark.progress import HangWatch, PollRate
 
 
 def test_a_point_far_over_its_time_is_hung(monkeypatch: pytest.MonkeyPatch) -> None:

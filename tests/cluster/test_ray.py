@@ -47,9 +47,9 @@ def test_a_replay_has_the_same_digits(two_nodes: Any, run_planner: RunPlanner) -
 def test_estimates_come_back_in_order(
     two_nodes: Any, run_planner: RunPlanner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from planner.cli.estimate import spread
+    from planner.cli.estimate import command
 
-    monkeypatch.setattr(spread, "CHUNK_LINES", 100)
+    monkeypatch.setattr(command, "CLUSTER_CHUNK_LINES", 100)
     path = tmp_path / "lines.jsonl"
     request = {"model": "llama-3.1-8b", "gpu": "L4", "task": "generate", "input_tokens": 64, "output_tokens": 8}
     lines = [json.dumps({**request, "id": number, "batch": 1 + number % 50}) for number in range(450)]

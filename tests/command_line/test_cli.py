@@ -16,7 +16,7 @@ import pytest
 from repository import RunPlanner
 
 from planner.cli.commands import COMMANDS
-from planner.cli.plan.settings import parse_settings
+from planner.cli.plan.options import parse_settings
 from planner.cli.root import root
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.plan import Plan

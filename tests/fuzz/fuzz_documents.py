@@ -14,7 +14,7 @@ from fuzz_lines import MOST_S
 from fuzz_values import Values
 from hostile_files import make_hostile_files
 
-from planner.cli.plan.settings import parse_settings
+from planner.cli.plan.options import parse_settings
 from planner.errors import UserError
 from planner.session import Session
 from planner.workload.changes import fields_of

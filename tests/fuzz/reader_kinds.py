@@ -34,9 +34,8 @@ from planner.observe.results.result import CollectiveTimes
 from planner.observe.telemetry import prometheus
 from planner.observe.telemetry.exporter import devices_of, snapshot_of
 from planner.observe.telemetry.exposition import prometheus_text, read_samples
-from planner.observe.telemetry.fleet import observe_fleet
 from planner.observe.telemetry.recording import read_recording
-from planner.observe.telemetry.window import observe
+from planner.observe.telemetry.window import observe, observe_fleet
 from planner.observe.traffic.reading import read_traffic
 from planner.predictions.learning import learned
 from planner.predictions.log import FILE_NAME as PREDICTIONS

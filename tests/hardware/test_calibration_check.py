@@ -10,7 +10,7 @@ from measurement_sample import measurement
 
 from planner.engine.estimate.benchmark_point import predicted_figure
 from planner.hardware.measurements.measurement import Measurement
-from planner.present.benchmark.calibration import change_sections, check_text
+from planner.present.benchmark.measurement import change_sections, check_text
 from planner.session import Session
 from planner.session.before_after import WORKLOADS, change_of
 

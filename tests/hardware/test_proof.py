@@ -12,7 +12,7 @@ from planner.engine.estimate.proof import load_expected, prove
 from planner.errors import UserError
 from planner.hardware.measurements.measurement import Measurement
 from planner.paths import presets_folder
-from planner.present.benchmark.proof import proof_section
+from planner.present.benchmark.measurement import proof_section
 from planner.session import Session
 
 PART = "H200 SXM"

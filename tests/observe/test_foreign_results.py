@@ -29,13 +29,12 @@ def only(name: str) -> Result:
 
 
 def test_every_reader_has_a_file_and_is_the_only_one_that_takes_it() -> None:
-    from planner.observe.results.contents import Contents
-    from planner.observe.results.read import readers
+    from planner.observe.results.result import Contents
 
     taken = set()
     for path in sorted(FILES.glob("*.*")):
         if path.suffix != ".md" or "llama" in path.name:
-            fitting = [one.tool for one in readers() if one.recognises(Contents(path.name, path.read_bytes()))]
+            fitting = [one.tool for one in READERS if one.recognises(Contents(path.name, path.read_bytes()))]
             assert len(fitting) == 1, (path.name, fitting)
             taken.add(fitting[0])
     assert len(taken) == len(READERS)

@@ -25,10 +25,9 @@ from test_exporter import H100, dcgm_text, server
 from planner.engine.advice.fleet import suspects
 from planner.engine.advice.observation import Observed
 from planner.errors import UserError
-from planner.observe.telemetry.fleet import observe_fleet
 from planner.observe.telemetry.prometheus import Cost, read_fleet
 from planner.observe.telemetry.recording import read_recording
-from planner.observe.telemetry.window import observe
+from planner.observe.telemetry.window import observe, observe_fleet
 from planner.session import Session
 
 NEEDS_PROMETHEUS = pytest.mark.skipif(

@@ -69,7 +69,7 @@ def key(name: str) -> str:
 
 def compute(name: str) -> dict[str, Any]:
     """The description of one family, or its sums."""
-    from bench.tracing.describe import describe
+    from bench.describe import describe
 
     found = describe(ASKED[name])
     if name in WHOLE or name in TRACED:

@@ -17,7 +17,7 @@ from planner.predictions.entries import Pair, Predicted, Range, Seen, identity
 from planner.predictions.learning import LEAST, MOST, learned
 from planner.predictions.log import MOST_OPEN, PredictionLog
 from planner.session import Session
-from planner.session.foreseen import foreseen, log_results
+from planner.session.prediction_log import log_results, predicted_and_seen
 from planner.workload.published.spreads import published_spreads
 from planner.workload.tasks import Request
 
@@ -154,7 +154,8 @@ def test_ranges_learn_from_results_until_they_are_removed(tmp_path: Path) -> Non
         assert isinstance(answer, Answer)
         assert answer.output_tokens_per_s is not None
         log_results(
-            session, [foreseen(session, request, {"output_tokens_per_s": answer.output_tokens_per_s.value * 1.01}, "import")]
+            session,
+            [predicted_and_seen(session, request, {"output_tokens_per_s": answer.output_tokens_per_s.value * 1.01}, "import")],
         )
     assert width() < 0.99 * before
     assert session.estimate([replace(asked, concurrency=8)], basis="spec") == spec, "without measurements nothing is learned"
@@ -179,7 +180,7 @@ def test_ranges_of_memory_learn_too(tmp_path: Path) -> None:
     before, spec = width(), total(8, "spec")
     for batch in (1, 2, 4, 16, 32, 64):
         seen = {"memory_bytes": total(batch, "spec").value * 1.01}
-        log_results(session, [foreseen(session, replace(asked, batch=batch), seen, "import")])
+        log_results(session, [predicted_and_seen(session, replace(asked, batch=batch), seen, "import")])
     assert width() < 0.99 * before
     assert total(8, "spec") == spec
 

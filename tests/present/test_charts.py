@@ -13,11 +13,10 @@ from repository import RunPlanner
 from planner.engine.money.costs import Costs, WayCosts
 from planner.engine.money.ways import Way
 from planner.present.choice.frontier import frontier_chart
-from planner.present.drawing.axes import LinearAxis, LogAxis, axis_around
-from planner.present.drawing.chart import Chart, Curve, Dot
-from planner.present.drawing.svg import HEIGHT, LINE, WIDTH, apart, chart_svg
+from planner.present.drawing.chart import Chart, Curve, Dot, LinearAxis, LogAxis, axis_around
+from planner.present.drawing.svg import HEIGHT, LINE, WIDTH, chart_svg, spread_out
 from planner.present.drawing.terminal import Look, chart_runs, rows_for
-from planner.present.money.curves import cost_charts
+from planner.present.money.costs import cost_charts
 from planner.session import Session
 
 HOURS = 730.0
@@ -101,7 +100,7 @@ def test_names_beside_curves_keep_their_order_and_do_not_touch() -> None:
     draw = random.Random(1)  # noqa: S311  # samples, no secrets
     for _ in range(200):
         wanted = [draw.uniform(20, HEIGHT - 50) for _ in range(draw.randint(0, 8))]
-        placed = apart(wanted)
+        placed = spread_out(wanted)
         order = sorted(range(len(wanted)), key=wanted.__getitem__)
         heights = [placed[number] for number in order]
         assert all(below - above >= LINE - 1e-9 for above, below in pairwise(heights))

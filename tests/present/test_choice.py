@@ -7,11 +7,10 @@ import pytest
 from tui_sample import sample_plan
 
 from planner.engine.answers.plan import Plan
-from planner.present.choice.alternatives import alternatives
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.choice.sentence import answer_sentence
-from planner.present.choice.trial import difference
+from planner.present.choice.trial import alternatives, difference
 from planner.workload.presets import read_workload
 
 NAMES = FacetNames(

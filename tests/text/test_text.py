@@ -22,8 +22,7 @@ from planner.cli.terminal.streams import clean_streams, print_line, say, say_pas
 from planner.cli.watch.table import telemetry_text
 from planner.observe.snapshot import DeviceSnapshot, ProcessSnapshot
 from planner.present.cells import Code, Paragraph, Part, Points, Section, text_table
-from planner.present.drawing.axes import LinearAxis
-from planner.present.drawing.chart import Chart, Curve
+from planner.present.drawing.chart import Chart, Curve, LinearAxis
 from planner.present.files.csv_text import csv_text
 from planner.present.files.document import as_markdown
 from planner.text import clean, escaped_json, one_line

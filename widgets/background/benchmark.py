@@ -255,7 +255,7 @@ def _learn(session: Session, measurement: Measurement) -> None:
 
 def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:
     """Further points for the worker: the products of `model`, where the suite has them and it can be read."""
-    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
+    from planner.observe.benchmark.worker import WITH_PRODUCTS, product_options
 
     if suite not in WITH_PRODUCTS or not model:
         return ()
@@ -305,7 +305,7 @@ def suites(model: str | Mapping[str, Any] | None) -> list[Item]:
 
 
 def _longest(suite: str) -> str:
-    from planner.observe.benchmark.models import LONGEST_S
+    from planner.observe.benchmark.worker import LONGEST_S
 
     seconds = LONGEST_S[suite]
     return f"≤ {seconds:.0f} s" if seconds < 120 else f"≤ {seconds / 60:.0f} min"

@@ -41,7 +41,7 @@ class RowDetails:
         plan, basis = self._app.plan, self._app.basis
 
         def details(session: Session, workload: Workload) -> tuple[list[Lever], Owned | None, list[str]]:
-            from planner.present.choice.standing import sensitivity
+            from planner.present.choice.certainty import sensitivity
             from planner.present.money.owning import owned
 
             levers = [] if row.rank or row.here else session.levers(workload, row)

@@ -9,7 +9,7 @@ import msgspec
 from textual.content import Content
 
 from planner.engine.answers.time import Operator, TimeDetail
-from planner.present.drawing.axes import LogAxis
+from planner.present.drawing.chart import LogAxis
 from planner.units import digits, si_text
 from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols

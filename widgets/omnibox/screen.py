@@ -121,7 +121,7 @@ class OmniScreen(Overlay[Thing | None]):
             return str(wrong), FAULTY
 
     async def _known_of(self, thing: Thing) -> str:
-        from planner.present.choice.summaries import gpu_summary, model_summary
+        from planner.present.names import gpu_summary, model_summary
 
         workload, where = dict(self._app.form.workload), str(self._app.preset.path) if self._app.preset else ""
         if thing.kind == "model":

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS
-from planner.present.drawing.axes import LogAxis
+from planner.present.drawing.chart import LogAxis
 from planner.units import UNKNOWN, si_text, usd_text
 from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols

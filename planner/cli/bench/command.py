@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bench.protocol import SUITES
-from planner.cli.bench.elsewhere import suite_elsewhere, write_job
 from planner.cli.bench.serving import SERVE, measure_server, serve_options
-from planner.cli.emit.measuring import FORMS, Form
+from planner.cli.emit.measuring import FORMS, Form, suite_elsewhere, write_job
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import Number, json_option
+from planner.cli.options import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 
@@ -58,7 +56,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     metavar="PATH",
     help="Interpreter whose torch is measured (or its environment's folder).",
 )
-@click.option("--model", metavar="NAME", help="Measure the matrix products of this model besides (quick and standard).")
+@click.option("--model", metavar="NAME", help="Also measure the matrix products of this model (quick and standard).")
 @click.option(
     "--ranks",
     type=click.IntRange(1, 4096),
@@ -68,7 +66,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option("--axis", type=click.Choice(["width", "batch"]), help="study: what grows, the model (default) or the batch.")
 @click.option("--depth-law", metavar="LAW", help="study: depth of the models: printed (default), log2, or a number of layers.")
 @click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="study: vocabulary of the models.")
-@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time with what there is.")
+@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time and keep the results so far.")
 @click.option(
     "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
 )
@@ -78,18 +76,22 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     help="Measure elsewhere: write a SkyPilot task, an sbatch script, a Dockerfile, a Kubernetes Job, a JobSet, a Job for Kueue or one for Ray.",
 )
 @click.option(
-    "--gpu", "gpus", multiple=True, metavar="NAME", help="With --emit: this GPU (repeat for more), not the plan's first ones."
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="NAME",
+    help="With --emit: measure this GPU (repeat for more) instead of the plan's first ones.",
 )
 @click.option(
     "--nodes",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="With --emit: what N nodes do together (the suite collectives), of 8 GPUs each or as --ranks says.",
+    help="With --emit: measure N nodes together (the suite collectives), of 8 GPUs each or as --ranks says.",
 )
 @click.option(
     "--preset",
     metavar="PRESET",
-    help="Measure the products of its model besides (quick and standard); with --emit: whose plan's first GPUs are measured.",
+    help="Also measure the products of its model (quick and standard); with --emit: measure the first GPUs of its plan.",
 )
 @serve_options
 @json_option
@@ -174,7 +176,7 @@ def _check_combination(
 
 def _rank(suite: str) -> int | None:
     """This process's number among those that torchrun started together; None where it runs alone."""
-    from planner.observe.benchmark.ranks import SUITE, rank_of
+    from planner.observe.benchmark.worker import SUITE, rank_of
 
     return rank_of(os.environ) if suite == SUITE else None
 
@@ -183,7 +185,7 @@ def _worker_options(
     session: Session, suite: str, model: str | None, preset: str | None, options: Mapping[str, str | float | None]
 ) -> tuple[str, ...]:
     """Arguments of the worker: the options that were given, then the products of a model where one is named."""
-    from planner.observe.benchmark.models import WITH_PRODUCTS, product_options
+    from planner.observe.benchmark.worker import WITH_PRODUCTS, product_options
 
     if (law := options.get("--depth-law")) is not None:
         from planner.engine.study.sizes import depth_of
@@ -207,7 +209,7 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
     part = session.part_named(narrator.device)
     if part is not None and not as_json and request.suite in CALIBRATING:
         from planner.cli.terminal.sections import console, print_sections
-        from planner.present.benchmark.calibration import change_sections
+        from planner.present.benchmark.measurement import change_sections
         from planner.session.before_after import change_of
 
         session.refresh()
@@ -221,7 +223,7 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
     from planner.cli.terminal.sections import console, print_json, print_sections
     from planner.engine.estimate.proof import load_expected, prove
     from planner.paths import presets_folder
-    from planner.present.benchmark.proof import proof_section
+    from planner.present.benchmark.measurement import proof_section
 
     expected = load_expected(presets_folder() / "expected").get(part.name)
     lines = list(prove(points, part, session.ceilings(part, basis="spec"), expected, session.architecture))
@@ -244,7 +246,7 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
 async def _as_rank(python: Path | None, device: str) -> int:
     """Be one of the ranks that torchrun started beside the first, which measures and keeps the results."""
     from planner.observe.benchmark.interpreter import NoInterpreter, probe_interpreter_async
-    from planner.observe.benchmark.ranks import follow
+    from planner.observe.benchmark.worker import follow
 
     found = await probe_interpreter_async(python)
     if isinstance(found, NoInterpreter):
@@ -254,7 +256,7 @@ async def _as_rank(python: Path | None, device: str) -> int:
 
 
 async def _follow(run: BenchRun, narrator: Narrator, asked: list[signal.Signals]) -> Finished | Failed:
-    """Go through the events to the last; Ctrl+C and SIGTERM, noted in `asked`, stop the worker, and the run then ends as cancelled."""
+    """Report every event to the last. Ctrl+C and SIGTERM, noted in `asked`, stop the worker; the run then ends as cancelled."""
     from planner.observe.benchmark.events import Failed, Finished
 
     loop = asyncio.get_running_loop()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SERVE = "serve"
 DEFAULT_AT_ONCE = (1.0, 8.0, 32.0)
 LEAST_REQUESTS, ROUNDS = 8, 4
-"""Requests of a load by default: at least the first number, and the second for each client of a closed loop."""
+"""Default number of requests: at least the first, and in a closed loop the second for each client."""
 RATE_S = 30.0
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -67,7 +67,7 @@ def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
     """
     import msgspec
 
-    from planner.cli.plan.settings import parse_settings
+    from planner.cli.plan.options import parse_settings
     from planner.observe.serving.http_stream import ServerRefusedError
     from planner.workload.changes import ABSENT
 
@@ -154,7 +154,7 @@ async def _measured(
 
 
 def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any], *, as_json: bool) -> None:
-    from planner.cli.measurements.keeping import keep_results
+    from planner.cli.measurements.importing import keep_results
     from planner.cli.terminal.sections import console, print_json, print_sections
     from planner.present.benchmark.results import result_section, seen_section
 
@@ -168,7 +168,7 @@ def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any],
 
 
 def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any], *, refuse: bool = False) -> list[Compared]:
-    """Every result beside its prediction; none, and a word on stderr, where the settings do not suffice.
+    """Every result beside its prediction; nothing, with a note on stderr, where the settings are not enough to predict.
 
     `refuse`: raise `UserError` where one cannot be predicted for another reason.
     """

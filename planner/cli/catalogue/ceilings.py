@@ -9,8 +9,7 @@ import click
 
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import basis_option, json_option
+from planner.cli.options import Invocation, basis_option, json_option, pass_invocation
 from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
 from planner.cli.terminal.streams import print_line, say
 from planner.units import UNKNOWN, percent_text, quantity_text, si_text
@@ -50,7 +49,7 @@ def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured",
     else:
         _print_report(found)
         if found.measurements and basis == "measured":
-            from planner.present.benchmark.calibration import check_section
+            from planner.present.benchmark.measurement import check_section
 
             print_sections([check_section(session.ceilings_cache.check(part or session.gpus.find(gpu)))], console())
     return ExitCode.ANSWERED

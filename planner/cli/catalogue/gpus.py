@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import click
 
+from planner.cli.commands import DefaultGroup
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import json_option
+from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import GIB, UNKNOWN, bytes_text, digits, si_text, usd_text
@@ -22,7 +21,9 @@ def gpus() -> None:
 
 
 @gpus.command("list")
-@click.option("--value", is_flag=True, help="What each gives for its price to buy: for decoding (GB/s) and for training (TFLOP/s).")
+@click.option(
+    "--value", is_flag=True, help="Show what each gives for its purchase price: for decoding (GB/s) and for training (TFLOP/s)."
+)
 @json_option
 @pass_invocation
 def list_gpus(invocation: Invocation, value: bool, as_json: bool) -> int:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from planner.cli.commands import DefaultGroup
 from planner.cli.completion import model_names
 from planner.cli.exits import ExitCode
-from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import json_option
+from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.units import UNKNOWN, bytes_text, count_text
 from planner.workload.checkpoints.tensors import by_dtype
@@ -53,7 +52,7 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
-    help="With --exact: the Python that has torch and transformers; the running one when left out.",
+    help="With --exact: the Python that has torch and transformers; by default the running one.",
 )
 @json_option
 @pass_invocation

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planner.cli.commands import DefaultGroup, LazyCommand
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.groups import DefaultGroup, LazyCommand
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import json_option
+from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.hardware.prices.offers import Offer
 from planner.units import usd_text

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
+from planner.cli.commands import DefaultGroup
 from planner.cli.completion import preset_names
 from planner.cli.exits import ExitCode, print_problems
-from planner.cli.groups import DefaultGroup
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import json_option
+from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.errors import Problem, UserError
 from planner.reading import read_text

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import Number, json_option
+from planner.cli.options import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text
@@ -32,7 +31,7 @@ NAMED = 6
     type=Number(0.1, 3600),
     default=60.0,
     show_default=True,
-    help="Seconds that one file may take.",
+    help="Time limit for one file, in seconds.",
 )
 @click.option(
     "--within",
@@ -40,9 +39,9 @@ NAMED = 6
     type=Number(0.1, 36_000),
     default=120.0,
     show_default=True,
-    help="Seconds that all files together may take; those that came are kept.",
+    help="Time limit for all files, in seconds; those that arrived are kept.",
 )
-@click.option("--fewer", is_flag=True, help="Take prices that leave out most of the GPUs there were.")
+@click.option("--fewer", is_flag=True, help="Accept prices that leave out most of the GPUs there were.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 @json_option
 @pass_invocation

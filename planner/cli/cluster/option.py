@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _accepted(_ctx: click.Context, _param: click.Parameter, on: str | None) -> str | None:
-    """`on`, where it can be joined at all; raises `UserError`."""
+    """Check that `on` names a cluster; raises `UserError`."""
     if on is not None and on != "ray" and not on.startswith("ray://"):
         raise UserError(Problem("--on", "", f"{on!r} is not accepted; give ray, or an address as ray://HOST:10001."))
     return on

@@ -9,9 +9,8 @@ import click
 
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import basis_option, json_option, own_option, settings_option
-from planner.cli.plan.settings import name_sources, parse_settings
+from planner.cli.options import Invocation, basis_option, json_option, own_option, pass_invocation, settings_option
+from planner.cli.plan.options import name_sources, parse_settings
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.fit.ranking import Order
 from planner.errors import Problem, UserError, nearest_names
@@ -30,17 +29,17 @@ TASKS = ("serve", "generate", "prefill", "train", "finetune")
 
 
 @click.command()
-@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="The GPUs there are; none: those of this machine.")
-@click.option("--gpus", type=click.IntRange(1, 10**4), metavar="N", help="How many of them; none: 1, or all of this machine.")
+@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="GPU to use; by default those of this machine.")
+@click.option("--gpus", type=click.IntRange(1, 10**4), metavar="N", help="Number of GPUs; by default 1, or all of this machine's.")
 @own_option
-@click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="What they are to do.")
+@click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="Work that the GPUs are to do.")
 @settings_option("One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).")
 @click.option(
-    "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="What comes first: the largest "
+    "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="What to list first: the largest "
     "model in the best precision, the most tokens a second, the most users, or the longest context.",
 )  # fmt: skip
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
-@click.option("--all", "every", is_flag=True, help="Every precision of a model, and what does not fit.")
+@click.option("--all", "every", is_flag=True, help="Show every precision of a model, and what does not fit.")
 @basis_option
 @json_option
 @pass_invocation
@@ -87,7 +86,7 @@ def _answer(session: Session, pool: Own, fields: dict[str, Any], order: Order, b
 
 
 def _chosen(session: Session, pools: list[Own], gpu: str | None, gpus: int | None) -> list[Own]:
-    """The pools of the GPU that was named, cut to the number that was."""
+    """The pools of the named GPU, with the given number of GPUs."""
     if gpu is None:
         return pools
     name = _hardware(session, gpu, gpus).gpu

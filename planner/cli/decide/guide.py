@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, Number, json_option
+from planner.cli.options import FILE, Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say, write_file, write_json
 from planner.cli.watch.rightsize import window
 from planner.cli.watch.source import Origin
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from planner.workload.tasks import Workload
 
 GLANCE_S = 10.0
-"""Seconds for which GPUs of this machine are watched while nobody says how long."""
+"""Seconds for which this machine's GPUs are watched unless --seconds says otherwise."""
 
 
 @click.command()
-@click.option("--answers", type=FILE, metavar="FILE", help="The answers as JSON, instead of being asked.")
+@click.option("--answers", type=FILE, metavar="FILE", help="Take the answers from this JSON file instead of asking.")
 @click.option(
     "--seconds",
     type=Number(1, 86400),

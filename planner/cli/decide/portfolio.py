@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, basis_option, json_option, own_option
+from planner.cli.options import FILE, Invocation, basis_option, json_option, own_option, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.reading import read_toml
 from planner.schema import read_struct

@@ -1,18 +1,20 @@
-"""Kubernetes objects as YAML: an Indexed Job or a service, with the headless Service that gives its pods names.
+"""Kubernetes objects as YAML: an Indexed Job, a service, the headless Service that names pods, and objects of installed operators.
 
-kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication; every line here is of `v1`, `batch/v1` or `apps/v1`.
+kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication: objects of `v1`, `batch/v1` or `apps/v1`. Of operators:
+jobset.x-k8s.io/v1alpha2 (jobset.sigs.k8s.io/docs), kueue.x-k8s.io's label (kueue.sigs.k8s.io/docs/tasks/run/jobs),
+leaderworkerset.x-k8s.io/v1 (lws.sigs.k8s.io/docs; llm-d builds on it), serving.kserve.io/v1beta1 (kserve.github.io/website); read 2026-11-22.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from planner.cli.emit.frames import JOB_INDEX, kubernetes, lines_text
 from planner.errors import Problem, UserError
-from planner.text import one_line
 
 RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 """Vendor -> what its device plugin calls a GPU."""
@@ -28,7 +30,6 @@ class Pod(msgspec.Struct, frozen=True):
     vendor: str
     products: Sequence[str]
     """Names that the driver gives the part; none: any GPU."""
-    environment: Mapping[str, str]
     port: int | None = None
     token: bool = False
     """Whether the secret with the token for Hugging Face is passed on."""
@@ -37,11 +38,6 @@ class Pod(msgspec.Struct, frozen=True):
 def text_of(objects: Sequence[Mapping[str, Any]]) -> str:
     """The objects as YAML, one document each: maps in blocks, shell as a literal block, the rest as JSON, which YAML contains."""
     return "---\n".join(lines_text(_block(one, 0)) for one in objects)
-
-
-def lines_text(lines: Iterable[str]) -> str:
-    """The text of a file: no name in a line ends it, and so a comment, a key or a command."""
-    return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def _block(value: Mapping[str, Any], depth: int) -> list[str]:
@@ -53,17 +49,14 @@ def _block(value: Mapping[str, Any], depth: int) -> list[str]:
         elif isinstance(entry, list) and any(isinstance(one, Mapping) or "\n" in one for one in entry):
             lines.append(f"{pad}{key}:")
             for one in entry:
-                first, *rest = _block(one, depth + 2) if isinstance(one, Mapping) else ["|", *_indented(one, depth + 2)]
+                literal = ["|", *(f"{pad}    {line}" for line in str(one).split("\n"))]
+                first, *rest = _block(one, depth + 2) if isinstance(one, Mapping) else literal
                 lines += [f"{pad}  - {first.strip()}", *rest]
         else:
             lines.append(
                 f"{pad}{key}: {entry if isinstance(entry, str) and not _quoted(entry) else json.dumps(entry, ensure_ascii=False)}"
             )
     return lines
-
-
-def _indented(text: str, depth: int) -> list[str]:
-    return ["  " * depth + line for line in text.split("\n")]
 
 
 def _quoted(text: str) -> bool:
@@ -92,7 +85,7 @@ def balanced(name: str, labels: Mapping[str, str], port: int) -> dict[str, Any]:
 
 
 def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any]:
-    """A pod a node; all of them or none: what one of several ranks loses is not done again by one alone."""
+    """One pod per node, all of which succeed or fail together: a single rank cannot redo what it lost."""
     spec: dict[str, Any] = {"completions": nodes, "parallelism": nodes, "completionMode": "Indexed", "backoffLimit": 0}
     if limit_s is not None:
         spec["activeDeadlineSeconds"] = limit_s
@@ -132,12 +125,9 @@ def template_of(pod: Pod, apart: Mapping[str, str], more: Mapping[str, Any]) -> 
         "resources": {"limits": {RESOURCES[pod.vendor]: pod.gpus}},
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # noqa: S108  # where NCCL shares memory, in the container
     }
-    environment: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in pod.environment.items()]
     if pod.token:
         secret = {"name": "hugging-face", "key": "token", "optional": True}
-        environment.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": secret}})
-    if environment:
-        container["env"] = environment
+        container["env"] = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": secret}}]
     if pod.port is not None:
         container["ports"] = [{"containerPort": pod.port}]
         probe = {"httpGet": {"path": "/health", "port": pod.port}, "periodSeconds": 10}
@@ -158,4 +148,88 @@ def _affinity(pod: Pod, apart: Mapping[str, str]) -> dict[str, Any]:
     if apart:
         rule = {"labelSelector": {"matchLabels": dict(apart)}, "topologyKey": "kubernetes.io/hostname"}
         found["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+    return found
+
+
+QUEUE = "gpu-queue"
+"""A LocalQueue of the namespace; its name is the cluster's own."""
+JOB = "node"
+"""The replicated job of a JobSet."""
+LEADER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+LEADER_NAME = "leaderworkerset.sigs.k8s.io/name"
+NEEDED = {
+    "jobset": "Needs JobSet in the cluster (jobset.sigs.k8s.io).",
+    "kueue": f"Needs Kueue in the cluster (kueue.sigs.k8s.io); put your LocalQueue's name for {QUEUE}.",
+    "lws": "Needs LeaderWorkerSet in the cluster (lws.sigs.k8s.io), as llm-d has it: an InferencePool of its gateway selects the same pods.",
+    "kserve": "Needs KServe in the cluster (kserve.github.io).",
+}
+"""Form -> what has to be installed there."""
+
+
+def jobset_nodes(name: str, nodes: int) -> tuple[str, ...]:
+    """Shell that gives each pod of a JobSet NODES, NODE_RANK, HEAD and PORT; its own Service names the pods."""
+    return kubernetes(nodes, JOB_INDEX, f"{name}-{JOB}-0-0.{name}")
+
+
+def group_nodes() -> tuple[str, ...]:
+    """Environment in each pod of a LeaderWorkerSet, by the variables that it sets."""
+    return kubernetes('"$LWS_GROUP_SIZE"', '"$LWS_WORKER_INDEX"', '"$LWS_LEADER_ADDRESS"')
+
+
+def jobset(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any]:
+    """A JobSet of one Indexed Job, a pod a node; it fails as a whole."""
+    job = indexed_job(pod, nodes, limit_s=limit_s)["spec"]
+    network = {"enableDNSHostnames": True, "subdomain": pod.name, "publishNotReadyAddresses": True}
+    job["template"]["spec"].pop("subdomain", None)  # the JobSet gives its own
+    spec = {
+        "network": network,
+        "failurePolicy": {"maxRestarts": 0},
+        "replicatedJobs": [{"name": JOB, "replicas": 1, "template": {"spec": job}}],
+    }
+    return kubernetes_object("jobset.x-k8s.io/v1alpha2", "JobSet", pod.name, spec)
+
+
+def queued(job: dict[str, Any]) -> dict[str, Any]:
+    """A Job or JobSet that waits in a queue of Kueue, which starts all its pods or none."""
+    metadata = job["metadata"] | {"labels": {"kueue.x-k8s.io/queue-name": QUEUE}}
+    return job | {"metadata": metadata, "spec": {"suspend": True} | job["spec"]}
+
+
+def job_nodes(form: str, name: str, nodes: int) -> Sequence[str]:
+    """Shell by which the pods of a job find each other; none where there is one."""
+    if nodes == 1:
+        return ()
+    return jobset_nodes(name, nodes) if form == "jobset" else kubernetes(nodes, JOB_INDEX, f"{name}-0.{name}")
+
+
+def job_objects(form: str, pod: Pod, nodes: int, *, limit_s: int | None = None) -> list[dict[str, Any]]:
+    """A job as the objects of `form`: a JobSet, or an Indexed Job, which waits in a queue of Kueue, and what names its pods."""
+    if form == "jobset":
+        return [jobset(pod, nodes, limit_s=limit_s)]
+    job = indexed_job(pod, nodes, limit_s=limit_s)
+    named = [headless(pod.name, {"job-name": pod.name})] if nodes > 1 else []
+    return [*named, queued(job) if form == "kueue" else job]
+
+
+def leader_worker_set(pod: Pod, nodes: int, replicas: int) -> dict[str, Any]:
+    """`replicas` groups of `nodes` pods, each group one server; a group whose pod fails begins anew."""
+    group = {"size": nodes, "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": labelled(pod, {})}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": group}
+    return kubernetes_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", pod.name, spec)
+
+
+def leaders(name: str) -> dict[str, str]:
+    """Labels of the first pod of every group, which requests go to."""
+    return {LEADER_NAME: name, LEADER_INDEX: "0"}
+
+
+def inference_service(pod: Pod, replicas: int) -> dict[str, Any]:
+    """An InferenceService of KServe whose predictor is the engine's own server."""
+    template = template_of(pod, {}, {})
+    (container,) = template["containers"]
+    container["name"] = "kserve-container"
+    container["ports"] = [{"containerPort": pod.port, "protocol": "TCP"}]
+    spec = {"predictor": {"minReplicas": replicas, "maxReplicas": replicas, **template}}
+    found = kubernetes_object("serving.kserve.io/v1beta1", "InferenceService", pod.name, spec)
+    found["metadata"]["annotations"] = {"serving.kserve.io/deploymentMode": "RawDeployment"}
     return found

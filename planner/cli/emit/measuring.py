@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+import sys
 from typing import Literal, get_args
 
+import click
 import msgspec
 
-from planner.cli.emit import manifests, nodes, operators
-from planner.cli.emit.names import accelerators, site_name
+from planner.cli.emit import frames, manifests
+from planner.cli.emit.names import SKY_NAMES, accelerators, site_name
+from planner.cli.exits import ExitCode
+from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
+from planner.session import Session
 
 Form = Literal["sky", "slurm", "docker", "kubernetes", "jobset", "kueue", "ray"]
 FORMS: tuple[Form, ...] = get_args(Form)
 RESULT = "gpu-planner-result.json"
 LIMIT_MIN = 30
-"""A job ends itself: installing, ten minutes of the standard suite, and some air."""
+"""Minutes after which a job ends itself: installation, ten minutes of the standard suite, and a margin."""
 PYTHON = "3.12"
 IMAGE = "gpu-planner-bench"
 NAME = "gpu-planner"
@@ -44,7 +48,7 @@ class Job(msgspec.Struct, frozen=True):
         words = ["gpu-planner", "--state", "$STATE", "bench", "--suite", self.suite, "--device", "cuda:0"]
         words += ["--model", shlex.quote(self.model)] if self.model else []
         line = " ".join(['"$STATE"' if word == "$STATE" else word for word in words])
-        return nodes.torchrun(self.count, f"--no-python {line}") if self.nodes > 1 else line
+        return frames.torchrun(self.count, f"--no-python {line}") if self.nodes > 1 else line
 
     @property
     def amount(self) -> str:
@@ -54,7 +58,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def written(form: Form, job: Job) -> str:
-    """The job as a file of `form`; raises `UserError` for a GPU that SkyPilot has no name for, and for nodes of an image."""
+    """The job as a file of `form`; raises `UserError` for a GPU that SkyPilot has no name for, and for several nodes of an image."""
     forms = {"sky": _sky, "slurm": _slurm, "docker": _docker, "ray": _ray}
     return forms[form](job) if form in forms else _kubernetes(job, form)
 
@@ -70,7 +74,7 @@ def _sky(job: Job) -> str:
     names = accelerators(job.gpus)
     several = " ".join(names)
     machines = "Machines stop themselves when they have" if job.nodes > 1 else "The machine stops itself when it has"
-    lines = [
+    head = [
         f"# Measures {job.amount} on rented machines, one after the other, and brings the results back.",
         "# Save it as gpu-planner.yaml in a clone of gpu-planner, then:",
         "#",
@@ -82,78 +86,40 @@ def _sky(job: Job) -> str:
         "#   done",
         "#",
         f"# {machines} been idle for ten minutes, whatever happens to this terminal.",
-        "name: gpu-planner",
-        "workdir: .",
-        f"num_nodes: {job.nodes}",
-        "resources:",
-        f"  accelerators: {{{names[0]}: {job.count}}}",
-        "  disk_size: 64",
-        *(["  # network_tier: best   # adapters of the GPUs' own, on the clouds that have them"] if job.nodes > 1 else []),
-        "  autostop:",
-        "    idle_minutes: 10",
-        "    down: true",
-        "envs:",
-        "  GPU_PLANNER: '.[bench]'",
-        "setup: |",
-        "  set -e",
-        "  python3 -m venv ~/gpu-planner-venv",
-        '  ~/gpu-planner-venv/bin/pip install --quiet "$GPU_PLANNER"',
-        "run: |",
-        "  set -e",
-        '  export PATH="$HOME/gpu-planner-venv/bin:$PATH"',
-        *(f"  {line}" for line in (nodes.SKY if job.nodes > 1 else ())),
-        *(f"  {line}" for line in _measuring(job, f" --out ~/{RESULT}")),
     ]
-    return manifests.lines_text(lines)
+    return frames.sky_task(
+        head,
+        frames.Machines(NAME, job.nodes, job.count),
+        names[0],
+        top=["workdir: ."],
+        resources=["disk_size: 64"],
+        more_resources=["autostop:", "  idle_minutes: 10", "  down: true"],
+        variable="GPU_PLANNER: '.[bench]'",
+        venv="gpu-planner-venv",
+        setup=["python3 -m venv ~/gpu-planner-venv", '~/gpu-planner-venv/bin/pip install --quiet "$GPU_PLANNER"'],
+        lines=_measuring(job, f" --out ~/{RESULT}"),
+    )
 
 
 def _slurm(job: Job) -> str:
-    result = ' --out "${SLURM_SUBMIT_DIR:-.}/gpu-planner-${SLURM_JOB_ID:-0}.json"'
-    lines = [
-        "#!/bin/bash",
+    head = [
         f"# Measures {job.amount} on a cluster. What your site calls them is its own:",
         *(f"#   sbatch --gres=gpu:{site_name(name)}:{job.count} gpu-planner.sbatch   # {name}" for name in job.gpus),
         "# Each job leaves gpu-planner-JOBID.json where it was submitted: gpu-planner measurements import gpu-planner-*.json",
-        *slurm_directives(NAME, job.count, job.nodes, f"00:{LIMIT_MIN}:00"),
-        "set -eu",
-        "# What pip installs: a clone (this folder), an archive or a URL. On nodes without a network, install it into VENV beforehand.",
-        'GPU_PLANNER="${GPU_PLANNER:-.[bench]}"',
-        'VENV="${VENV:-$HOME/.cache/gpu-planner-venv}"',
-        'if [ ! -x "$VENV/bin/gpu-planner" ]; then',
-        '  python3 -m venv "$VENV"',
-        '  "$VENV/bin/pip" install --quiet "$GPU_PLANNER"',
-        "fi",
-        'export PATH="$VENV/bin:$PATH"',
-        *(on_every_node(_measuring(job, result)) if job.nodes > 1 else _measuring(job, result)),
     ]
-    return manifests.lines_text(lines)
-
-
-def slurm_directives(name: str, gpus: int, count: int, limit: str | None) -> list[str]:
-    """The directives of a job on `count` nodes of `gpus` GPUs, one task a node; `limit`: its time, None for the site's own."""
-    return [
-        f"#SBATCH --job-name={name}",
-        f"#SBATCH --gres=gpu:{gpus}",
-        f"#SBATCH --nodes={count}",
-        *([f"#SBATCH --ntasks={count}", "#SBATCH --ntasks-per-node=1"] if count > 1 else ["#SBATCH --ntasks=1"]),
-        f"#SBATCH --cpus-per-task={max(8, 4 * gpus)}",
-        f"#SBATCH --mem={max(32, 16 * gpus)}G",
-        *([f"#SBATCH --time={limit}"] if limit else []),
-        f"#SBATCH --output={name}-%j.log",
-    ]
-
-
-def on_every_node(lines: Sequence[str]) -> list[str]:
-    """`lines` of shell on each node of the job."""
-    return [
-        *nodes.SLURM_JOB,
-        "read -r -d '' NODE <<'EOF' || true",
-        *nodes.SLURM_NODE,
-        *lines,
-        "EOF",
-        # srun asks for as many cores as the job has, which it does not do by itself since Slurm 22.05
-        'srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" bash -euc "$NODE"',
-    ]
+    return frames.slurm_script(
+        head,
+        frames.Machines(NAME, job.nodes, job.count),
+        f"00:{LIMIT_MIN}:00",
+        begin=[
+            "# What pip installs: a clone (this folder), an archive or a URL. On nodes without a network, install it into VENV beforehand.",
+            'GPU_PLANNER="${GPU_PLANNER:-.[bench]}"',
+            'VENV="${VENV:-$HOME/.cache/gpu-planner-venv}"',
+        ],
+        missing='! -x "$VENV/bin/gpu-planner"',
+        install=['python3 -m venv "$VENV"', '"$VENV/bin/pip" install --quiet "$GPU_PLANNER"'],
+        lines=_measuring(job, ' --out "${SLURM_SUBMIT_DIR:-.}/gpu-planner-${SLURM_JOB_ID:-0}.json"'),
+    )
 
 
 def _docker(job: Job) -> str:
@@ -174,7 +140,7 @@ def _docker(job: Job) -> str:
         "VOLUME /out",
         f'CMD ["sh", "-c", {json.dumps(steps)}]',
     ]
-    return manifests.lines_text(lines)
+    return frames.lines_text(lines)
 
 
 def _ray(job: Job) -> str:
@@ -196,34 +162,67 @@ def _ray(job: Job) -> str:
         f"  --runtime-env-json {shlex.quote(environment)} -- bash -c {shlex.quote(steps)} \\",
         f"  | sed -n '/^{{$/,/^}}$/p' > {RESULT}",
     ]
-    return manifests.lines_text(lines)
+    return frames.lines_text(lines)
 
 
 def _kubernetes(job: Job, form: Form) -> str:
     """An Indexed Job, a JobSet, or a Job that Kueue admits: a pod a node, of which the first prints the result."""
-    several = job.nodes > 1
-    if form == "jobset":
-        who = operators.jobset_nodes(NAME, job.nodes) if several else ()
-    else:
-        who = nodes.kubernetes(job.nodes, nodes.JOB_INDEX, f"{NAME}-0.{NAME}") if several else ()
-    script = [*who, *_measuring(job, "")]
-    pod = manifests.Pod(
-        name=NAME, image=IMAGE, script=script, gpus=job.count, vendor=job.vendor, products=job.products, environment={}
-    )
+    script = [*manifests.job_nodes(form, NAME, job.nodes), *_measuring(job, "")]
+    pod = manifests.Pod(name=NAME, image=IMAGE, script=script, gpus=job.count, vendor=job.vendor, products=job.products)
     kind, first = ("job", f"job-name={NAME}") if form != "jobset" else ("jobset", f"jobset.sigs.k8s.io/jobset-name={NAME}")
     done = "completed" if form == "jobset" else "complete"
     head = [
         f"# Measures {job.amount} in a cluster (Kubernetes 1.28 or later).",
-        *([f"# {operators.NEEDED[form]}"] if form in operators.NEEDED else []),
+        *([f"# {manifests.NEEDED[form]}"] if form in manifests.NEEDED else []),
         f"# Its image is that of gpu-planner bench --emit docker, in a registry of yours: put its name for {IMAGE}. Then:",
         "#   kubectl apply --filename gpu-planner.k8s.yaml",
         f"#   kubectl wait --for=condition={done} --timeout={LIMIT_MIN}m {kind}/{NAME}",
         f"#   kubectl logs --tail=-1 --selector {first},batch.kubernetes.io/job-completion-index=0 | sed -n '/^{{$/,$p' > {RESULT}",
         f"#   gpu-planner measurements import {RESULT} && kubectl delete --filename gpu-planner.k8s.yaml",
-        *(["# Adapters of the GPUs reach a pod by their own device plugin: add its resource to the limits."] if several else []),
+        *([frames.ADAPTERS] if job.nodes > 1 else []),
     ]
-    if form == "jobset":
-        return manifests.lines_text(head) + manifests.text_of([operators.jobset(pod, job.nodes, limit_s=LIMIT_MIN * 60)])
-    found = manifests.indexed_job(pod, job.nodes, limit_s=LIMIT_MIN * 60)
-    service = [manifests.headless(NAME, {"job-name": NAME})] if several else []
-    return manifests.lines_text(head) + manifests.text_of([*service, operators.queued(found) if form == "kueue" else found])
+    objects = manifests.job_objects(form, pod, job.nodes, limit_s=LIMIT_MIN * 60)
+    return frames.lines_text(head) + manifests.text_of(objects)
+
+
+FIRST_GPUS = 3
+"""Number of a plan's first GPUs that are measured when none is named."""
+
+
+def suite_elsewhere(chosen: str | None, *, over: bool) -> str:
+    """The suite of a job for other machines, `over` several nodes or not; raises `UsageError` for one that nodes do not share."""
+    if over and chosen not in (None, "collectives"):
+        raise click.UsageError(f"--nodes measures what nodes do together: the suite collectives, not {chosen}.")
+    return chosen or ("collectives" if over else "standard")
+
+
+def write_job(
+    session: Session,
+    form: Form,
+    suite: str,
+    gpus: tuple[str, ...],
+    preset: str | None,
+    model: str | None,
+    spread: tuple[int, int],
+) -> int:
+    """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
+    from planner.paths import DEFAULT_PRESET
+
+    if model is not None:
+        session.architecture(model)
+    named = [session.gpus.find(name).name for name in gpus]
+    if not named:
+        found = session.plan(session.presets.load(preset or DEFAULT_PRESET).workload, levers=False)
+        rented = [row.gpu for row in found.rows if row.rank and not row.here]
+        named = [name for name in dict.fromkeys(rented) if form != "sky" or name in SKY_NAMES][:FIRST_GPUS]
+    if not named:
+        say("nothing in the plan to rent: name a GPU with --gpu")
+        return ExitCode.NOTHING_FOUND
+    parts = [session.gpus.find(name) for name in named]
+    like = [part for part in parts if part.vendor == parts[0].vendor] if form in {"kubernetes", "jobset", "kueue"} else parts
+    if len(like) < len(parts):
+        say(f"left out, of another vendor than {parts[0].name}: {', '.join(p.name for p in parts if p not in like)}")
+    drivers = tuple(name for part in like for name in part.nvml_names)
+    job = Job(tuple(part.name for part in like), suite, model, *spread, vendor=parts[0].vendor, products=drivers)
+    sys.stdout.write(written(form, job))
+    return ExitCode.ANSWERED

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.cli.emit import Form, manifests, nodes, operators
-from planner.cli.emit.measuring import on_every_node, slurm_directives
+from planner.cli.emit import Form, frames, manifests
 from planner.cli.emit.names import accelerators, site_name
-from planner.cli.emit.services import left_out, notes, service_of, written_engines
-from planner.cli.emit.spread import spread_of
+from planner.cli.emit.services import SERVICES, spread_of
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ class Running(msgspec.Struct, frozen=True):
     nodes: int
     """Machines that work together."""
     replicas: int
-    """Times that; more than one have a balancer before them."""
+    """Copies of those machines; with more than one, a load balancer stands before them."""
     lines: tuple[str, ...]
     """Shell for each machine; several find each other by NODES, NODE_RANK, HEAD and PORT."""
     installed: tuple[str, ...]
@@ -53,9 +51,19 @@ class Running(msgspec.Struct, frozen=True):
     """Port of a service; None for training."""
     limit_s: float | None = None
 
+    @property
+    def head(self) -> list[str]:
+        """The description as comments."""
+        return [f"# {line}" for line in self.comments]
+
+    @property
+    def machines(self) -> frames.Machines:
+        """The machines that work together, by the job's name."""
+        return frames.Machines(self.name, self.nodes, self.gpus)
+
 
 def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> str:
-    """`row` as a file of `form`; raises `UserError` with what of it no form here can say. `hub_id`: '' where the model has none."""
+    """`row` as a file of `form`; raises `UserError` naming what cannot be expressed. `hub_id`: '' where the model has none."""
     name = _job_name(plan_name)
     assert row.answer.layout is not None
     running = _training(name, row, job, gpu) if job.train else _service(name, row, job, gpu, hub_id, groups=form == "lws")
@@ -87,7 +95,7 @@ def _training(name: str, row: PlanRow, job: Job, gpu: Gpu) -> Running:
     if per_node * layout.nodes != layout.gpus:
         raise _not_written(f"{layout.gpus} GPUs do not fill {layout.nodes} nodes evenly")
     start = (
-        nodes.torchrun(per_node, PROGRAM) if layout.nodes > 1 else f"torchrun --standalone --nproc-per-node {per_node} {PROGRAM}"
+        frames.torchrun(per_node, PROGRAM) if layout.nodes > 1 else f"torchrun --standalone --nproc-per-node {per_node} {PROGRAM}"
     )
     comments = (
         *_heading(name, row, gpu),
@@ -118,8 +126,8 @@ def _data(job: Job) -> dict[str, Any]:
 def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str, *, groups: bool = False) -> Running:
     layout = row.answer.layout
     assert layout is not None
-    service = service_of(job.engine.name)
-    if reasons := [*_left_out(job, layout), *(left_out(service, job, layout, hub_id) if service else ())]:
+    service = SERVICES.get(job.engine.name)
+    if reasons := [*_left_out(job, layout), *(service.left_out(job, layout, hub_id) if service else ())]:
         raise _not_written("; ".join(reasons))
     assert service is not None  # `_left_out` has said so
     spread = spread_of(job, layout, groups=groups)
@@ -129,13 +137,13 @@ def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str, *, groups
             f"{layout.dp} replicas over nodes, each of {replica} GPUs over several itself, or GPUs that do not fill their nodes; "
             "of services over nodes one replica is written (targets or max_gpus that leave dp = 1), many by lws"
         )
-    comments = (*_heading(name, row, gpu), *notes(service, job))
+    comments = (*_heading(name, row, gpu), *service.notes(job))
     lines = tuple(service.lines(job, row, spread, hub_id))
-    image = service.IMAGES.get(gpu.vendor, "")
-    installed = (service.INSTALLED,) if gpu.vendor == "NVIDIA" else ()
+    image = service.images.get(gpu.vendor, "")
+    installed = (service.installed,) if gpu.vendor == "NVIDIA" else ()
     server = job.engine.label
     return Running(
-        name, comments, gpu, spread.gpus, spread.nodes, spread.replicas, lines, installed, image, server=server, port=service.PORT
+        name, comments, gpu, spread.gpus, spread.nodes, spread.replicas, lines, installed, image, server=server, port=service.port
     )
 
 
@@ -144,8 +152,8 @@ def _left_out(job: Job, layout: LayoutAnswer) -> Iterator[str]:
     asked = job.workload
     if job.task != "serve":
         yield f"the task {job.task!r} is no service (jobs are written of train, finetune and serve)"
-    if service_of(job.engine.name) is None:
-        yield f"the engine is {job.engine.name}; of engines, {', '.join(written_engines())} are written"
+    if job.engine.name not in SERVICES:
+        yield f"the engine is {job.engine.name}; of engines, {', '.join(SERVICES)} are written"
     if layout.prefill_replicas:
         yield "replicas that only read prompts are not written"
     for name, given in (("companions", asked.companions), ("adapters", asked.adapters)):
@@ -170,31 +178,22 @@ def _sky(run: Running) -> str:
     )
     end = f"sky serve down {run.name}" if balanced else f"sky down {run.name}"
     probe = ["service:", "  readiness_probe: /v1/models", f"  replicas: {run.replicas}"] if balanced else []
-    lines = [
-        *(f"# {line}" for line in run.comments),
+    head = [
+        *run.head,
         f"# Save it as {run.name}.yaml beside what it runs, then: {start}{' --env HF_TOKEN' if served else ''}",
         f"# It costs money until: {end}",
-        f"name: {run.name}",
-        *([] if served else ["workdir: ."]),
-        *probe,
-        f"num_nodes: {run.nodes}",
-        "resources:",
-        f"  accelerators: {{{accelerator}: {run.gpus}}}",
-        "  disk_size: 512",
-        *([f"  ports: {run.port}"] if served else []),
-        *(["  # network_tier: best   # adapters of the GPUs' own, on the clouds that have them"] if run.nodes > 1 else []),
-        "envs:",
-        "  HF_TOKEN: ''" if served else "  TRAIN: train.py",
-        "setup: |",
-        "  set -e",
-        *(f"  {line}" for line in _installing(run, "~/job-venv")),
-        "run: |",
-        "  set -e",
-        '  export PATH="$HOME/job-venv/bin:$PATH"',
-        *(f"  {line}" for line in (nodes.SKY if run.nodes > 1 else ())),
-        *(f"  {line}" for line in run.lines),
     ]
-    return manifests.lines_text(lines)
+    return frames.sky_task(
+        head,
+        run.machines,
+        accelerator,
+        top=[*([] if served else ["workdir: ."]), *probe],
+        resources=["disk_size: 512", *([f"ports: {run.port}"] if served else [])],
+        variable="HF_TOKEN: ''" if served else "TRAIN: train.py",
+        venv="job-venv",
+        setup=_installing(run, "~/job-venv"),
+        lines=run.lines,
+    )
 
 
 def _installing(run: Running, folder: str) -> list[str]:
@@ -211,21 +210,16 @@ def _installing(run: Running, folder: str) -> list[str]:
 def _slurm(run: Running) -> str:
     if run.replicas > 1:
         raise _not_written(f"{run.replicas} replicas need a balancer before them, which Slurm has not; sky and kubernetes have one")
-    install = [f"  {line}" for line in _installing(run, '"$VENV"')]
-    lines = [
-        "#!/bin/bash",
-        *(f"# {line}" for line in run.comments),
-        f"# What your site calls the GPU is its own: sbatch --gres=gpu:{site_name(run.gpu.name)}:{run.gpus} {run.name}.sbatch",
-        *slurm_directives(run.name, run.gpus, run.nodes, _limit(run.limit_s)),
-        "set -eu",
-        f'VENV="${{VENV:-$HOME/.cache/{run.name}-venv}}"',
-        'if [ ! -d "$VENV" ]; then',
-        *install,
-        "fi",
-        'export PATH="$VENV/bin:$PATH"',
-        *(on_every_node(run.lines) if run.nodes > 1 else run.lines),
-    ]
-    return manifests.lines_text(lines)
+    site = f"# What your site calls the GPU is its own: sbatch --gres=gpu:{site_name(run.gpu.name)}:{run.gpus} {run.name}.sbatch"
+    return frames.slurm_script(
+        [*run.head, site],
+        run.machines,
+        _limit(run.limit_s),
+        begin=[f'VENV="${{VENV:-$HOME/.cache/{run.name}-venv}}"'],
+        missing='! -d "$VENV"',
+        install=_installing(run, '"$VENV"'),
+        lines=run.lines,
+    )
 
 
 def _limit(seconds: float | None) -> str | None:
@@ -249,13 +243,10 @@ def _dstack(run: Running) -> str:
     document: dict[str, object] = {"type": "service" if served else "task", "name": run.name, **way}
     document |= {"port": run.port, "replicas": run.replicas} if served else {"nodes": run.nodes}
     document |= {"env": ["HF_TOKEN"] if served else ["TRAIN=train.py"]}
-    document |= {"commands": ["\n".join([*setup, *(nodes.DSTACK if run.nodes > 1 else ()), *run.lines]) + "\n"]}
+    document |= {"commands": ["\n".join([*setup, *(frames.DSTACK if run.nodes > 1 else ()), *run.lines]) + "\n"]}
     document |= {"resources": {"gpu": gpu, "shm_size": "16GB", "disk": "512GB"}}
-    head = [
-        *(f"# {line}" for line in run.comments),
-        f"# dstack apply --file {run.name}.dstack.yml; it costs money until: dstack stop {run.name}",
-    ]
-    return manifests.lines_text(head) + manifests.text_of([document])
+    head = [*run.head, f"# dstack apply --file {run.name}.dstack.yml; it costs money until: dstack stop {run.name}"]
+    return frames.lines_text(head) + manifests.text_of([document])
 
 
 def _kubernetes(run: Running, form: Form = "kubernetes") -> str:
@@ -272,11 +263,10 @@ def _kubernetes(run: Running, form: Form = "kubernetes") -> str:
         gpus=run.gpus,
         vendor=run.gpu.vendor,
         products=run.gpu.nvml_names,
-        environment={},
         port=run.port,
         token=served,
     )
-    return manifests.lines_text(_kubernetes_head(run, form)) + manifests.text_of(_objects(run, pod, peers, form))
+    return frames.lines_text(_kubernetes_head(run, form)) + manifests.text_of(_objects(run, pod, peers, form))
 
 
 def _who(run: Running, form: Form, peers: str) -> Sequence[str]:
@@ -284,37 +274,32 @@ def _who(run: Running, form: Form, peers: str) -> Sequence[str]:
     if run.nodes == 1:
         return ()
     if form == "lws":
-        return operators.group_nodes()
-    if form == "jobset":
-        return operators.jobset_nodes(run.name, run.nodes)
-    rank = '"${HOSTNAME##*-}"' if run.port is not None else nodes.JOB_INDEX
-    return nodes.kubernetes(run.nodes, rank, f"{run.name}-0.{peers}")
+        return manifests.group_nodes()
+    if run.port is None:
+        return manifests.job_nodes(form, run.name, run.nodes)
+    return frames.kubernetes(run.nodes, '"${HOSTNAME##*-}"', f"{run.name}-0.{peers}")
 
 
 def _kubernetes_head(run: Running, form: Form) -> list[str]:
-    head = [*(f"# {line}" for line in run.comments), *([f"# {operators.NEEDED[form]}"] if form in operators.NEEDED else [])]
+    head = [*run.head, *([f"# {manifests.NEEDED[form]}"] if form in manifests.NEEDED else [])]
     head.append(f"# kubectl apply --filename {run.name}.k8s.yaml")
     if run.port is None:
         head.append(f"# The image has to hold the program, in its working folder: put its name for {run.image}.")
     else:
         head.append("# A model behind a token: kubectl create secret generic hugging-face --from-literal=token=hf_…")
     if run.nodes > 1:
-        head.append("# Adapters of the GPUs reach a pod by their own device plugin: add its resource to the limits.")
+        head.append(frames.ADAPTERS)
     return head
 
 
 def _objects(run: Running, pod: manifests.Pod, peers: str, form: Form) -> list[dict[str, object]]:
-    if form == "jobset":
-        return [operators.jobset(pod, run.nodes)]
     if run.port is None:
-        own = [manifests.headless(peers, {"job-name": run.name})] if run.nodes > 1 else []
-        job = manifests.indexed_job(pod, run.nodes)
-        return [*own, operators.queued(job) if form == "kueue" else job]
+        return manifests.job_objects(form, pod, run.nodes)
     if form == "lws":
-        balanced = manifests.balanced(run.name, operators.leaders(run.name), run.port)
-        return [balanced, operators.leader_worker_set(pod, run.nodes, run.replicas)]
+        balanced = manifests.balanced(run.name, manifests.leaders(run.name), run.port)
+        return [balanced, manifests.leader_worker_set(pod, run.nodes, run.replicas)]
     if form == "kserve":
-        return [operators.inference_service(pod, run.replicas)]
+        return [manifests.inference_service(pod, run.replicas)]
     if run.nodes > 1:
         first = {"statefulset.kubernetes.io/pod-name": f"{run.name}-0"}
         named = manifests.headless(peers, {"app": run.name})

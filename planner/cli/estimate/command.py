@@ -1,4 +1,4 @@
-"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; what has arrived is answered at once."""
+"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; what has arrived is answered at once, here or by a cluster."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import os
 import select
 import sys
 from collections.abc import Iterator
+from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
@@ -18,13 +20,67 @@ from planner.cli.cluster.option import on_option
 from planner.cli.estimate.forks import Shared, spare_processors
 from planner.cli.estimate.lines import LONGEST_LINE, answer_lines, encoder
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import exact_option
+from planner.cli.options import Invocation, exact_option, pass_invocation
 from planner.reading import open_file
 from planner.text import escaped_json
 
 if TYPE_CHECKING:
     from planner.session import Session
+
+CLUSTER_CHUNK_LINES = 4096
+"""Lines of a chunk: half a second of one processor, many times what it takes to send them."""
+CHUNKS_READ = 256
+"""Chunks that are read before their answers are written."""
+
+
+class Asked(NamedTuple):
+    """A chunk of lines, and the folders it is answered from."""
+
+    config: Path | None
+    state: Path | None
+    exact: bool
+    lines: list[bytes]
+
+
+def answer_on(on: str, invocation: Invocation, arriving: Iterator[list[bytes]], out: BinaryIO) -> None:
+    """Answer the lines that are `arriving` on the cluster named `on`, in order; raises `UserError`."""
+    from planner.cli.cluster.option import cluster_of
+
+    with cluster_of(on) as cluster:
+        assert cluster is not None
+        chunks = _chunks(invocation, arriving)
+        while some := list(islice(chunks, CHUNKS_READ)):
+            for answers in cluster(answered, some):
+                out.write(answers)
+                out.flush()
+
+
+def _chunks(invocation: Invocation, arriving: Iterator[list[bytes]]) -> Iterator[Asked]:
+    kept: list[bytes] = []
+    for lines in arriving:
+        kept += lines
+        while len(kept) >= CLUSTER_CHUNK_LINES:
+            yield Asked(invocation.config, invocation.state, invocation.exact, kept[:CLUSTER_CHUNK_LINES])
+            kept = kept[CLUSTER_CHUNK_LINES:]
+    if kept:
+        yield Asked(invocation.config, invocation.state, invocation.exact, kept)
+
+
+def answered(asked: Asked) -> bytes:
+    """The answers to a chunk, a line each."""
+    session = _session(asked.config, asked.state, asked.exact)
+    return escaped_json(encoder.encode_lines(answer_lines(session, asked.lines)))
+
+
+@cache
+def _session(config: Path | None, state: Path | None, exact: bool) -> Session:
+    """The session of a worker, kept for its next chunk."""
+    from planner.session import Session
+
+    session = Session.open(config=config, state=state)
+    session.exact = exact
+    return session
+
 
 CHUNK_LINES = 2048
 """Lines evaluated together in one process: enough to spread the cost of a call, few enough to keep answers coming."""
@@ -33,7 +89,7 @@ READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
 YOUNG_OBJECTS = 200_000
 """Objects made before Python looks for cycles among them. Answers have none, and with Python's own 700 the search takes a twentieth of the time."""
 PAUSE_S = 0.005
-"""Nothing more for so long after a bulk of lines: those are all there are for now."""
+"""Seconds without further input after which the lines gathered so far are answered."""
 
 
 @click.command()
@@ -49,11 +105,8 @@ def estimate(invocation: Invocation, file: Path, on: str | None) -> int:
     """
     out = sys.stdout.buffer
     if on is not None:
-        from planner.cli.estimate.spread import CHUNK_LINES as LINES_A_CHUNK
-        from planner.cli.estimate.spread import answer_on
-
         with contextlib.nullcontext(sys.stdin.buffer) if str(file) == "-" else open_file(file) as source:
-            answer_on(on, invocation, arriving_lines(source.fileno(), LINES_A_CHUNK), out)
+            answer_on(on, invocation, arriving_lines(source.fileno(), CLUSTER_CHUNK_LINES), out)
         return ExitCode.ANSWERED
     session = invocation.session()
     if str(file) == "-":

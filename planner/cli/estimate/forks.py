@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Lines = list[bytes]
 MOST_FORKS = 3
-"""More copies share so little that making them pays for few."""
+"""With more copies each share is too small to be worth making one."""
 FEWEST_LINES = 768
 """Fewer lines at once are not worth copies, which take some ten milliseconds to make."""
 
@@ -134,7 +134,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _serve(answer: Callable[[Lines], bytes], pipe: Connection, others: Sequence[Connection]) -> None:
-    """Answer until the other end is closed, then end this process; a failure is for the process that made it to find and say."""
+    """Answer until the other end is closed, then end this process; the process that made it notices a failure and reports it."""
     code = 1
     try:
         for other in others:  # their ends have to be seen

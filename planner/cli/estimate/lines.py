@@ -1,14 +1,16 @@
-"""One answer for every line of `estimate`, whatever the line holds."""
+"""One answer for every line of `estimate`, whatever the line holds, within a limit of processor time."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable
+import signal
+import threading
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from planner.cli.estimate.time_limit import TimeUpError, time_limit
 from planner.errors import Problem, UserError
 from planner.reading import check_depth, parse_json
 from planner.schema import faults
@@ -18,10 +20,37 @@ if TYPE_CHECKING:
     from planner.engine.answers.answer import Answer
     from planner.session import Session
 
+
+class TimeUpError(Exception):
+    """The time limit has passed."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `TimeUpError` in the block once this process has used `seconds` of processor time.
+
+    There is no limit where Python has no timers (Windows), nor outside the main thread, which alone is interrupted.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(_number: int, _frame: object) -> None:
+        raise TimeUpError
+
+    handler = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, handler)
+
+
 LONGEST_LINE = 1 << 20
 """Bytes of a line, a hundred times those of one with a whole config."""
 LONGEST_S, USUAL_S = 5.0, 0.005
-"""Processor time that one line may take, and that each of many together may take besides."""
+"""Processor seconds for one line, and for each further line that is answered together with it."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -43,7 +72,7 @@ def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
 
 
 def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserError]:
-    """One answer a request; where that fails, of each half, and where it takes too long of each alone: only those at fault are refused."""
+    """One answer for each request. If that fails each half is tried, if it takes too long each request alone, so only those at fault are refused."""
     try:
         with time_limit(LONGEST_S + USUAL_S * len(requests)):
             return session.estimate(requests)

@@ -7,8 +7,7 @@ import importlib.util
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import basis_option
+from planner.cli.options import Invocation, basis_option, pass_invocation
 from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError
 

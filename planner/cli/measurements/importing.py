@@ -10,8 +10,7 @@ import click
 import msgspec
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import json_option, settings_option
+from planner.cli.options import Invocation, json_option, pass_invocation, settings_option
 from planner.cli.terminal.streams import print_line, say, write_json
 from planner.durable import NotKeptError, WriteResult
 from planner.errors import Problem, UserError
@@ -23,6 +22,33 @@ if TYPE_CHECKING:
     from planner.observe.results.compared import Compared
     from planner.observe.results.sources import Source
     from planner.session import Session
+
+
+def keep_results(session: Session, compared: Iterable[Compared]) -> None:
+    """Keep each result that was predicted and is not there yet, and say how many; raises `NotKeptError`."""
+    import msgspec
+
+    from planner.session.prediction_log import GENERATING, log_results, predicted_and_seen
+
+    log = session.predictions
+    values = log.seen()
+    there = [(one.request, {name: of.value for (said, name), of in values.items() if said == one.id}) for one in log.predicted()]
+    pairs, known = [], 0
+    for one in compared:
+        figures = {verdict.quantity for verdict in one.verdicts if verdict.predicted is not None and verdict.quantity in GENERATING}
+        seen: dict[str, float] = {name: value for name, value in one.seen.items() if name in figures}
+        request = msgspec.to_builtins(one.request)
+        if one.refused or not seen:
+            continue
+        if (request, seen) in there:
+            known += 1
+            continue
+        pairs.append(predicted_and_seen(session, one.request, seen, "import", one.title))
+    if pairs:
+        log_results(session, pairs)
+    if pairs or known:
+        say(f"{counted(len(pairs), 'result')} kept for validate" + (f", {known:,} there already" if known else ""))
+
 
 MOST_NAMED = 5
 
@@ -44,12 +70,12 @@ class Taken(msgspec.Struct):
 def import_measurements(invocation: Invocation, files: tuple[str, ...], settings: Sequence[str], as_json: bool) -> int:
     """Import measurements of others: files exported by gpu-planner, and result files of other tools.
 
-    Of gpu-planner's files every row is checked; what the part cannot reach is kept in quarantine and never planned with.
+    Every row of gpu-planner's files is checked; what the part cannot reach is kept in quarantine and never planned with.
     Results of vllm bench, sglang.bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, trtllm-bench, llama-bench and MLPerf are
     held against the prediction and kept for `validate`; nccl-tests calibrate the links. Also a folder, https:// or
     hf://datasets/OWNER/NAME.
     """
-    from planner.cli.plan.settings import parse_settings
+    from planner.cli.plan.options import parse_settings
     from planner.workload.changes import ABSENT
 
     session = invocation.session()
@@ -135,8 +161,6 @@ def _named_after(runs: Iterable[Run], name: str) -> tuple[Run, ...]:
 
 def _keep(session: Session, taken: Taken) -> None:
     """Store everything; raises `NotKeptError` where it is not on disk."""
-    from planner.cli.measurements.keeping import keep_results
-
     for where, runs, rows in taken.exported:
         new, result = session.store.add_all(rows, runs)
         _require(result, where, new)

@@ -10,10 +10,8 @@ import click
 
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import exact_option
-from planner.cli.plan.asked import plan_command, ranked, workload_options
-from planner.cli.plan.money import NAMES, money_options, terms_of
+from planner.cli.options import Invocation, exact_option, pass_invocation
+from planner.cli.plan.options import NAMES, money_options, plan_command, ranked, terms_of, workload_options
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
@@ -84,7 +82,7 @@ def plan(
         )
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
-    from planner.session.foreseen import log_plan
+    from planner.session.prediction_log import log_plan
 
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
@@ -124,7 +122,7 @@ def plan(
 def _detailed(
     found: Plan, workload: Workload, details: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
 ) -> Plan:
-    """`found` with the details of `each` row, or of the best row of every GPU named, or of the first row where none was named."""
+    """`found` with the details of `each` row, or else of the best row of every named GPU, or of the first row when none is named."""
     import msgspec
 
     named = bool(workload.gpus_considered)

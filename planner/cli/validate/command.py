@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE
+from planner.cli.options import FILE, Invocation, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import UserError

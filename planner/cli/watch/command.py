@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +16,49 @@ import click
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Number, json_option
 from planner.cli.terminal.streams import say, write_json
-from planner.cli.watch.readings import Readings
 from planner.cli.watch.serving import DEFAULT_LISTEN, STALE_AFTER, Latest, served
-from planner.cli.watch.source import Origin, origin_options
+from planner.cli.watch.source import Origin, Readings, origin_options
 from planner.errors import Problem, UserError
 from planner.units import MIB
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
     from planner.observe.telemetry.recording import Recorder
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
+
+
+class _Ended(BaseException):
+    """A signal that asks the process to end."""
+
+
+@contextmanager
+def unwound_by_signals() -> Iterator[None]:
+    """Block that is left as by an exception when a signal asks the process to end; the same signal then ends the process.
+
+    Signals that were ignored before stay ignored (`nohup`), and a second one does not cut the block's clean-up short.
+    """
+    came: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        came.append(number)
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)
+        raise _Ended
+
+    before = {number: signal.getsignal(number) for number in ENDING if signal.getsignal(number) == signal.SIG_DFL}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    except _Ended:
+        pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            os.kill(os.getpid(), came[0])
+
 
 UNBOUNDED_WIDTH = 200
 """Columns when stdout is no terminal."""
@@ -31,7 +68,7 @@ UNBOUNDED_WIDTH = 200
 @click.option("--once", is_flag=True, help="Read once and end.")
 @click.option("--interval", "interval_s", type=Number(0.1, 60), default=1.0, show_default=True, metavar="S", help="Seconds.")
 @json_option
-@click.option("--processes", is_flag=True, help="Tell who uses each GPU too.")
+@click.option("--processes", is_flag=True, help="Also list who uses each GPU.")
 @click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
 @click.option("--serve-metrics", "serve", is_flag=True, help="Serve the readings to a Prometheus server until Ctrl+C, at /metrics.")
 @click.option(
@@ -102,7 +139,7 @@ def _recorder(path: Path, replayed: Path | None, limit_mib: float) -> Recorder:
 
 
 def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
-    """Record a reading; who used the GPUs is nobody's business later."""
+    """Record a reading without the processes on the GPUs, which are private."""
     if recorder is not None:
         recorder.keep(snapshot.without_processes())
 
@@ -136,16 +173,15 @@ def _serve(origin: Origin, interval_s: float, listen: str, recorder: Recorder | 
 
 
 def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
-    """A table that each reading replaces; how long it has been silent, where a reading is overdue."""
+    """Show a table that each reading replaces, and for how long a reading has been overdue."""
     from rich.live import Live
 
     from planner.cli.terminal.clean_console import CleanConsole
-    from planner.cli.terminal.ending import undone_before_signals
     from planner.cli.watch.table import telemetry_text
 
     out = CleanConsole()
     with (
-        undone_before_signals(),
+        unwound_by_signals(),
         Live(console=out, auto_refresh=False) as live,
         Readings(origin, interval_s, again=True) as readings,
     ):

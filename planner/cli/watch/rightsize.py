@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.invocation import Invocation, pass_invocation
-from planner.cli.options import FILE, Number, folder_options, json_option
+from planner.cli.options import FILE, Invocation, Number, folder_options, json_option, pass_invocation
 from planner.cli.terminal.streams import print_line, say
-from planner.cli.watch.readings import Readings
-from planner.cli.watch.source import Origin, demo_option
+from planner.cli.watch.source import Origin, Readings, demo_option
 from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
     from planner.engine.advice.advice import Advice
     from planner.engine.advice.observation import Observed
     from planner.observe.snapshot import DeviceSnapshot, Snapshot
-    from planner.observe.telemetry.prometheus import FleetGpu
+    from planner.observe.telemetry.window import FleetGpu
     from planner.session import Session
     from planner.workload.tasks import Workload
 
@@ -31,7 +29,7 @@ INTERVAL_S = 1.0
 MOST_EACH = 16
 """GPUs that have a section each; more are summed up as a fleet."""
 GRACE_S = 15.0
-"""Waited for longer where a source is slow to begin."""
+"""Further seconds to wait for a source that is slow to begin."""
 
 
 @click.command()
@@ -53,17 +51,19 @@ GRACE_S = 15.0
 @click.option(
     "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server for the history of a fleet; repeatable."
 )
-@click.option("--each", is_flag=True, help="A section for every GPU, also of a large fleet.")
+@click.option("--each", is_flag=True, help="Show a section for every GPU, even of a large fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
-@click.option("--preset", metavar="NAME", help="What runs on each GPU: the engine then checks cheaper ones, batches and formats.")
-@click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="What it was measured to do, of one GPU.")
-@click.option("--price", "usd_per_h", type=Number(0, 1e6), metavar="USD", help="What one GPU costs you an hour.")
+@click.option("--preset", metavar="NAME", help="Workload on each GPU; cheaper GPUs, batches and formats are then checked.")
+@click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="Tokens per second measured on one GPU.")
+@click.option("--price", "usd_per_h", type=Number(0, 1e6), metavar="USD", help="Your price of one GPU for an hour.")
 @click.option(
     "--provider", "providers", multiple=True, metavar="NAME", help="Compare with offers of this provider alone; repeatable."
 )
-@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Electricity, to own one.")
 @click.option(
-    "--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Server and rack a month, to own one. [default: 0]"
+    "--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Price of a kWh, for an owned GPU."
+)
+@click.option(
+    "--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Server and rack a month, for an owned GPU. [default: 0]"
 )
 @json_option
 @folder_options
@@ -131,22 +131,21 @@ def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) ->
     """Keep what a job was seen to do on one GPU beside what is predicted of it."""
     import msgspec
 
-    from planner.session.foreseen import OF_SEARCH, foreseen, log_results
+    from planner.session.prediction_log import OF_SEARCH, log_results, predicted_and_seen
     from planner.workload.tasks import Request, trains
 
     asked = {key: of for key, of in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
     figure = "tokens_per_s" if trains(workload.task) else "output_tokens_per_s"
     try:
         request = msgspec.convert(asked | {"gpu": gpu, "gpus": 1}, Request)
-        log_results(session, [foreseen(session, request, {figure: tokens_per_s}, "job", "rightsize")])
+        log_results(session, [predicted_and_seen(session, request, {figure: tokens_per_s}, "job", "rightsize")])
     except UserError as why:
         say(f"note: not kept beside a prediction: {why}")
 
 
 def _print(advice: Advice, badge: str, *, as_json: bool, each: bool) -> None:
     from planner.cli.terminal.sections import console, print_json, print_sections
-    from planner.present.machine.advice import advice_sections, fleet_remarks
-    from planner.present.machine.fleet import fleet_sections
+    from planner.present.machine.advice import advice_sections, fleet_remarks, fleet_sections
 
     if as_json:
         print_json(advice)
@@ -190,7 +189,7 @@ def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]
 def _observed_fleet(session: Session, fleet: Sequence[FleetGpu]) -> list[Observed]:
     if not fleet:
         return []
-    from planner.observe.telemetry.fleet import observe_fleet
+    from planner.observe.telemetry.window import observe_fleet
 
     return observe_fleet(fleet, session.gpus)
 

@@ -19,7 +19,7 @@ from planner.errors import Problem, UserError
 from planner.reading import read_json
 
 FORMAT = 1
-"""Format of `bench.tracing.describe`; a description of another format is made again."""
+"""Format of `bench.describe`; a description of another format is made again."""
 LONGEST_S = 300.0
 """Limit of one description: a hundred layers take 40 s on two busy cores, and more where their code takes token after token."""
 MOST_LAYERS = 200

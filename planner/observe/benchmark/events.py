@@ -123,7 +123,7 @@ class WorkerRestarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The end of a run that was let to end, or was cancelled; what was measured is in the store, or in memory."""
+    """The end of a run that completed or was cancelled; what was measured is in the store, or in memory."""
 
     state: EndState
     run: str

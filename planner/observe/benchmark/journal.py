@@ -1,4 +1,4 @@
-"""The journal that a worker writes: every message with all samples, so that results outlive a planner that was killed.
+"""The lock that a benchmark holds, and the journal that its worker writes: every message with all samples, so that results outlive a planner that was killed.
 
 `runs/RUN.part.jsonl` is the journal of a run whose results are not all known to be in the store, `runs/RUN.jsonl` of one whose are.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from bench.protocol import Message, decode
 from planner.durable import make_folder, sync_folder
 from planner.errors import UserError
 from planner.hardware.measurements.lines import DAMAGE, unreadable_text
-from planner.observe.benchmark.lock import RunLock
 from planner.observe.benchmark.progress import RunProgress, lost_result
 from planner.observe.benchmark.recorder import Recorder
 from planner.reading import read_file
@@ -28,6 +28,50 @@ if TYPE_CHECKING:
     from planner.durable import WriteResult
     from planner.hardware.measurements.measurement import Measurement
     from planner.hardware.measurements.store import Store
+
+
+class RunLock:
+    """One benchmark at a time per state folder: two would spoil each other's figures.
+
+    The worker inherits the descriptor, so the lock holds as long as it lives, even when the planner is gone.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / "bench.lock"
+        self.descriptor: int | None = None
+
+    def take(self) -> bool:
+        """Whether the lock is ours now. Raises `OSError` when the folder cannot be written."""
+        import fcntl
+
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self.descriptor = descriptor
+        return True
+
+    def holder(self) -> str:
+        """Process id of the worker that holds it, as it was noted; empty when unknown."""
+        with contextlib.suppress(OSError):
+            return self._path.read_text(encoding="ascii", errors="replace").strip()
+        return ""
+
+    def note(self, pid: int) -> None:
+        """Write down which worker holds it."""
+        if self.descriptor is not None:
+            with contextlib.suppress(OSError):  # a full disk: the lock holds, nameless
+                os.ftruncate(self.descriptor, 0)
+                os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
+
+    def drop(self) -> None:
+        """Close our descriptor; the lock stays with a worker that inherited it."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+        self.descriptor = None
+
 
 OPEN_SUFFIX = ".part.jsonl"
 KEPT_JOURNALS = 50

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from bench import protocol
+from planner.observe.benchmark import progress
 from planner.observe.benchmark.events import (
     BenchRequest,
     EndState,
@@ -28,18 +29,8 @@ from planner.observe.benchmark.events import (
     WorkerRestarted,
 )
 from planner.observe.benchmark.interpreter import Interpreter, NoInterpreter, probe_interpreter_async
-from planner.observe.benchmark.journal import close_journal, journal_path, recover_locked
-from planner.observe.benchmark.lock import RunLock
-from planner.observe.benchmark.progress import (
-    KILLED_FOR_MEMORY,
-    MOST_RESTARTS,
-    RunProgress,
-    how_ended,
-    lost_result,
-    memory_kills,
-)
+from planner.observe.benchmark.journal import RunLock, close_journal, journal_path, recover_locked
 from planner.observe.benchmark.recorder import Recorder
-from planner.observe.benchmark.watch import HangWatch, PollRate
 from planner.observe.benchmark.worker import POLITE_S, Worker
 
 if TYPE_CHECKING:
@@ -78,8 +69,8 @@ class BenchRun:
         self._lock = RunLock(request.state)
         self._stopping = asyncio.Event()
         self._worker: Worker | None = None
-        self._progress = RunProgress(restarts=request.restarts)
-        self._poll_rate = PollRate(request.polls or (lambda: 0))
+        self._progress = progress.RunProgress(restarts=request.restarts)
+        self._poll_rate = progress.PollRate(request.polls or (lambda: 0))
         self._bye = ""
         self._error: protocol.Error | None = None
         self._hung = ""
@@ -149,7 +140,7 @@ class BenchRun:
         last: Finished | Failed | None = None
         how: tuple[FailureState, str] | None = None
         while last is None:
-            kills_before = memory_kills()
+            kills_before = progress.memory_kills()
             try:
                 worker = await Worker.start(interpreter.path, self._arguments(journal), self.request.device, self._lock.descriptor)
             except OSError as refused:
@@ -167,7 +158,9 @@ class BenchRun:
                 await worker.close()
             how = self._broken(worker)
             if how is not None:
-                for event in self._lost(how[1], for_memory=worker.status == -signal.SIGKILL and memory_kills() > kills_before):
+                for event in self._lost(
+                    how[1], for_memory=worker.status == -signal.SIGKILL and progress.memory_kills() > kills_before
+                ):
                     yield event
             last = self._last_event(how)
         for result in self._progress.lasting.values():
@@ -185,7 +178,7 @@ class BenchRun:
 
     async def _events_from(self, worker: Worker) -> AsyncIterator[Event]:
         """The events of one worker, until it has closed its pipe or hangs."""
-        watch = HangWatch(self.request.silence_s)
+        watch = progress.HangWatch(self.request.silence_s)
         lines = protocol.Lines()
         self._bye, self._error, self._hung = "", None, ""
         while True:
@@ -214,15 +207,15 @@ class BenchRun:
             return "hung", f"the worker hung ({self._hung}) and was killed"
         if self._error is not None:
             return STATES.get(self._error.name, "crashed"), self._error.message
-        return how_ended(worker.status)
+        return progress.how_ended(worker.status)
 
     def _lost(self, how: str, *, for_memory: bool) -> Iterator[Event]:
         """The point a worker broke on, stored with the reason; then that another worker takes over, where one may."""
         point = self._progress.open_point
-        how = KILLED_FOR_MEMORY if for_memory else how
+        how = progress.KILLED_FOR_MEMORY if for_memory else how
         broke_on = point or self._progress.points.get((self._error.point if self._error is not None else None) or "")
         if point is not None:
-            result = lost_result(point, how, for_memory=for_memory)
+            result = progress.lost_result(point, how, for_memory=for_memory)
             self._progress.follow(result)
             measurement = self._recorder.record(result)
             if measurement is not None:
@@ -232,7 +225,7 @@ class BenchRun:
         if self._restarting:
             self._progress.restart()
             where = f" during {broke_on.label}" if broke_on is not None else ""
-            yield WorkerRestarted(reason=f"{how}{where}", number=self._progress.restarts, most=MOST_RESTARTS)
+            yield WorkerRestarted(reason=f"{how}{where}", number=self._progress.restarts, most=progress.MOST_RESTARTS)
 
     def _arguments(self, journal: Path | None) -> list[str]:
         request = self.request

@@ -38,13 +38,13 @@ class Recorder:
 
     @property
     def kept_text(self) -> str:
-        """'3 results kept', and how many are in memory only for which reason."""
+        """'3 results kept', and how many are in memory only and why."""
         kept, waiting = self.kept, self.store.waiting(self.run)
         text = f"{counted(kept, 'result')} kept"
         return f"{text}, {waiting} {self.store.result}" if waiting else text
 
     def record(self, message: Message) -> Measurement | None:
-        """Keep what `message` says; the measurement when it was one. One that no benchmark can have taken is left out."""
+        """Keep what `message` says; returns the measurement if it was one. An impossible one is left out."""
         try:
             measurement = self.read(message)
         except msgspec.ValidationError:
@@ -57,7 +57,7 @@ class Recorder:
         return measurement
 
     def read(self, message: Message) -> Measurement | None:
-        """The measurement that `message` is, if any. Raises `msgspec.ValidationError` for one that no benchmark can have taken."""
+        """The measurement that `message` is, if any. Raises `msgspec.ValidationError` for an impossible one."""
         if isinstance(message, Hello):
             self._hello = message
             self.device = self._device_name(message)

@@ -1,7 +1,8 @@
 """The benchmark's process: started in a session of its own, read through a pipe, ended within a second.
 
 It is started as `PYTHON -u …/bench`: a foreign interpreter gets that one package and nothing else of the environment the
-planner lives in (no PYTHONPATH, which would put all of it in front of its own packages).
+planner lives in (no PYTHONPATH, which would put all of it in front of its own packages). Under torchrun one of the started
+programs measures and stores the results, and the others are its ranks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from bench import protocol
 from planner.startup import environment_of_others
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from planner.observe.benchmark.interpreter import Interpreter
+    from planner.workload.architecture import Architecture
 
 POLITE_S = 0.5
 """Time a worker has to stop before it is killed: cancelling ends within a second."""
@@ -137,3 +141,36 @@ class Worker:
 def worker_environment(device: str) -> dict[str, str]:
     """The environment that this process was given, with what has to be set before torch is loaded."""
     return {**environment_of_others(), **QUIET_THREADS, **({} if device.startswith("cuda") else KEPT_PAGES)}
+
+
+LONGEST_S = protocol.PROMISED_S
+"""Suite -> the longest it takes on a GPU."""
+WITH_PRODUCTS = ("quick", "standard")
+"""Suites that also measure the products of a model."""
+
+
+def product_options(architecture: Architecture) -> tuple[str, ...]:
+    """The worker's arguments: ('--shapes', '2048x4096x4096', …)."""
+    from planner.workload.layer_products import product_shapes
+
+    return ("--shapes", *(f"{m}x{n}x{k}" for m, n, k in product_shapes(architecture)))
+
+
+SUITE = "collectives"
+
+
+def rank_of(environment: Mapping[str, str]) -> int | None:
+    """This program's rank among those that torchrun started; None outside torchrun."""
+    rank, ranks = environment.get("RANK", ""), environment.get("WORLD_SIZE", "")
+    return int(rank) if rank.isdigit() and ranks.isdigit() and int(ranks) > 1 else None
+
+
+async def follow(interpreter: Interpreter, device: str) -> int:
+    """Run as a rank that follows the orders of rank 0; returns the exit status."""
+    kind = device.partition(":")[0]
+    process = await asyncio.create_subprocess_exec(
+        *(str(interpreter.path), "-u", str(Path(protocol.__file__).parent), "ranks", "--follow", "--device", kind),
+        stdin=asyncio.subprocess.DEVNULL,
+        env=worker_environment(device),
+    )
+    return await process.wait()

@@ -1,6 +1,6 @@
-"""AMD's management library through the seam of NVIDIA's: the only module that calls `amdsmi`. Tried with a stand-in alone.
+"""AMD's management library behind the interface of NVIDIA's: the only module that calls `amdsmi`. Tested with a stand-in only.
 
-Read of each GPU: memory, the shares of time in which shaders and memory work, power, clocks, temperature and energy. Whatever else a
+It reads, of each GPU, memory, the shares of time in which shaders and memory work, power, clocks, temperature and energy. Whatever else a
 snapshot holds has no counterpart that is known to mean the same. Sources: docs/reference/amdsmi-py-api.md of ROCm/amdsmi and the fields
 of `amdsmi_gpu_metrics_t` (read 2026-11-23).
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from planner.observe.driver.device import Identity
+from planner.observe.driver.messages import GpuFacts
 from planner.observe.driver.nvml import NvmlError
 from planner.observe.driver.processes import ProcessTable
 from planner.observe.driver.reading import Reading
@@ -44,17 +44,17 @@ class AmdDevice:
         self.index = index
         self.identity = self._identify()
 
-    def _identify(self) -> Identity | None:
+    def _identify(self) -> GpuFacts | None:
         """The identity that a GPU gives; None where it gives none."""
         uuid, info = self._session.ask("amdsmi_get_gpu_device_uuid", self._handle), self._asked("amdsmi_get_gpu_asic_info")
         if not isinstance(uuid, str):
             return None
         bus = self._session.ask("amdsmi_get_gpu_device_bdf", self._handle)
-        return Identity(
+        return GpuFacts(
             uuid=uuid,
-            name=str(info.get("market_name") or "unnamed GPU"),
+            index=self.index,
+            nvml_name=str(info.get("market_name") or "unnamed GPU"),
             pci_bus_id=bus if isinstance(bus, str) else None,
-            compute_capability=None,
             memory_total_bytes=self._memory("amdsmi_get_gpu_memory_total"),
         )
 
@@ -79,7 +79,7 @@ class AmdDevice:
         return DeviceSnapshot(
             index=self.index,
             uuid=known.uuid if known else None,
-            name=known.name if known else None,
+            name=known.nvml_name if known else None,
             cuda_ordinal=cuda_ordinal,
             state="ok" if known else "error",
             reasons=reading.reasons,

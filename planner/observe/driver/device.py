@@ -4,44 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from planner.observe.driver.counters import (
-    FAST_FIELDS,
-    FAST_QUERIES,
-    GPM_FIELDS,
-    HEALTH_QUERIES,
-    LASTING,
-    MEMORY,
-    NO_GPM,
-    NOT_WITH_MIG,
-    POWER_LIMIT,
-    POWER_USAGE,
-    SLOW_FIELDS,
-    SLOW_QUERIES,
-    THROTTLE_COUNTERS,
-    Field,
-    Query,
-)
-from planner.observe.driver.gpm import GpmRing, split_states
+from planner.observe.driver import counters
+from planner.observe.driver.messages import GpuFacts
 from planner.observe.driver.mig import MigSlices
 from planner.observe.driver.nvml import Nvml, NvmlError
 from planner.observe.driver.processes import NONE_VISIBLE, ProcessTable, processes_of
-from planner.observe.driver.reading import Reading
+from planner.observe.driver.reading import GpmRing, Reading, split_states
 from planner.observe.health import health_warnings
 from planner.observe.snapshot import REASON_TEXTS, CapabilityState, DeviceSnapshot, ListedKind
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Properties that do not change while the driver runs."""
-
-    uuid: str
-    name: str
-    pci_bus_id: str | None
-    compute_capability: str | None
-    memory_total_bytes: float | None
 
 
 class NvmlDevice:
@@ -50,8 +22,8 @@ class NvmlDevice:
     def __init__(self, nvml: Nvml, index: int) -> None:
         self._nvml = nvml
         self.index = index
-        self.identity: Identity | None = None
-        """Identity of the GPU; None where it never answered."""
+        self.identity: GpuFacts | None = None
+        """What does not change while the driver runs; None where the GPU never answered."""
         self.state: CapabilityState = "ok"
         """'ok', or why nothing can be read of it now."""
         self.capabilities: dict[str, CapabilityState] = {}
@@ -77,16 +49,17 @@ class NvmlDevice:
         self.state = "ok"
         self.capabilities.clear()
 
-    def _identify(self) -> Identity:
+    def _identify(self) -> GpuFacts:
         nvml, handle = self._nvml, self._handle
         uuid = nvml.call("nvmlDeviceGetUUID", handle)
         capability = self.ask("compute capability", "nvmlDeviceGetCudaComputeCapability")
         pci = self.ask("PCI address", "nvmlDeviceGetPciInfo")
         bus_id = pci.busId if pci is not None else None
-        memory = self._query(MEMORY)
-        return Identity(
+        memory = self._query(counters.MEMORY)
+        return GpuFacts(
             uuid=uuid,
-            name=nvml.text("nvmlDeviceGetName", handle) or "unnamed GPU",
+            index=self.index,
+            nvml_name=nvml.text("nvmlDeviceGetName", handle) or "unnamed GPU",
             pci_bus_id=bus_id.decode(errors="replace") if isinstance(bus_id, bytes) else bus_id,
             compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
             memory_total_bytes=memory.values.get("memory_total_bytes"),
@@ -97,7 +70,7 @@ class NvmlDevice:
 
         A counter that this GPU will never give is not read again.
         """
-        if self.capabilities.get(counter) in LASTING:
+        if self.capabilities.get(counter) in counters.LASTING:
             return None
         try:
             answer = self._nvml.call(function, self._handle, *arguments)
@@ -115,10 +88,10 @@ class NvmlDevice:
     def _why(self, counter: str) -> str:
         return REASON_TEXTS[self.capabilities.get(counter, "error")]
 
-    def _query(self, query: Query) -> Reading:
+    def _query(self, query: counters.Query) -> Reading:
         reading = Reading()
         older = query.older
-        if older is not None and self.capabilities.get(query.counter + ", newer call") in LASTING:
+        if older is not None and self.capabilities.get(query.counter + ", newer call") in counters.LASTING:
             answer, convert = self.ask(query.counter, older[0], *older[1]), older[2]
         else:
             answer, convert = self.ask(query.counter, query.function, *query.arguments), query.convert
@@ -130,8 +103,8 @@ class NvmlDevice:
             reading.set(name, value, self._why(query.counter))
         return reading
 
-    def _fields(self, counter: str, fields: Sequence[Field]) -> Reading:
-        if self.capabilities.get(counter) not in LASTING:
+    def _fields(self, counter: str, fields: Sequence[counters.Field]) -> Reading:
+        if self.capabilities.get(counter) not in counters.LASTING:
             try:
                 values, reasons = split_states(self._nvml.field_values(self._handle, fields))
             except NvmlError as error:
@@ -142,10 +115,10 @@ class NvmlDevice:
         return Reading.absent((wanted.field for wanted in fields), self._why(counter))
 
     def _power(self) -> Reading:
-        reading = self._fields("power fields", FAST_FIELDS)
+        reading = self._fields("power fields", counters.FAST_FIELDS)
         if reading.values:
             return reading
-        answer = self._query(POWER_USAGE).values.get("power_w")
+        answer = self._query(counters.POWER_USAGE).values.get("power_w")
         capability = self.identity.compute_capability if self.identity else None
         instantaneous = capability is not None and tuple(map(int, capability.split("."))) <= (8, 0)
         reading = Reading()
@@ -167,7 +140,7 @@ class NvmlDevice:
             support = self.ask("GPM", "nvmlGpmQueryDeviceSupport")
             if support is not None and not support.isSupportedDevice:
                 self.capabilities["GPM"] = "not supported"
-        return self.capabilities["GPM"] not in LASTING
+        return self.capabilities["GPM"] not in counters.LASTING
 
     def probe_gpm(self) -> CapabilityState:
         """Whether hardware counters answer, found by taking one sample."""
@@ -181,45 +154,45 @@ class NvmlDevice:
 
     def power_limit_w(self) -> float | None:
         """The power limit in force; None where the driver does not tell."""
-        limit: float | None = self._query(POWER_LIMIT).values.get("power_limit_w")
+        limit: float | None = self._query(counters.POWER_LIMIT).values.get("power_limit_w")
         return limit
 
     def _gpm_reading(self) -> Reading:
         if not self.has_gpm():
-            missing = NOT_WITH_MIG if self.mig_enabled else NO_GPM
+            missing = counters.NOT_WITH_MIG if self.mig_enabled else counters.NO_GPM
             reason = missing if self.capabilities["GPM"] == "not supported" else self._why("GPM")
-            return Reading.absent(GPM_FIELDS, reason)
+            return Reading.absent(counters.GPM_FIELDS, reason)
         self._gpm = self._gpm or GpmRing(self._nvml, lambda sample: self._nvml.call("nvmlGpmSampleGet", self._handle, sample))
         try:
             values, reasons = self._gpm.read()
         except NvmlError as error:
             self._note("GPM", error)
-            return Reading.absent(GPM_FIELDS, NOT_WITH_MIG if self.mig_enabled else self._why("GPM"))
+            return Reading.absent(counters.GPM_FIELDS, counters.NOT_WITH_MIG if self.mig_enabled else self._why("GPM"))
         self.capabilities["GPM"] = "ok"
         return Reading({**values, "counter_window_s": self._gpm.window_s}, reasons)
 
     def _read_slow(self, now_s: float) -> None:
         slow = Reading()
-        for query in (*SLOW_QUERIES, *HEALTH_QUERIES):
+        for query in (*counters.SLOW_QUERIES, *counters.HEALTH_QUERIES):
             slow.take(self._query(query))
-        part = self._fields("slow fields", SLOW_FIELDS)
-        counters = {name: part.values.pop(name) for name in THROTTLE_COUNTERS & part.values.keys()}
+        part = self._fields("slow fields", counters.SLOW_FIELDS)
+        throttled = {name: part.values.pop(name) for name in counters.THROTTLE_COUNTERS & part.values.keys()}
         slow.values.update(part.values)
-        slow.reasons.update({name: reason for name, reason in part.reasons.items() if name not in THROTTLE_COUNTERS})
-        missing = next((reason for name, reason in part.reasons.items() if name in THROTTLE_COUNTERS), "no value")
-        slow.set("throttled_s", dict(sorted(counters.items())) or None, missing)
-        slow.set("throttled_fraction", self._throttled_fraction(now_s, counters), missing if not counters else "first reading")
+        slow.reasons.update({name: reason for name, reason in part.reasons.items() if name not in counters.THROTTLE_COUNTERS})
+        missing = next((reason for name, reason in part.reasons.items() if name in counters.THROTTLE_COUNTERS), "no value")
+        slow.set("throttled_s", dict(sorted(throttled.items())) or None, missing)
+        slow.set("throttled_fraction", self._throttled_fraction(now_s, throttled), missing if not throttled else "first reading")
         self._slow, self._slow_at_s = slow, now_s
         self._read_mig_mode()
 
-    def _throttled_fraction(self, now_s: float, counters: dict[str, float]) -> dict[str, float] | None:
-        before, self._throttled = self._throttled, (now_s, counters)
-        if before is None or not counters or now_s - before[0] < 0.05:
+    def _throttled_fraction(self, now_s: float, throttled: dict[str, float]) -> dict[str, float] | None:
+        before, self._throttled = self._throttled, (now_s, throttled)
+        if before is None or not throttled or now_s - before[0] < 0.05:
             return None
         passed_s = now_s - before[0]
         return {
             name: min(1.0, max(0.0, (value - before[1][name]) / passed_s))
-            for name, value in sorted(counters.items())
+            for name, value in sorted(throttled.items())
             if name in before[1]
         }
 
@@ -261,17 +234,22 @@ class NvmlDevice:
             if slow:
                 self._read_slow(now_s)
             merged = Reading(dict(self._slow.values), dict(self._slow.reasons))
-            for part in (self._gpm_reading(), self._power(), *(self._query(query) for query in FAST_QUERIES), self._processes):
+            for part in (
+                self._gpm_reading(),
+                self._power(),
+                *(self._query(query) for query in counters.FAST_QUERIES),
+                self._processes,
+            ):
                 merged.take(part)
             if self.mig_enabled:
                 whole_gpu = {"kernel_resident_fraction", "memory_active_fraction"} & merged.reasons.keys()
-                merged.reasons.update(dict.fromkeys(whole_gpu, NOT_WITH_MIG))
+                merged.reasons.update(dict.fromkeys(whole_gpu, counters.NOT_WITH_MIG))
         mig = self._slices.read(self._handle) if self.state == "ok" and self.mig_enabled else ()
         lost = self.state != "ok"
         return DeviceSnapshot(
             index=self.index,
             uuid=self.identity.uuid if self.identity else None,
-            name=self.identity.name if self.identity else None,
+            name=self.identity.nvml_name if self.identity else None,
             cuda_ordinal=cuda_ordinal,
             state=self.state,
             mig_enabled=None if lost else self.mig_enabled,

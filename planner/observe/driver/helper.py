@@ -9,18 +9,70 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from planner.observe.driver.amd import AmdDevice, AmdSession
-from planner.observe.driver.cuda_order import cuda_ordinals
 from planner.observe.driver.device import NvmlDevice
 from planner.observe.driver.messages import GpuFacts, Question, Reply
-from planner.observe.driver.nvml import NvmlError, describe_failure, library_found
+from planner.observe.driver.nvml import NVML_DETAILS, Nvml, NvmlError, describe_failure, library_found
 from planner.observe.driver.processes import ProcessTable
-from planner.observe.driver.session import DriverSession
 from planner.observe.snapshot import DeviceSnapshot
+
+
+def cuda_ordinals(devices: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, int]:
+    """UUID -> N of 'cuda:N'; a GPU that is hidden, or whose number is not knowable, is absent.
+
+    `devices` are (UUID, name) in NVML's order. As CUDA does, the list of CUDA_VISIBLE_DEVICES ends at its first invalid entry.
+    """
+    in_pci_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({name for _, name in devices}) <= 1
+    uuids = [uuid for uuid, _ in devices]
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return {uuid: number for number, uuid in enumerate(uuids)} if in_pci_order else {}
+    ordinals: dict[str, int] = {}
+    number = 0
+    for entry in (part.strip() for part in visible.split(",")):
+        if entry.startswith("MIG-"):
+            number += 1  # a slice takes a number, and is no whole GPU
+            continue
+        if entry.isdigit():
+            if int(entry) >= len(uuids):
+                break
+            uuid = uuids[int(entry)] if in_pci_order else None
+        else:
+            matches = [candidate for candidate in uuids if entry and candidate.casefold().startswith(entry.casefold())]
+            if len(matches) != 1:
+                break
+            uuid = matches[0]
+        if uuid is not None:
+            if uuid in ordinals:
+                return {}  # CUDA refuses a list that names a GPU twice
+            ordinals[uuid] = number
+        number += 1
+    return ordinals
+
+
+class DriverSession(Nvml):
+    """NVML and its GPUs; a context manager. Made by `DriverSession.open()`."""
+
+    ready = NVML_DETAILS["ready"]
+    _devices: tuple[NvmlDevice, ...] | None = None
+
+    @property
+    def devices(self) -> tuple[NvmlDevice, ...]:
+        """Every GPU the driver counts, in PCI order, listed once; one that does not answer is there with its state."""
+        if self._devices is None:
+            self._devices = tuple(NvmlDevice(self, index) for index in range(self.device_count))
+        return self._devices
+
+    def close(self) -> None:
+        """Free the GPUs' buffers and end the session; closing twice is harmless."""
+        for device in self._devices or ():
+            device.close()
+        super().close()
+
 
 Session = DriverSession | AmdSession
 
@@ -55,7 +107,7 @@ def main(limit_s: float) -> None:
 def _ordinals(session: Session) -> dict[str, int]:
     if isinstance(session, AmdSession):
         return {}  # HIP's order is its own
-    known = [(device.identity.uuid, device.identity.name) for device in session.devices if device.identity is not None]
+    known = [(device.identity.uuid, device.identity.nvml_name) for device in session.devices if device.identity is not None]
     return cuda_ordinals(known, os.environ)
 
 
@@ -81,13 +133,8 @@ def _facts(session: Session, alive: Callable[[], None]) -> Reply:
         alive()
         if identity is None:
             return None
-        return GpuFacts(
-            uuid=identity.uuid,
-            index=device.index,
-            nvml_name=identity.name,
-            memory_total_bytes=identity.memory_total_bytes,
-            compute_capability=identity.compute_capability,
-            pci_bus_id=identity.pci_bus_id,
+        return msgspec.structs.replace(
+            identity,
             cuda_ordinal=ordinals.get(identity.uuid),
             mig_profiles=device.mig_profiles(),
             power_limit_w=device.power_limit_w(),

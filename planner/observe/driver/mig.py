@@ -1,29 +1,18 @@
-"""The slices of a multi-instance GPU: listed anew with every slow reading, since an administrator may rearrange them any time."""
+"""The slices of a multi-instance GPU: listed anew with every slow reading, since an administrator may rearrange them at any time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from planner.observe.driver.counters import GPM_FIELDS, MEMORY_V2, NOT_WITH_MIG
-from planner.observe.driver.gpm import GpmRing
 from planner.observe.driver.nvml import Nvml, NvmlError
+from planner.observe.driver.reading import GpmRing
 from planner.observe.snapshot import REASON_TEXTS, MigSnapshot
 
 SLICE_GPM_FIELDS = tuple(name for name in GPM_FIELDS if name in MigSnapshot.__struct_fields__)
 """Hardware counters that exist for a slice."""
-
-
-@dataclass(frozen=True, slots=True)
-class MigSlice:
-    """One compute instance with the handle it answers under until the next rearrangement."""
-
-    handle: Any
-    uuid: str | None
-    profile: str
-    gpu_instance: int | None
-    compute_instance: int | None
-    sm_count: int | None
 
 
 class MigSlices:
@@ -31,13 +20,14 @@ class MigSlices:
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
-        self._slices: tuple[MigSlice, ...] = ()
+        self._slices: tuple[tuple[Any, MigSnapshot], ...] = ()
+        """Each compute instance without readings, behind the handle it answers under until the next rearrangement."""
         self._rings: dict[int, GpmRing] = {}
 
     @property
     def profiles(self) -> tuple[str, ...]:
         """Profiles of the slices last listed."""
-        return tuple(one.profile for one in self._slices)
+        return tuple(one.profile for _, one in self._slices)
 
     def list_again(self, parent: Any) -> None:
         """Ask the driver which slices there are now; buffers of vanished ones are freed."""
@@ -47,19 +37,18 @@ class MigSlices:
             most = 0
         found = [self._slice_at(parent, index) for index in range(most)]
         self._slices = tuple(one for one in found if one is not None)
-        there = {one.gpu_instance for one in self._slices}
+        there = {one.gpu_instance for _, one in self._slices}
         for instance in [instance for instance in self._rings if instance not in there]:
             self._rings.pop(instance).close()
 
-    def _slice_at(self, parent: Any, index: int) -> MigSlice | None:
+    def _slice_at(self, parent: Any, index: int) -> tuple[Any, MigSnapshot] | None:
         try:
             handle = self._nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", parent, index)
         except NvmlError:
             return None  # indices have gaps
         name = self._nvml.text("nvmlDeviceGetName", handle) or ""
         attributes = self._optional("nvmlDeviceGetAttributes_v2", handle)
-        return MigSlice(
-            handle=handle,
+        return handle, MigSnapshot(
             uuid=self._nvml.text("nvmlDeviceGetUUID", handle),
             profile=name.rpartition("MIG ")[2] or "unnamed slice",
             gpu_instance=self._optional("nvmlDeviceGetGpuInstanceId", handle),
@@ -76,10 +65,10 @@ class MigSlices:
     def read(self, parent: Any) -> tuple[MigSnapshot, ...]:
         """Memory and hardware counters of every slice. Slices of one GPU instance share its counters."""
         counters: dict[int | None, tuple[dict[str, float], dict[str, str]]] = {}
-        for one in self._slices:
+        for _, one in self._slices:
             if one.gpu_instance not in counters:
                 counters[one.gpu_instance] = self._counters(parent, one.gpu_instance)
-        return tuple(self._snapshot(one, *counters[one.gpu_instance]) for one in self._slices)
+        return tuple(self._snapshot(handle, one, *counters[one.gpu_instance]) for handle, one in self._slices)
 
     def _counters(self, parent: Any, instance: int | None) -> tuple[dict[str, float], dict[str, str]]:
         if instance is None:
@@ -95,24 +84,16 @@ class MigSlices:
         except NvmlError as error:
             return {}, dict.fromkeys(SLICE_GPM_FIELDS, REASON_TEXTS[error.state])
 
-    def _snapshot(self, one: MigSlice, values: dict[str, float], reasons: dict[str, str]) -> MigSnapshot:
+    def _snapshot(self, handle: Any, one: MigSnapshot, values: dict[str, float], reasons: dict[str, str]) -> MigSnapshot:
         memory: dict[str, float] = {}
         absent = {name: reason for name, reason in reasons.items() if name in SLICE_GPM_FIELDS}
         try:
-            answer = self._nvml.call("nvmlDeviceGetMemoryInfo", one.handle, MEMORY_V2)
+            answer = self._nvml.call("nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
             memory = {f"memory_{part}_bytes": float(getattr(answer, part)) for part in ("total", "reserved", "used", "free")}
         except NvmlError as error:
             absent.update({f"memory_{part}_bytes": REASON_TEXTS[error.state] for part in ("total", "reserved", "used", "free")})
-        return MigSnapshot(
-            uuid=one.uuid,
-            profile=one.profile,
-            gpu_instance=one.gpu_instance,
-            compute_instance=one.compute_instance,
-            sm_count=one.sm_count,
-            reasons=absent,
-            **memory,
-            **{name: value for name, value in values.items() if name in SLICE_GPM_FIELDS},
-        )
+        counted = {name: value for name, value in values.items() if name in SLICE_GPM_FIELDS}
+        return msgspec.structs.replace(one, reasons=absent, **memory, **counted)
 
     def close(self) -> None:
         """Forget the slices and free their buffers."""

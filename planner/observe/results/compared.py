@@ -1,21 +1,119 @@
-"""Results beside what is predicted of them: every result of a file as a request, all of them estimated together."""
+"""Results beside what is predicted of them, and the settings a file leaves open that would explain a difference.
+
+Every result of a file is estimated as a request; each open setting is tried alone, by the engine's own estimate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
 from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Figure
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu
-from planner.observe.results.explain import Explanation, Verdict, explanations, verdicts
 from planner.observe.results.request import Finders, request_of
 from planner.observe.results.result import Result
 from planner.workload.published.values import Quantity
 from planner.workload.tasks import Request
+
+Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
+WORTH_EXPLAINING = 0.1
+"""Logarithmic deviation below which no explanation is sought."""
+CLOSED = 0.5
+"""Share of the deviation that a change has to remove to be named."""
+MOST_NAMED = 3
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that was seen beside its prediction; `predicted` None: not answered."""
+
+    quantity: Quantity
+    seen: float
+    predicted: Figure | None
+
+    @property
+    def off(self) -> float | None:
+        """Error of the prediction: seen ÷ predicted − 1."""
+        return self.seen / self.predicted.value - 1 if self.predicted is not None and self.predicted.value else None
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the range holds what was seen."""
+        return None if self.predicted is None else self.predicted.low <= self.seen <= self.predicted.high
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of one setting and what would be predicted with it."""
+
+    setting: str
+    value: Any
+    quantity: Quantity
+    predicted: float
+    off: float
+    """Error that is left with it: seen ÷ predicted with it − 1."""
+
+
+def verdicts(answer: Answer | UserError, seen: Mapping[Quantity, float]) -> list[Verdict]:
+    """Every value seen, beside its prediction."""
+    return [Verdict(quantity=name, seen=value, predicted=_figure(answer, name)) for name, value in seen.items()]
+
+
+def explanations(request: Request, found: Sequence[Verdict], stated: frozenset[str], estimate: Estimate) -> list[Explanation]:
+    """Settings not in `stated` whose change closes most of the largest deviation, the nearest first; none where all is near."""
+    worst = max((one for one in found if _gap(one) is not None), key=lambda one: abs(_gap(one) or 0.0), default=None)
+    gap = _gap(worst) if worst is not None else None
+    if worst is None or gap is None or abs(gap) < WORTH_EXPLAINING:
+        return []
+    tried = [(name, value) for name, value in _changes(request) if name not in stated]
+    answers = estimate([msgspec.structs.replace(request, **{name: value}) for name, value in tried])
+    named = []
+    for (name, value), answer in zip(tried, answers, strict=True):
+        figure = _figure(answer, worst.quantity)
+        left = math.log(worst.seen / figure.value) if figure is not None and figure.value > 0 else None
+        if figure is not None and left is not None and abs(left) <= (1 - CLOSED) * abs(gap):
+            named.append(
+                Explanation(setting=name, value=value, quantity=worst.quantity, predicted=figure.value, off=math.expm1(left))
+            )
+    return sorted(named, key=lambda one: abs(math.log1p(one.off)))[:MOST_NAMED]
+
+
+def _changes(request: Request) -> Iterator[tuple[str, Any]]:
+    """Single settings that clients of a benchmark do not see, with the values they often have."""
+    for name in ("fp8", "awq", "bf16"):
+        if name not in {request.weight_dtype, request.weight_dtype or request.dtype}:
+            yield "weight_dtype", name
+    for name in ("fp8", "bf16"):
+        if request.kv_dtype != name:
+            yield "kv_dtype", name
+    tokens = request.input_tokens if isinstance(request.input_tokens, int) else None
+    if tokens and request.task == "serve" and request.prefix_tokens is None:
+        yield from (("prefix_tokens", round(tokens * share)) for share in (0.5, 0.9))
+    if (request.gpus or 1) > 1 and request.link is None:
+        yield "link", "pcie"
+    if request.task in {"serve", "generate"} and request.memory_fraction is None:
+        yield "memory_fraction", 0.5
+    if request.task == "serve" and isinstance(request.concurrency, int) and request.concurrency > 1:
+        yield "concurrency", max(1, request.concurrency // 2)
+    if request.gpus and request.tp == request.gpus > 1 and request.dp is None:
+        yield "tp", max(1, request.gpus // 2)
+
+
+def _gap(one: Verdict) -> float | None:
+    """Logarithm of seen ÷ predicted."""
+    off = one.off
+    return None if off is None or off <= -1 else math.log1p(off)
+
+
+def _figure(answer: Answer | UserError, quantity: Quantity) -> Figure | None:
+    if isinstance(answer, UserError):
+        return None
+    found = getattr(answer, quantity)
+    return found if found is None or isinstance(found, Figure) else found.mean
 
 
 class Estimates(Protocol):

@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import msgspec
 
 from planner.errors import Problem, UserError
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import Read, Reader
+from planner.observe.results.readers import (
+    aiperf,
+    guidellm,
+    inference_perf,
+    llama_bench,
+    mlperf,
+    nccl_tests,
+    serving_scripts,
+    trtllm_bench,
+)
+from planner.observe.results.result import Contents, Read, Reader, Result
 from planner.reading import check_depth
+from planner.schema import faults
 from planner.text import one_line
 
-READERS = (
-    "vllm_serve",
-    "vllm_throughput",
-    "sglang_serving",
-    "guidellm",
-    "aiperf",
-    "inference_perf",
-    "trtllm_bench",
-    "llama_bench",
-    "nccl_tests",
-    "mlperf",
-    "own_serving",
-)
-"""Modules of `planner.observe.results.readers`; the first that recognises a file reads it."""
 MOST_RESULTS = 10_000
 SHOWN = 60
 
 
-def readers() -> tuple[Reader, ...]:
-    """Every format, in the order in which they are tried."""
-    return tuple(import_module(f"planner.observe.results.readers.{name}").READER for name in READERS)
+def _own(contents: Contents) -> list[Result]:
+    """A JSON line for each load, in the planner's own names."""
+    if problems := [problem for one in contents.objects for problem in faults(Result, one, contents.where)]:
+        raise UserError(problems)
+    return [msgspec.convert(one, Result) for one in contents.objects]
+
+
+READERS = (
+    *serving_scripts.READERS,
+    guidellm.READER,
+    aiperf.READER,
+    inference_perf.READER,
+    trtllm_bench.READER,
+    llama_bench.READER,
+    nccl_tests.READER,
+    mlperf.READER,
+    Reader(
+        "gpu-planner bench serve",
+        lambda contents: contents.have("tool", "settings", "seen"),
+        _own,
+        "what bench --suite serve --out wrote",
+    ),
+)
+"""The first that recognises a file reads it."""
 
 
 def is_exported(data: bytes) -> bool:
@@ -48,7 +65,7 @@ def recognised(data: bytes, where: str) -> bool:
     """Whether a format fits; False for what cannot be read."""
     contents = Contents(where, data)
     try:
-        return any(one.recognises(contents) for one in readers())
+        return any(one.recognises(contents) for one in READERS)
     except UserError:
         return contents.is_json and b"ttft" in data  # a result that was cut off is reported, not left out
 
@@ -58,7 +75,7 @@ def read_results(data: bytes, where: str) -> Read:
     contents = Contents(where, data)
     if not data.strip():
         raise UserError(Problem(where, "", "is empty."))
-    reader = next((one for one in readers() if one.recognises(contents)), None)
+    reader = next((one for one in READERS if one.recognises(contents)), None)
     if reader is None:
         raise UserError(Problem(where, "", _telemetry(contents) or _unknown(contents)))
     try:
@@ -94,5 +111,5 @@ def _unknown(contents: Contents) -> str:
         begins = f"it holds {one_line(keys)[:SHOWN]}"
     else:
         begins = f"it begins with {one_line(next(iter(contents.lines), ''))[:SHOWN]!r}"
-    known = "; ".join(f"{one.tool} ({one.looks_like})" for one in readers())
-    return f"is no result file of a tool that is read: {begins}. Read are measurements exported by gpu-planner; {known}."
+    known = "; ".join(f"{one.tool} ({one.looks_like})" for one in READERS)
+    return f"is no result file of a tool that is read: {begins}. Accepted files: measurements exported by gpu-planner; {known}."

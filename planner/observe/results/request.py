@@ -25,7 +25,7 @@ EXAMPLES = {
     "output_tokens": "128",
     "concurrency": "32",
 }
-"""A value that is accepted of each setting that is asked for."""
+"""An accepted value for each setting that may be asked for."""
 
 
 def request_of(result: Result, given: Mapping[str, Any], where: str, find: Finders) -> Request:
@@ -53,7 +53,7 @@ class Finders(msgspec.Struct, frozen=True):
 
 
 def missing(fields: Mapping[str, Any]) -> Iterator[str]:
-    """Settings that a prediction needs and no default can stand for."""
+    """Missing settings that a prediction needs and that have no default."""
     for name in ("model", "gpu", "gpus", "engine"):
         if not fields.get(name):
             yield name

@@ -1,21 +1,92 @@
-"""One result that another tool measured: the settings its file states and the values it saw, in the planner's names and in SI."""
+"""A result file, decoded once for every reader that looks at it, and its results: the settings it states and the values it saw, in SI."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from planner.errors import Problem, UserError
 from planner.numbers import as_number
-from planner.observe.results.contents import Contents
+from planner.reading import check_depth, too_deep
 from planner.workload.published.names import WEIGHTS_IN_NAMES
 from planner.workload.published.values import Quantity
 
+
+@dataclass(frozen=True)
+class Contents:
+    """Bytes of a file and where they came from. Raises `UserError` where it is asked for text or JSON that the bytes are not."""
+
+    where: str
+    data: bytes
+
+    @cached_property
+    def text(self) -> str:
+        """The bytes as UTF-8, without a byte order mark."""
+        try:
+            return self.data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise UserError(Problem(self.where, "", "is not text in UTF-8.")) from None
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the text."""
+        return self.text.splitlines()
+
+    @cached_property
+    def whole_lines(self) -> list[str]:
+        """The lines that end: the last may have lost digits where a file was cut off."""
+        return self.lines if self.text.endswith(("\n", "\r")) else self.lines[:-1]
+
+    @cached_property
+    def is_json(self) -> bool:
+        """Whether the text begins as a JSON object or list does."""
+        return self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["}
+
+    @cached_property
+    def json(self) -> Any:
+        """The JSON document; a file of one object a line is a list of them. Infinity and NaN, which Python writes, are accepted."""
+        try:
+            found = self._decoded()
+        except RecursionError:
+            raise too_deep(self.where) from None
+        check_depth(found, self.where)
+        return found
+
+    def _decoded(self) -> Any:
+        try:
+            return json.loads(self.text)
+        except ValueError as error:  # a number of thousands of digits is one too
+            if getattr(error, "msg", "") != "Extra data":
+                raise UserError(Problem(self.where, "", f"is not whole JSON, or was cut off: {error}.")) from None
+        found = []
+        for number, line in enumerate(self.lines, 1):
+            try:
+                found += [json.loads(line)] if line.strip() else []
+            except ValueError as error:
+                raise UserError(Problem(f"{self.where}:{number}", "", f"is not whole JSON, or was cut off: {error}.")) from None
+        return found
+
+    @cached_property
+    def objects(self) -> list[dict[str, Any]]:
+        """The JSON objects of the file: the one it is, or those of its list or lines; empty for a file that is no JSON."""
+        if not self.is_json:
+            return []
+        listed = self.json if isinstance(self.json, list) else [self.json]
+        return [one for one in listed if isinstance(one, dict)]
+
+    def have(self, *keys: str) -> bool:
+        """Whether every JSON object has all of `keys`, and there is one."""
+        return bool(self.objects) and all(key in one for one in self.objects for key in keys)
+
+
 MOST = 1e18
-"""No time, rate or size that was measured is larger, in SI."""
+"""Largest credible time, rate or size, in SI."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +105,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Remarks on what the file counts differently."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a value that nothing can have been seen to have."""
+        """Raise `ValueError` for an impossible value."""
         for name, value in self.seen.items():
             if not 0 < value <= MOST:
                 raise ValueError(f"{name} is {value:g}")
@@ -50,7 +121,7 @@ class CollectiveTimes(msgspec.Struct, frozen=True, kw_only=True):
     """(bytes, seconds) by size; bytes of the whole message as nccl-tests counts them."""
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a message or a time that there cannot be."""
+        """Raise `ValueError` for an impossible message or time."""
         for size, seconds in self.series:
             if not (0 < size <= MOST and 0 < seconds <= MOST):
                 raise ValueError(f"{size:,} bytes took {seconds:g} s")
@@ -67,7 +138,7 @@ class Reader:
     recognises: Callable[[Contents], bool]
     """Whether a file is of this format; never raises for text that is whole."""
     read: Callable[[Contents], Read]
-    """The results of a file of this format. Raises `UserError` for one that lacks what it has to have."""
+    """The results of a file of this format. Raises `UserError` for one that lacks a required part."""
     looks_like: str
     """Name or beginning of its file, for a message about a file that nothing recognises."""
 
@@ -130,7 +201,7 @@ def served(
     notes: Iterable[str] = (),
     **fields: Any,
 ) -> Result:
-    """The result of a service under the load `given`; `fields`: what the file states besides. Its name is the load's unless given."""
+    """The result of a service under the load `given`; `fields`: what the file states besides. Its name is that of the load unless `name` is given."""
     rate = given.get("request_rate_per_s")
     of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
     settings = {"task": "serve"} | stated(model=model, **fields) | format_of(model) | dict(given)

@@ -68,7 +68,7 @@ class Client:
     """API key; empty: none is sent."""
     seed: int = 0
     run: str = ""
-    """Part of what the words are drawn from; a server still knows those of the run before."""
+    """Part of the random seed, so that a server's cache knows no prompt of an earlier run."""
     options: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})
     """Fields that vLLM, SGLang and llama.cpp take besides OpenAI's own, so that answers have the length asked for."""
 

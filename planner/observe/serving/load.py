@@ -1,4 +1,4 @@
-"""Load on a server: closed loops of clients that send again once they are answered, open ones at a rate whatever is answered."""
+"""Load on a server: closed loops of clients that send again once they are answered, and open loops at a fixed rate."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ ALL_SMI = _meanings(
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 HELD_BACK, UP = f"{PREFIX}clock_held_back", f"{PREFIX}up"
 TELLS_OF_A_GPU = frozenset((HELD_BACK, UP, *DCGM_REASONS, *(f"DCGM_FI_{name}" for name in DCGM_REASONS)))
-"""Metrics that fill no field by their value, and yet tell of a GPU."""
+"""Metrics that show that there is a GPU without filling a field."""
 OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
 READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *ALL_SMI.values(), *OWN.values())}
 
@@ -265,7 +265,7 @@ def place_of(labels: Mapping[str, str]) -> Place | None:
 
 
 def first_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
-    """The first of the labels `names` that says something; empty: none does."""
+    """The first of the labels `names` that is not empty, else empty."""
     for name in names:
         if text := labels.get(name):
             return text
@@ -273,7 +273,7 @@ def first_of(labels: Mapping[str, str], names: Iterable[str]) -> str:
 
 
 def _joined(gpus: Iterable[Gpu]) -> dict[Gpu, Gpu]:
-    """Labels that leave out what others say -> the others, where there is one GPU alone that they can mean."""
+    """Incomplete labels -> the complete ones, where they can only mean one GPU."""
     forms = {gpu: (gpu[0] != "", gpu[1] != "", gpu[2] != "") for gpu in gpus}
     found: dict[Gpu, Gpu] = {}
     for form in sorted(set(forms.values()), key=sum, reverse=True)[1:]:

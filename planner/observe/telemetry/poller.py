@@ -118,7 +118,7 @@ class Poller(Telemetry):
         return latest.age_s(now_s)
 
     def _hurry(self, *, read: bool = True) -> None:
-        """Wake the thread after a change; `read`: and have it read at once."""
+        """Wake the thread after a change; with `read` it reads at once."""
         if read:
             self._at_once, self._due_s = True, time.monotonic()
         self._wake.set()

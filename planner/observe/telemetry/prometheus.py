@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -35,7 +35,7 @@ from planner.observe.telemetry.exporter import (
     place_of,
 )
 from planner.observe.telemetry.exposition import PREFIX, Sample
-from planner.observe.telemetry.window import MEANS
+from planner.observe.telemetry.window import MEANS, FleetGpu
 
 JOB_LABELS = ("hpc_job", "exported_pod", "pod", "slurm_job_id", "jobid")
 """Labels that name the work, of dcgm-exporter under Slurm and Kubernetes, the first present counts; not `job`, which names the scrape."""
@@ -95,22 +95,6 @@ class _Series(msgspec.Struct):
 
 
 _DECODER = msgspec.json.Decoder(_Series)
-
-
-@dataclass(slots=True)
-class FleetGpu:
-    """One GPU over a window."""
-
-    host: str
-    device: DeviceSnapshot
-    """Means over the window where a snapshot has a reading; memory at its highest."""
-    seconds: float
-    busy: float | None = None
-    readings: int = 0
-    job: str = ""
-    """Empty: no label names it."""
-    held_back: dict[str, float] = field(default_factory=dict)
-    """Reason -> share of the time in use."""
 
 
 @dataclass(slots=True)

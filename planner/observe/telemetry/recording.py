@@ -26,7 +26,7 @@ DEFAULT_LIMIT_BYTES = 256 * MIB
 PARTS = 4
 """FILE and the parts before it."""
 LOOKED_AT = 1024
-"""Bytes that tell a recording of our own from a log of another tool."""
+"""Bytes that distinguish a recording of this program from another tool's log."""
 MOST_BYTES = 1 << 31
 """Largest size of a part that is read."""
 

@@ -81,7 +81,7 @@ DMON: Mapping[str, tuple[str, float]] = {
 
 
 def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None:
-    """The readings of a log in one of these forms; None for another text. Raises `UserError` for one that lacks what it has to have."""
+    """The readings of a log in one of these forms; None for another text. Raises `UserError` for one that lacks a required column."""
     head = text[:4096].lstrip("\ufeff \n\r\t")
     lines = text.lstrip("\ufeff").splitlines()
     read: Callable[[], Iterator[Row]] | None = None

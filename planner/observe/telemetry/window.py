@@ -1,9 +1,10 @@
-"""Summary of a window of snapshots for right-sizing: one `Observed` for each GPU."""
+"""Summary of a window of readings for right-sizing: one `Observed` for each GPU of this machine or of a fleet."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,7 +13,7 @@ from planner.engine.advice.diagnosis import IDLE
 from planner.engine.advice.observation import Observed, ObservedSlice
 from planner.hardware.catalogue.mig import profiles_of
 from planner.observe.machine import match_gpu
-from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
+from planner.observe.snapshot import NO_HOST, DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
@@ -33,6 +34,22 @@ MEANS = {
 MEANS_OF_ALL = {"power_w": "drawn_power_w", "power_limit_w": "power_limit_w"}
 """Field of `Observed` -> field of a snapshot; the mean over all readings."""
 HARMLESS_REASONS = {"idle", "application clocks"}
+
+
+@dataclass(slots=True)
+class FleetGpu:
+    """One GPU over a window."""
+
+    host: str
+    device: DeviceSnapshot
+    """Means over the window where a snapshot has a reading; memory at its highest."""
+    seconds: float
+    busy: float | None = None
+    readings: int = 0
+    job: str = ""
+    """Empty if no label names it."""
+    held_back: dict[str, float] = field(default_factory=dict)
+    """Reason -> share of the time in use."""
 
 
 def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -> list[Observed]:
@@ -86,7 +103,7 @@ def observed_of(
 
 
 def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapshot:
-    """`device` with the counters of its slices added up where the driver gives none of the whole: slices nobody made do nothing."""
+    """`device` with the counters of its slices added up where the driver gives none of the whole: parts without a slice do nothing."""
     if gpu is None or not device.mig or device.sm_active_fraction is not None:
         return device
     profiles = {profile.name: profile for profile in profiles_of(gpu)}
@@ -177,3 +194,14 @@ def _slices(readings: Sequence[DeviceSnapshot]) -> list[ObservedSlice]:
 
 def _same(one: MigSnapshot, other: MigSnapshot) -> bool:
     return (one.uuid, one.gpu_instance) == (other.uuid, other.gpu_instance)
+
+
+def observe_fleet(fleet: Iterable[FleetGpu], gpus: GpuCatalogue) -> list[Observed]:
+    """Observations of each GPU of a fleet over its window."""
+    return [_observed_of_fleet(one, gpus) for one in fleet]
+
+
+def _observed_of_fleet(one: FleetGpu, gpus: GpuCatalogue) -> Observed:
+    seen = observed_of([one.device], [NO_HOST], one.seconds, gpus, one.host)
+    busy = seen.busy if one.busy is None else one.busy
+    return msgspec.structs.replace(seen, busy=busy, readings=one.readings or seen.readings, job=one.job, held_back=one.held_back)

@@ -17,7 +17,7 @@ import msgspec
 from planner.errors import Problem, UserError
 from planner.numbers import as_number
 from planner.observe.traffic.lines import Lines
-from planner.observe.traffic.tables import seconds_of
+from planner.observe.traffic.traces import seconds_of
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
 ACCESS = re.compile(

@@ -19,7 +19,7 @@ from planner.workload.tasks import Lengths
 from planner.workload.traffic.summary import Traffic
 
 FIRST_TOKENS = "time_to_first_token_seconds_count"
-"""Requests that had a first token: those an engine counts where it does not count the ended ones."""
+"""Count of first tokens, which some engines have instead of a count of ended requests."""
 
 
 LEAST, MOST = 1e-6, 1e18

@@ -8,11 +8,10 @@ from pathlib import Path
 import msgspec
 
 from planner.errors import Problem, UserError
-from planner.observe.traffic.hashed import read_hashed
 from planner.observe.traffic.logs import ACCESS, read_access_log, read_json_log
 from planner.observe.traffic.pages import is_page, read_pages
 from planner.observe.traffic.spans import read_spans
-from planner.observe.traffic.tables import read_table
+from planner.observe.traffic.traces import read_hashed, read_table
 from planner.reading import open_file
 from planner.workload.traffic.summary import Traffic, summarised
 from planner.workload.traffic.trace import Trace, joined

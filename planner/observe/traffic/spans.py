@@ -55,7 +55,7 @@ def read_spans(path: Path) -> Trace:
 
 
 def _known_prefix(trace: Trace) -> Trace:
-    """Calls that name no cache read had none, where others of the file name theirs."""
+    """Where other calls of the file name their cache reads, one that names none had none."""
     import numpy as np
     from msgspec.structs import replace
 

@@ -1,15 +1,21 @@
-"""A measurement: its value in a line, its state, and everything known of it."""
+"""Measurements as text: value and state of each, what they change in plans, and what a proving run shows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from planner.units import UNKNOWN, bytes_text, digits, percent_text, si_text
+from planner.present.cells import Paragraph, Section, text_table
+from planner.units import UNKNOWN, bytes_text, digits, percent_text, quantity_text, si_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.engine.estimate.calibration_check import CalibrationCheck
+    from planner.engine.estimate.proof import Proof
     from planner.hardware.measurements.fleet import Outlier
     from planner.hardware.measurements.measurement import Measurement, Run
+    from planner.session.before_after import Change
 
 
 def value_text(one: Measurement) -> str:
@@ -64,3 +70,54 @@ def measurement_facts(one: Measurement) -> dict[str, str]:
 def environment_facts(facts: dict[str, Any], *, whole: bool) -> dict[str, str]:
     """The machine and software of its run; nothing unless `whole`."""
     return {f"env {name}": str(value) for name, value in facts.items() if value not in (None, [], {})} if whole else {}
+
+
+def change_sections(change: Change) -> Iterator[Section]:
+    """Plans before and after, then the check."""
+    rows = []
+    for plan in change.plans:
+        moved = f"{plan.after / plan.before - 1:+.0%}" if plan.before and plan.after else ""
+        rows.append((plan.workload, digits(plan.before or None), digits(plan.after or None), moved))
+    heads = ("workload on one device", "published tok/s", "measured tok/s", "change")
+    known = any(plan.after for plan in change.plans)
+    nothing = Paragraph("None of the plans that are compared has a known speed on it.")
+    yield Section(f"What measuring {change.gpu} changed", [text_table(heads, rows, numeric=heads[1:]) if known else nothing])
+    yield check_section(change.check)
+
+
+def check_section(check: CalibrationCheck) -> Section:
+    """Points not used for fitting, beside the predictions of published and of measured ceilings."""
+    heads = ("independent point", "seen", "published", "measured")
+    rows = [
+        (one.point, si_text(one.measured, one.unit), *(f"{rate / one.measured - 1:+.0%}" for rate in (one.before, one.after)))
+        for one in check.points
+    ]
+    parts = [text_table(heads, rows, numeric=heads[1:])] if rows else []
+    return Section("Whether it predicts better", [*parts, Paragraph(check_text(check))])
+
+
+def check_text(check: CalibrationCheck) -> str:
+    """Whether plans rest on the measured ceilings, in a sentence."""
+    if not check.points:
+        return "Nothing judges the measured ceilings: no whole step, prompt or decoding was measured (--suite standard does)."
+    errors = f"mean error {percent_text(check.before)} by published figures, {percent_text(check.after)} by measured ones"
+    if check.accepted:
+        return f"Plans rest on the measured ceilings: {errors}."
+    return f"Plans do not rest on the measured rates, which predict whole steps worse: {errors}."
+
+
+def proof_section(device: str, lines: Sequence[Proof]) -> Section:
+    """One row for each point, and the count of each verdict."""
+    heads = ("point", "expected", "seen", "verdict", "why")
+    rows = [(one.point, _range(one), quantity_text(one.seen, one.unit), one.verdict, one.why) for one in lines]
+    counts = {verdict: sum(one.verdict == verdict for one in lines) for verdict in dict.fromkeys(one.verdict for one in lines)}
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return Section(
+        f"What {device} shows", [text_table(heads, rows, numeric=heads[1:3]), Paragraph(f"{len(lines)} figures: {verdicts}.")]
+    )
+
+
+def _range(one: Proof) -> str:
+    if one.low is None or one.high is None:
+        return UNKNOWN
+    return f"{quantity_text(one.low, one.unit)} - {quantity_text(one.high, one.unit)}"

@@ -9,7 +9,7 @@ from planner.present.cells import Paragraph, Points, Section, figure_text, text_
 from planner.units import UNKNOWN, change_text, digits, duration_text
 
 if TYPE_CHECKING:
-    from planner.observe.results.explain import Explanation, Verdict
+    from planner.observe.results.compared import Explanation, Verdict
 
 NAMES = {
     "ttft_s": "time to first token",

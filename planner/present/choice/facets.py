@@ -10,7 +10,7 @@ import msgspec
 
 from planner.engine.answers.figure import value_of
 from planner.errors import nearest_names
-from planner.present.plan import memory_share, throughput, worst
+from planner.present.plan import memory_share, p95_or_mean, throughput
 from planner.workload.tasks import Market, ProviderKind
 
 if TYPE_CHECKING:
@@ -245,8 +245,8 @@ _FIGURES: Mapping[str, Callable[[PlanRow], float | None]] = {
     "$/job": lambda row: value_of(row.job_usd),
     "$/m": lambda row: value_of(row.answer.usd_per_million_tokens),
     "gpus": lambda row: row.answer.layout.gpus if row.answer.layout else None,
-    "p95": lambda row: value_of(worst(row.answer.request_s)),
-    "first": lambda row: value_of(worst(row.answer.ttft_s)),
+    "p95": lambda row: value_of(p95_or_mean(row.answer.request_s)),
+    "first": lambda row: value_of(p95_or_mean(row.answer.ttft_s)),
     "sure": lambda row: _percent(row.probability_meets),
     "memory": lambda row: _percent(memory_share(row.answer)),
     "tok/s": lambda row: value_of(throughput(row.answer)),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.engine.answers.figure import value_of
 from planner.present.choice.ranked_by import FigureOf, asked_latency, ends
 from planner.present.choice.sentence import count_and_device
-from planner.present.drawing.axes import axis_around
-from planner.present.drawing.chart import Chart, Curve, Dot, Limit
+from planner.present.drawing.chart import Chart, Curve, Dot, Limit, axis_around
 from planner.present.prices import provider_text
 from planner.units import SECONDS_PER_HOUR, digits, short_usd_text, usd_text
 from planner.workload.tasks import trains

@@ -1,4 +1,4 @@
-"""Latency against load: where a service misses its targets, where requests outrun it, and the chart of both."""
+"""Latency against load: the load at which a service misses its targets, the load beyond its capacity, and the chart of both."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
 from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section, text_table
 from planner.present.choice.sentence import count_and_device
-from planner.present.drawing.axes import LinearAxis, axis_around
-from planner.present.drawing.chart import Chart, Curve, Dot, Limit
+from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, axis_around
 from planner.units import UNKNOWN, digits, duration_text, percent_text
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None
 
 
 def sentences(found: UnderLoad) -> Iterator[str]:
-    """A sentence for the load at which each target ends, and one for the load from which requests come faster than they are answered."""
+    """A sentence for the load at which each target is missed, and one for the load from which requests arrive faster than they are answered."""
     _, unit = UNITS[found.by]
     for one in found.ends:
         what = f"{one.share} of the {LATENCY_WORDS[one.latency]}"

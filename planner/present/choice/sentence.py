@@ -46,7 +46,7 @@ def answer_sentence(plan: Plan) -> Sentence:
         return _nothing(plan)
     first = solutions[0]
     other = next((row for row in solutions if (row.gpu, row.here) != (first.gpu, first.here)), None)
-    parts = (choice_text(first), _kept_promises(first, plan.task), f"next: {_next(other, first, plan)}" if other else "")
+    parts = (choice_text(first), _against_targets(first, plan.task), f"next: {_next(other, first, plan)}" if other else "")
     return Sentence(tuple(part for part in parts if part), solved=True)
 
 
@@ -77,7 +77,7 @@ def sure_text(row: PlanRow) -> str:
     return f"{percent_text(row.probability_meets)} sure" if row.probability_meets is not None else ""
 
 
-def _kept_promises(row: PlanRow, task: Mapping[str, Any]) -> str:
+def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
     """The latency or the hours of a row beside what was asked for, and how sure that is: 'p95 4.76 s of 5.00 s (94 % sure)'."""
     time, targets = "", task.get("targets", {})
     if row.job_h is not None:
@@ -104,7 +104,7 @@ def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
     return f"{what}, {change_text(apart)}" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
 
 
-def none_text(counts: Counts) -> str:
+def nothing_fits_text(counts: Counts) -> str:
     """What all candidates fail at: to fit, or, where some fit, a target."""
     return f"None of {counts.considered:,} candidates {'meets every target' if counts.fit else 'fits'}"
 
@@ -115,7 +115,7 @@ def _nothing(plan: Plan) -> Sentence:
     nothing = f"No {asked} can run this" if asked else "No GPU can run this"
     others = [row for row in plan.rows if not row.here]
     nearest = next((row for row in others if row.answer.layout), None)
-    parts = [none_text(plan.counts) if considered else nothing]
+    parts = [nothing_fits_text(plan.counts) if considered else nothing]
     if nearest is not None:
         parts.append(f"nearest, {count_and_device(nearest)}: {nearest.why}")
     elif others:

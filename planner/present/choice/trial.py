@@ -1,18 +1,83 @@
-"""A change that is tried out, and the difference it makes to the answer."""
+"""Changes worth trying on a workload that has a solution, and the difference that one of them makes to the answer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from planner.engine.answers.figure import value_of
 from planner.present.choice.sentence import cost_text, count_and_device
-from planner.units import change_text
+from planner.units import change_text, digits, duration_text
+from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
+
+SMALLER = {"fp32": "bf16", "bf16": "fp8", "fp16": "fp8", "fp8": "int4", "int8": "int4"}
+"""Format of weights -> the next smaller one."""
+TWICE, HALF = 2.0, 0.5
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """A change of a workload, by dotted keys, and its words."""
+
+    words: str
+    change: Mapping[str, Any]
+
+
+def alternatives(task: Mapping[str, Any]) -> list[Alternative]:
+    """Changes of the workload that a plan was made for (`Plan.task`), those first that leave the work as it is."""
+    parts = (_market, _precision, _load, _lengths, _targets)
+    return [found for part in parts for found in part(task)]
+
+
+def _market(task: Mapping[str, Any]) -> Iterator[Alternative]:
+    if task.get("market", "on-demand") == "on-demand":
+        yield Alternative("spot prices", {"market": "spot"})
+        yield Alternative("reserved for a year", {"market": "reserved-1y"})
+    else:
+        yield Alternative("on-demand prices", {"market": "on-demand"})
+
+
+def _precision(task: Mapping[str, Any]) -> Iterator[Alternative]:
+    if trains(task.get("task")):
+        if task.get("checkpointing") != "full":
+            yield Alternative("full activation checkpointing", {"checkpointing": "full"})
+        return
+    smaller = SMALLER.get(str(task.get("weight_dtype") or task.get("dtype") or ""))
+    if smaller is not None:
+        yield Alternative(f"{smaller} weights", {"weight_dtype": smaller})
+    if task.get("kv_dtype") not in {"fp8", "int8", "int4"}:
+        yield Alternative("fp8 KV cache", {"kv_dtype": "fp8"})
+
+
+def _load(task: Mapping[str, Any]) -> Iterator[Alternative]:
+    rate, batch = task.get("request_rate_per_s"), task.get("global_batch")
+    if rate:
+        for words, factor in (("twice the load", TWICE), ("half the load", HALF)):
+            yield Alternative(f"{words}, {digits(rate * factor)} req/s", {"request_rate_per_s": rate * factor})
+    elif batch:
+        yield Alternative(f"batch of {batch * 2:,}", {"global_batch": batch * 2})
+
+
+def _lengths(task: Mapping[str, Any]) -> Iterator[Alternative]:
+    for key, words in (("input_tokens", "input"), ("output_tokens", "output"), ("sequence", "sequence")):
+        if isinstance(tokens := task.get(key), int):
+            yield Alternative(f"twice the {words}, {tokens * 2:,} tokens", {key: tokens * 2})
+
+
+def _targets(task: Mapping[str, Any]) -> Iterator[Alternative]:
+    for key, value in task.get("targets", {}).items():
+        if key.startswith("p") and key.endswith("_s") and isinstance(value, int | float):
+            share, latency, _ = key.split("_")
+            name = {"request": "request", "ttft": "first token", "tpot": "next token"}[latency]
+            yield Alternative(f"{share} {name} within {duration_text(value * TWICE)}", {f"targets.{key}": value * TWICE})
+        elif key == "deadline_h":
+            yield Alternative("twice the time", {"targets.deadline_h": value * TWICE})
+
 
 ALIKE = 0.005
 """Relative difference below which two prices read the same."""

@@ -1,12 +1,110 @@
-"""A chart as data: curves, dots and the lines of limits, for every way it is drawn."""
+"""A chart as data, for every way it is drawn: axes with their ticks, curves, dots and the lines of limits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
 import msgspec
 
-from planner.present.drawing.axes import Axis
+from planner.units import digits
+
+STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
+"""Ticks within a decade, the closest set that has room."""
+WIDE = 5.0
+"""Ratio of the highest to the lowest value from which an axis is logarithmic."""
+
+Text = Callable[[float], str]
+NO_NEWS = re.compile(r"\.(\d*?)0+(?!\d)")
+"""Trailing zeros of decimals."""
+
+
+def tick_label(axis: Axis, value: float) -> str:
+    """The label of a tick without trailing zeros: '20 s', not '20.0 s'."""
+    return NO_NEWS.sub(lambda found: f".{found[1]}" if found[1] else "", axis.text(value))
+
+
+class LogAxis(msgspec.Struct, frozen=True):
+    """An axis from `low` to `high`, both above 0, with even distances for even ratios."""
+
+    low: float
+    high: float
+    text: Text = digits
+    """Label of a tick."""
+
+    @classmethod
+    def around(cls, values: Sequence[float], text: Text = digits, margin: float = 0.06) -> LogAxis:
+        """An axis with room for every value; a factor of two each way around a single one."""
+        known = [value for value in values if value > 0 and math.isfinite(value)] or [1.0]
+        low, high = math.log(min(known)), math.log(max(known))
+        air = (high - low) * margin or math.log(2)
+        return cls(math.exp(low - air), math.exp(high + air), text)
+
+    def place(self, value: float) -> float:
+        """0 at `low`, 1 at `high`."""
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+    def ticks(self, most: int) -> list[float]:
+        """Round values inside the axis, at most `most`, but one at least where a decade lies inside."""
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        found: list[float] = []
+        for steps in STEPS:
+            found = [
+                value
+                for power in range(first, last + 1)
+                for step in steps
+                if self.low <= (value := step * 10.0**power) <= self.high
+            ]
+            if len(found) <= most:
+                return found
+        return found[:: -(-len(found) // max(1, most))]
+
+
+class LinearAxis(msgspec.Struct, frozen=True):
+    """An axis from `low` to `high`, with even distances for even differences."""
+
+    low: float
+    high: float
+    text: Text = digits
+    """Label of a tick."""
+    unit: float = 1.0
+    """Ticks are round multiples of this: 3 for months, which are read as years and quarters."""
+
+    def place(self, value: float) -> float:
+        """0 at `low`, 1 at `high`."""
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self, most: int) -> list[float]:
+        """Round values inside the axis, at most `most`, two at least."""
+        for multiple in _round_steps((self.high - self.low) / self.unit):
+            step = multiple * self.unit
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            if last - first < max(2, most):
+                return [number * step for number in range(first, last + 1)]
+        raise AssertionError("unreachable: steps grow without end")
+
+
+Axis = LogAxis | LinearAxis
+
+
+def _round_steps(span: float) -> Iterator[float]:
+    """1, 2, 5, 10, … times a power of ten far below `span`, growing without end."""
+    for power in count(math.floor(math.log10(span)) - 2):
+        for step in (1.0, 2.0, 5.0):
+            yield step * 10.0**power
+
+
+def axis_around(values: Sequence[float], text: Text = digits) -> Axis:
+    """An axis with room for every value above 0: logarithmic where they lie far apart, linear where they lie close."""
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    if len(known) < 2 or max(known) >= WIDE * min(known) or min(known) == max(known):
+        return LogAxis.around(known, text)
+    low, high = min(known), max(known)
+    air = (high - low) * 0.08
+    return LinearAxis(max(0.0, low - air), high + air, text)
+
 
 Point = tuple[float, float]
 

@@ -1,4 +1,4 @@
-"""A canvas for charts in the cells of a terminal: axes, lines in dots smaller than a cell, marks, and ticks that read.
+"""A canvas for charts in the cells of a terminal: axes, lines in dots smaller than a cell, marks, and labelled ticks.
 
 Braille gives two by four dots a cell; the ASCII level draws one sign a cell. What is drawn later lies on top.
 """
@@ -9,8 +9,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from planner.present.drawing.axes import Axis, tick_label
-from planner.present.drawing.chart import Point
+from planner.present.drawing.chart import Axis, Point, tick_label
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -25,7 +24,7 @@ Run = tuple[str, str]
 
 
 class Plot:
-    """A chart of `width` by `height` cells, its labels included. Styles are names that whoever shows it understands."""
+    """A chart of `width` by `height` cells, its labels included. Styles are names that the caller maps to colours."""
 
     def __init__(self, width: int, height: int, x: Axis, y: Axis, *, ascii_only: bool = False, quiet: str = "$quiet") -> None:
         self.x, self.y = x, y

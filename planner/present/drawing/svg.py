@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from planner.present.drawing.axes import Axis, tick_label
-from planner.present.drawing.chart import Chart, Dot
+from planner.present.drawing.chart import Axis, Chart, Dot, tick_label
 from planner.text import one_line
 
 WIDTH, HEIGHT = 760, 380
@@ -90,7 +89,7 @@ def _limits(chart: Chart) -> Iterator[str]:
 
 def _curves(chart: Chart) -> Iterator[str]:
     """The curves, each in a dash of its own, and their names at their right ends."""
-    ends = apart([_y(chart, curve.points[-1][1]) for curve in chart.curves])
+    ends = spread_out([_y(chart, curve.points[-1][1]) for curve in chart.curves])
     for number, (curve, end) in enumerate(zip(chart.curves, ends, strict=True)):
         dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""
         colour = f"var(--c{number % len(DASHES)})"
@@ -104,7 +103,7 @@ def _curves(chart: Chart) -> Iterator[str]:
         yield f'<text x="{x + 15:.1f}" y="{end + 4:.1f}" style="fill:{colour}">{_plain(_short(curve.name))}</text>'
 
 
-def apart(heights: Sequence[float]) -> list[float]:
+def spread_out(heights: Sequence[float]) -> list[float]:
     """Heights of names so that none covers another, close to those wanted, in their order and inside the chart."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed, last = list(heights), float(-LINE)

@@ -17,7 +17,7 @@ ASPECT, LEAST_ROWS, MOST_ROWS = 5, 10, 26
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Styles of a chart, named as whoever shows it names them."""
+    """Styles of a chart, by the names that the caller uses."""
 
     curves: Sequence[str]
     quiet: str

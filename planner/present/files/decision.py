@@ -15,10 +15,10 @@ from planner.engine.answers.time import TimeDetail
 from planner.engine.answers.under_load import UnderLoad
 from planner.engine.money.costs import Costs
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
+from planner.present.choice.certainty import sensitivity, standing
 from planner.present.choice.frontier import frontier_chart
 from planner.present.choice.latency_by_load import load_sections
-from planner.present.choice.sentence import answer_sentence, none_text
-from planner.present.choice.standing import sensitivity, standing
+from planner.present.choice.sentence import answer_sentence, nothing_fits_text
 from planner.present.command_line import PlanCommand
 from planner.present.levers import levers_section
 from planner.present.memory import memory_section
@@ -124,7 +124,7 @@ def verdict(decision: Decision) -> str:
     if row is None:
         nearest = next((other for other in decision.plan.rows if not other.here), None)
         why = f" The nearest, {row_device(nearest)}: {nearest.why}." if nearest else ""
-        return f"{none_text(counts)}.{why}"
+        return f"{nothing_fits_text(counts)}.{why}"
     layout = row.answer.layout
     what = f"{layout.gpus if layout else 1:,} × {row_device(row)}" + (f" as {layout.text}" if layout and layout.gpus > 1 else "")
     reason = f"{row.why}; {counts.fit:,} of {counts.considered:,} candidates fit."

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from planner.engine.advice.running_point import Running, RunningPoint
 from planner.engine.performance.operators.chip import Chip
 from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section
-from planner.present.drawing.axes import LogAxis
-from planner.present.drawing.chart import Chart, Curve, Dot, Limit, Point
+from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LogAxis, Point
 from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, digits, duration_text, percent_text, si_text
 
 BEFORE, BEYOND = 30.0, 6.0
-"""Least factors by which a roof is drawn before its ridge, and past it."""
+"""Smallest factors by which a roof is drawn below and beyond its ridge."""
 NOBODY = "No GPU is watched."
 
 

@@ -1,4 +1,4 @@
-"""The architecture of a model that was described by tracing its own code (`bench.tracing.describe`): groups of equal layers as measured."""
+"""The architecture of a model that was described by tracing its own code (`bench.describe`): groups of equal layers as measured."""
 
 from __future__ import annotations
 

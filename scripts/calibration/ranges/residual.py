@@ -1,10 +1,11 @@
-"""One published value beside its prediction, and the weights, quantiles and scores of many."""
+"""One published value beside its prediction; weights, quantiles, scores and correlated errors of many."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -75,3 +76,33 @@ def mean_of_sources(residuals: Iterable[Residual], values: Floats) -> float:
     for one, value in zip(residuals, values, strict=True):
         found.setdefault(one.source, []).append(float(value))
     return float(np.mean([np.mean(group) for group in found.values()]))
+
+
+MOST_OF_A_GROUP = 60
+"""Residuals of one group whose pairs are counted, the first ones."""
+LEAST_PAIRS = 3
+
+
+def correlation(residuals: Sequence[Residual], pairs: Callable[[Residual, Residual], bool]) -> float:
+    """Mean over sources and kinds of the mean product of two residuals over their mean square, over the `pairs` that count."""
+    groups: dict[tuple[str, str, str, str], list[Residual]] = defaultdict(list)
+    for one in residuals:
+        groups[one.kind, one.source, one.held.framework, one.held.model].append(one)
+    sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for (kind, source, _, _), group in groups.items():
+        for one, other in combinations(group[:MOST_OF_A_GROUP], 2):
+            if pairs(one, other):
+                of = sums[kind, source]
+                of[0] += one.off * other.off
+                of[1] += (one.off**2 + other.off**2) / 2
+                of[2] += 1
+    known = [product / square for product, square, count in sums.values() if count >= LEAST_PAIRS and square > 0]
+    return float(np.mean(known)) if known else 0.0
+
+
+def shared_causes(residuals: Sequence[Residual]) -> tuple[float, float]:
+    """(between different GPUs, between other counts of one GPU)."""
+    return (
+        correlation(residuals, lambda a, b: a.held.gpu != b.held.gpu),
+        correlation(residuals, lambda a, b: a.held.gpu == b.held.gpu and a.held.gpus != b.held.gpus),
+    )

@@ -144,8 +144,7 @@ def test_under_wsl_torch_keeps_to_the_memory_of_the_gpu(monkeypatch: pytest.Monk
 def test_a_refusal_before_any_point_is_a_state_and_no_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """No kernels for the part, or no memory for what flushes its cache."""
     from bench import worker
-    from bench.options import options
-    from bench.run import Run
+    from bench.run import Run, options
 
     sent: list[Any] = []
     channel = SimpleNamespace(send=sent.append, has_reader=True)

@@ -17,7 +17,7 @@ from simulated_gpu import Truth, simulated
 from simulated_machine import simulated_machine
 
 from bench import suite, worker
-from bench.kinds import bandwidth, launch, training
+from bench.kinds import bandwidth, overheads, training
 from bench.kinds.transformer import CPU_SHAPE
 from bench.machine import cuda
 from bench.machine.environment import Device
@@ -61,8 +61,8 @@ def streams(bench: Bench) -> list[Result]:
     return [
         bandwidth.measure_gemv(bench, point("gemv/bf16/28672x8192"), "bf16", 28672, 8192),
         bandwidth.measure_copy(bench, point("copy/memory"), 2**31),
-        launch.measure_kernel(bench, point("launch/kernel")),
-        launch.measure_eager(bench, point("launch/eager")),
+        overheads.measure_kernel(bench, point("launch/kernel")),
+        overheads.measure_eager(bench, point("launch/eager")),
     ]
 
 
@@ -139,7 +139,7 @@ def test_an_operator_of_training_costs_its_host_what_training_costs_it(monkeypat
     truth = Truth()
     with simulated(truth, monkeypatch) as bench:
         (step,) = small_step(bench)
-        bare = launch.measure_eager(bench, point("launch/eager"))
+        bare = overheads.measure_eager(bench, point("launch/eager"))
         slower = dataclasses.replace(truth, autocast_host_s=2 * truth.autocast_host_s)
     with simulated(slower, monkeypatch) as bench:
         (twice,) = small_step(bench)

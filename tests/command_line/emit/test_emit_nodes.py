@@ -148,11 +148,12 @@ def test_what_has_no_form_for_nodes_is_refused(run_planner: RunPlanner) -> None:
 def test_objects_are_read_back_as_they_are() -> None:
     """By a parser of YAML: names that YAML would take for something else, shell of several lines, maps in lists."""
     odd = ["yes", "1e5", "null", "a: b", "# not a comment", "- x", "2026-01-01", "", "plain"]
-    environment = {name: f"value of {name}" for name in odd}
+    labels = {f"label{at}": name for at, name in enumerate(odd)}
     script = ["set -e", 'echo "$HOME: #1"', "if true; then", "  echo two", "fi"]
-    pod = manifests.Pod("job", "image:latest", script, 8, "NVIDIA", ("NVIDIA H100 80GB HBM3",), environment, port=8000, token=True)
+    pod = manifests.Pod("job", "image:latest", script, 8, "NVIDIA", ("NVIDIA H100 80GB HBM3",), port=8000, token=True)
     objects = [
         manifests.headless("on", {"app": "no"}),
+        manifests.headless("odd", labels),
         manifests.balanced("door", {"app": "1.0"}, 8000),
         manifests.indexed_job(pod, 2, limit_s=1800),
         manifests.stateful_set(pod, 2, "peers"),

@@ -13,7 +13,7 @@ from engine_sample import plan, session, shipped, workload
 
 from planner.engine.search import paired_draws
 from planner.engine.search.paired_draws import Uncertain, chances_of_first
-from planner.present.choice.standing import is_close, sensitivity, standing
+from planner.present.choice.certainty import is_close, sensitivity, standing
 from planner.workload.published.spreads import Shared, Spreads, published_spreads
 
 NORMAL = [(share, NormalDist().inv_cdf((1 + share) / 2) / 1.6449) for share in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)]

@@ -11,7 +11,7 @@ import pytest
 from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.observe import host
 from planner.observe.cpu import clock_hz, flop_per_cycle, last_level_cache_bytes, read_cpu, usable_cores
-from planner.observe.driver.cuda_order import cuda_ordinals
+from planner.observe.driver.helper import cuda_ordinals
 from planner.observe.driver.messages import GpuFacts
 from planner.observe.host import cpu_name
 from planner.observe.machine import LocalGpu, Machine, match_gpu, read_machine

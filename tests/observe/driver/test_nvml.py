@@ -188,7 +188,7 @@ def test_counters_read_faster_than_the_hardware_repeat_instead_of_breaking_the_c
     control.devices(H100)
     code = """
 import time
-from planner.observe.driver.session import DriverSession
+from planner.observe.driver.helper import DriverSession
 with DriverSession.open() as nvml:
     device = nvml.devices[0]
     seen = []
@@ -208,9 +208,9 @@ def test_after_a_long_pause_counters_start_anew(library: Path, control: ControlF
     control.devices(H100)
     code = """
 import time
-from planner.observe.driver import gpm
-from planner.observe.driver.session import DriverSession
-gpm.GPM_LONGEST_WINDOW_S = 0.3
+from planner.observe.driver import reading
+from planner.observe.driver.helper import DriverSession
+reading.GPM_LONGEST_WINDOW_S = 0.3
 with DriverSession.open() as nvml:
     device = nvml.devices[0]
     device.snapshot(slow=False)
@@ -251,7 +251,7 @@ def test_throttled_time_becomes_a_share_of_the_interval(library: Path, control: 
     control.devices(H100)
     code = """
 import sys, time
-from planner.observe.driver.session import DriverSession
+from planner.observe.driver.helper import DriverSession
 with DriverSession.open() as nvml:
     device = nvml.devices[0]
     assert device.snapshot(slow=True).throttled_fraction is None

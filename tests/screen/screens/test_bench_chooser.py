@@ -15,7 +15,7 @@ from textual.widgets import OptionList
 from tui_sample import sample_options
 
 from bench.protocol import PROMISED_S
-from planner.observe.benchmark.models import product_options
+from planner.observe.benchmark.worker import product_options
 from planner.session import Session
 from planner.workload.architecture import Architecture
 from widgets.app import PlannerApp

@@ -16,8 +16,7 @@ from tui_sample import sample_options, settle
 from planner.engine.procurement.guide import Answers
 from planner.engine.procurement.portfolio.records import PortfolioFile
 from planner.present.cells import Code, Fact, Facts, Paragraph, Part, Points, Section, text_table
-from planner.present.drawing.axes import LinearAxis
-from planner.present.drawing.chart import Chart, Curve
+from planner.present.drawing.chart import Chart, Curve, LinearAxis
 from planner.present.guide import AMOUNTS, LIMITS
 from planner.schema import read_struct
 from planner.session import Session

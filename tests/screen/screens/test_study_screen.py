@@ -13,7 +13,7 @@ from tui_sample import SampleSession, sample_options, settle
 
 from planner.engine.answers.study import StudyAnswer
 from planner.engine.study.sizes import Study
-from planner.present.drawing.axes import LogAxis
+from planner.present.drawing.chart import LogAxis
 from widgets.app import PlannerApp
 from widgets.drawing.plot import Plot
 from widgets.screens.study import StudyScreen

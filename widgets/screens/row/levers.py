@@ -19,8 +19,7 @@ from textual.widgets.option_list import Option
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.errors import UserError
-from planner.present.choice.alternatives import alternatives
-from planner.present.choice.trial import Trial, difference
+from planner.present.choice.trial import Trial, alternatives, difference
 from planner.present.levers import cost_text
 from planner.present.names import device_name
 from widgets.base_app import BaseApp

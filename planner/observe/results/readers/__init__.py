@@ -1,1 +1,1 @@
-"""One module for each format: `READER` says how a file of it is recognised and read. `planner.observe.results.read` lists them."""
+"""Readers of the result files of other tools, listed in `planner.observe.results.read`."""

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.observe.results.result import (
-    Reader,
-    Result,
-    each_object,
-    known,
-    load,
-    number,
-    served,
-    whole,
-)
+from planner.observe.results.result import Reader, Result, each_object, known, load, number, served, whole
 
 UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "us": 1e-6, "ns": 1e-9}
 """Unit of a latency -> seconds; genai-perf wrote none, and meant ms."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, number, served, stated, whole
+from planner.observe.results.result import Contents, Reader, Result, known, number, served, stated, whole
 
 MS = 1e-3
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from planner.errors import Problem, UserError
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, number, number_or_text, stated
+from planner.observe.results.result import Contents, Reader, Result, known, number, number_or_text, stated
 
 FILE_TYPES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0"}
 """Words of a model's type, of GGUF -> storage format; K-quants keep their own name, in the planner's spelling."""

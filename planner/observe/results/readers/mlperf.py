@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from planner.errors import Problem, UserError
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, number, number_or_text, ratio, served, stated, whole
+from planner.observe.results.result import Contents, Reader, Result, known, number, number_or_text, ratio, served, stated, whole
 
 NS = 1e-9
 TITLE, LAST_PART = "MLPerf Results Summary", "Test Parameters Used"

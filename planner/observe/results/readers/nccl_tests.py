@@ -10,8 +10,7 @@ import re
 from typing import Any
 
 from planner.errors import Problem, UserError
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import CollectiveTimes, Reader, stated
+from planner.observe.results.result import CollectiveTimes, Contents, Reader, stated
 
 PREFIX = re.compile(r"^\s*(?:\[[\d,]+\]<std\w+>:|\d+:)\s?")
 RANK = re.compile(r"#\s+Rank\s+\d+\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.+?)\s*$")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.observe.results.contents import Contents
-from planner.observe.results.result import Reader, Result, known, load, number, number_or_text, stated, whole
+from planner.observe.results.result import Contents, Reader, Result, known, load, number, number_or_text, stated, whole
 
 MS = 1e-3
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}

@@ -1,0 +1,138 @@
+"""Frames of job files for SkyPilot and Slurm, and shell that gives each node of a job NODES, NODE_RANK, HEAD and PORT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from planner.text import one_line
+
+PORT = 29500
+"""Port on which the first node listens for the others; torchrun's default."""
+SKY = (
+    'NODES="$SKYPILOT_NUM_NODES"',
+    'NODE_RANK="$SKYPILOT_NODE_RANK"',
+    'HEAD="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"',
+    f"PORT={PORT}",
+)
+"""Variables of docs.skypilot.co/en/stable/running-jobs/distributed-jobs.html."""
+DSTACK = ('NODES="$DSTACK_NODES_NUM"', 'NODE_RANK="$DSTACK_NODE_RANK"', 'HEAD="$DSTACK_MASTER_NODE_IP"', f"PORT={PORT}")
+"""Variables of dstack.ai/docs/concepts/tasks, distributed tasks."""
+SLURM_JOB = (
+    'HEAD="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"',
+    f'PORT="$(({PORT} + SLURM_JOB_ID % 10000))"',
+    "export HEAD PORT",
+)
+"""Run once, before srun; jobs that share a node get ports of their own."""
+SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
+"""Run on each node, under srun."""
+JOB_INDEX = '"$JOB_COMPLETION_INDEX"'
+"""Number of a pod of an Indexed Job."""
+ADAPTERS = "# Adapters of the GPUs reach a pod by their own device plugin: add its resource to the limits."
+
+
+class Machines(msgspec.Struct, frozen=True):
+    """Machines of one job."""
+
+    name: str
+    """Name of the job."""
+    nodes: int
+    gpus: int
+    """GPUs of one machine."""
+
+
+def lines_text(lines: Iterable[str]) -> str:
+    """The text of a file: no name in a line ends it, and so a comment, a key or a command."""
+    return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def kubernetes(nodes: int | str, rank: str, head: str) -> tuple[str, ...]:
+    """Lines for a pod of Kubernetes; `rank` and `head` are shell. Pods may start before the first one has an address."""
+    wait = 'until getent hosts "$HEAD" > /dev/null; do sleep 1; done'
+    return (f"NODES={nodes}", f"NODE_RANK={rank}", f"HEAD={head}", f"PORT={PORT}", wait)
+
+
+def torchrun(gpus: int, program: str) -> str:
+    """One line that starts `program` as a rank for each of the `gpus` GPUs of each node."""
+    where = '--nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT"'
+    return f"torchrun {where} --nproc-per-node {gpus} {program}"
+
+
+def sky_task(
+    head: Iterable[str],
+    job: Machines,
+    accelerator: str,
+    *,
+    top: Iterable[str],
+    resources: Iterable[str],
+    more_resources: Iterable[str] = (),
+    variable: str,
+    venv: str,
+    setup: Iterable[str],
+    lines: Iterable[str],
+) -> str:
+    """A task of SkyPilot: `setup` makes the environment `venv` below the home folder, `lines` run in it on each node."""
+    several = job.nodes > 1
+    network = ["# network_tier: best   # adapters of the GPUs' own, on the clouds that have them"] if several else []
+    of_resources = [f"accelerators: {{{accelerator}: {job.gpus}}}", *resources, *network, *more_resources]
+    steps = ["set -e", f'export PATH="$HOME/{venv}/bin:$PATH"', *(SKY if several else ()), *lines]
+    return lines_text(
+        [
+            *head,
+            f"name: {job.name}",
+            *top,
+            f"num_nodes: {job.nodes}",
+            *("resources:", *(f"  {line}" for line in of_resources)),
+            *("envs:", f"  {variable}"),
+            *("setup: |", "  set -e", *(f"  {line}" for line in setup)),
+            *("run: |", *(f"  {line}" for line in steps)),
+        ]
+    )
+
+
+def slurm_script(
+    head: Iterable[str],
+    job: Machines,
+    limit: str | None,
+    *,
+    begin: Iterable[str],
+    missing: str,
+    install: Iterable[str],
+    lines: Sequence[str],
+) -> str:
+    """A script for sbatch, one task a node: `install` fills VENV where the test `missing` holds, `lines` run in it on each node.
+
+    `limit`: the time of the job, None for the site's own; `begin`: shell that comes first and sets VENV.
+    """
+    several = job.nodes > 1
+    on_every_node = [
+        *SLURM_JOB,
+        "read -r -d '' NODE <<'EOF' || true",
+        *SLURM_NODE,
+        *lines,
+        "EOF",
+        # srun asks for as many cores as the job has, which it does not do by itself since Slurm 22.05
+        'srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" bash -euc "$NODE"',
+    ]
+    return lines_text(
+        [
+            "#!/bin/bash",
+            *head,
+            f"#SBATCH --job-name={job.name}",
+            f"#SBATCH --gres=gpu:{job.gpus}",
+            f"#SBATCH --nodes={job.nodes}",
+            *([f"#SBATCH --ntasks={job.nodes}", "#SBATCH --ntasks-per-node=1"] if several else ["#SBATCH --ntasks=1"]),
+            f"#SBATCH --cpus-per-task={max(8, 4 * job.gpus)}",
+            f"#SBATCH --mem={max(32, 16 * job.gpus)}G",
+            *([f"#SBATCH --time={limit}"] if limit else []),
+            f"#SBATCH --output={job.name}-%j.log",
+            "set -eu",
+            *begin,
+            f"if [ {missing} ]; then",
+            *(f"  {line}" for line in install),
+            "fi",
+            'export PATH="$VENV/bin:$PATH"',
+            *(on_every_node if several else lines),
+        ]
+    )

@@ -1,0 +1,162 @@
+"""Services that `plan --emit` can write: an entry of `SERVICES` for each engine, and how its replicas lie on machines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from planner.units import digits
+
+if TYPE_CHECKING:
+    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.plan import PlanRow
+    from planner.engine.job.job import Job
+
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Compute dtype -> its name on the command lines of all engines here."""
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Machines of a service, and its replicas on them."""
+
+    gpus: int
+    """GPUs of one machine."""
+    nodes: int
+    """Machines of one replica; more than one where it does not fit one of them."""
+    replicas: int
+    """Separate servers."""
+    local: int = 1
+    """Replicas within one server."""
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """Command line of one engine's server."""
+
+    name: str
+    """Name of the engine, as its makers write it."""
+    installed: str
+    """Package pip installs for GPUs of NVIDIA."""
+    port: int
+    images: Mapping[str, str]
+    """Vendor -> container image."""
+    rounded: Mapping[str, str]
+    """Storage format -> what the engine rounds weights of 16 bits to as it loads them; the others have to be in the checkpoint."""
+    caches: Mapping[str, str]
+    """Format of the cache -> the engine's word for it."""
+    starts: str
+    """Program, up to its options; the shell's MODEL names the model."""
+    degrees: tuple[str, str, str, str]
+    """Options of the degrees tp, pp, dp and ep."""
+    counts_experts: bool = True
+    """Whether the option of ep takes its degree; else it is a flag."""
+    memory: str
+    """Option of the share of memory that the engine takes."""
+    length: str
+    """Option of the longest context."""
+    longest: Callable[[Job, PlanRow], int | None]
+    """Tokens of the longest context; None: the model's own."""
+    ranks: tuple[str, ...] = ()
+    """Shell that comes before the program where a replica is over several nodes."""
+    across: str
+    """Options by which several nodes find each other."""
+
+    def lines(self, job: Job, row: PlanRow, spread: Spread, hub_id: str) -> Iterator[str]:
+        """Shell that serves until it is stopped."""
+        layout = row.answer.layout
+        assert layout is not None
+        tp, pp, dp, ep = self.degrees
+        words: dict[str, Any] = {"--host": "0.0.0.0", "--port": self.port, tp: layout.tp, pp: layout.pp}  # noqa: S104  # inside its own machine or pod
+        words |= {dp: spread.local} if spread.local > 1 else {}
+        words |= {ep: layout.ep if self.counts_experts else None} if layout.ep > 1 else {}
+        words[self.memory] = digits(job.memory_fraction)
+        words |= {self.length: length} if (length := self.longest(job, row)) else {}
+        words |= {"--dtype": DTYPES[job.dtype]} if job.dtype in DTYPES else {}
+        words |= {"--quantization": self.rounded[job.stored]} if job.stored in self.rounded else {}
+        cache = self.caches[job.workload.kv_dtype or "bf16"]
+        words |= {"--kv-cache-dtype": cache} if cache != "auto" else {}
+        given = shlex.join(str(word) for option in words.items() for word in option if word is not None)
+        yield f'MODEL="${{MODEL:-{hub_id}}}"'
+        yield from self.ranks if spread.nodes > 1 else ()
+        yield f"exec {self.starts} {given}{self.across if spread.nodes > 1 else ''}"
+
+    def left_out(self, job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
+        """Settings of a service that the engine's command line cannot express; each a sentence without its full stop."""
+        if layout.cp > 1:
+            yield f"{self.name} has no context parallelism in this form"
+        if layout.ep > 1 and layout.ep != layout.tp:
+            yield f"{self.name}'s experts are spread over tp = {layout.tp} GPUs here, not over ep = {layout.ep}"
+        if (job.workload.kv_dtype or "bf16") not in self.caches:
+            yield f"{self.name} has no cache of {job.workload.kv_dtype}"
+        if not hub_id:
+            yield f"the model has no id on the Hugging Face hub, which {self.name} loads it by"
+
+    def notes(self, job: Job) -> Iterator[str]:
+        """Notes for people before they start it."""
+        if job.stored not in DTYPES and job.stored not in self.rounded:
+            yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
+        if job.workload.kv_offload:
+            yield f"{self.name} keeps prefixes in the host's memory once its own option says how much of it; that is left to you."
+
+
+def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread | None:
+    """Machines of a service; None for several replicas that each span machines, or one that does not fill its machines.
+
+    `groups`: what runs it has groups of machines, so that many replicas may each be over several.
+    Replicas of a dense model that share a machine are one server, which balances between them; a model with experts would tie them
+    together, so each of its replicas is a server.
+    """
+    replica, room = layout.tp * layout.pp, layout.gpus_per_node
+    if replica > room:
+        whole = (groups or layout.dp == 1) and replica % room == 0
+        return Spread(room, replica // room, layout.dp) if whole else None
+    local = min(layout.dp, room // replica)
+    if job.architecture.experts or layout.dp % local:
+        local = 1
+    return Spread(replica * local, 1, layout.dp // local, local)
+
+
+def _longest_request(job: Job, row: PlanRow) -> int | None:
+    """Tokens of the longest request where all are alike, else what the cache of a replica can hold."""
+    lengths = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
+    if all(isinstance(one, int | float) for one in lengths):
+        return round(job.input_tokens + job.output_tokens)
+    return row.answer.max_context
+
+
+SERVICES = {
+    "sglang": Service(
+        name="SGLang",
+        installed="sglang[all]>=0.5",
+        port=30000,
+        images={"NVIDIA": "lmsysorg/sglang:latest"},
+        rounded={"fp8": "fp8"},
+        caches={"bf16": "auto", "fp16": "auto", "fp8": "fp8_e4m3"},
+        starts='python3 -m sglang.launch_server --model-path "$MODEL"',
+        degrees=("--tp-size", "--pp-size", "--dp-size", "--ep-size"),
+        memory="--mem-fraction-static",
+        length="--context-length",
+        longest=lambda _, row: row.answer.max_context,
+        across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --dist-init-addr "$HEAD:$PORT"',
+    ),
+    "vllm": Service(
+        name="vLLM",
+        installed="vllm>=0.13",  # services over nodes: the manual has them without Ray from 0.13 on (--nnodes, --node-rank, --master-addr)
+        port=8000,
+        images={"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"},
+        rounded={"fp8": "fp8", "nf4": "bitsandbytes"},
+        caches={"bf16": "auto", "fp16": "auto", "fp8": "fp8"},
+        starts='vllm serve "$MODEL"',
+        degrees=("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel"),
+        counts_experts=False,
+        memory="--gpu-memory-utilization",
+        length="--max-model-len",
+        longest=_longest_request,
+        ranks=('HEADLESS=""; if [ "$NODE_RANK" != 0 ]; then HEADLESS=--headless; fi',),
+        across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT" --distributed-executor-backend mp $HEADLESS',
+    ),
+}
+"""Engine -> its server (docs.sglang.io: advanced_features/server_arguments, read 2026-11-22; docs.vllm.ai: serving/parallelism_scaling,
+cli/serve)."""

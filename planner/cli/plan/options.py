@@ -1,0 +1,155 @@
+"""The question to `plan` and `report`: a workload, changes of it, what the answer rests on, and the terms of costs over years."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+import click
+import msgspec
+
+from planner.cli.completion import gpu_names, preset_names
+from planner.cli.options import Invocation, Number, basis_option, options, own_option, settings_option
+from planner.errors import Problem, Problems, UserError
+from planner.paths import DEFAULT_PRESET
+from planner.present.command_line import PlanCommand, value_of
+from planner.workload.changes import ABSENT, fields_of, with_settings
+from planner.workload.tasks import Objective
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan
+    from planner.engine.procurement.paying import Terms
+    from planner.session import Session
+    from planner.workload.tasks import Workload
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """`key=value` texts as a mapping of dotted keys; raises `UserError` with every text that is not one."""
+    problems = Problems("--set")
+    changes: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key.strip():
+            problems.add("", f"{setting!r} is not KEY=VALUE, such as targets.p95_request_s=3.")
+        else:
+            changes[key.strip()] = value_of(text.strip()) if text.strip() else ABSENT
+    problems.raise_if_any()
+    return changes
+
+
+def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:
+    """The problems, each attributed to the option that caused it instead of to the preset file `where`."""
+    given = [setting.partition("=")[0].strip() for setting in settings]
+
+    def source(problem: Problem) -> Problem:
+        if problem.where and problem.where != where:
+            return problem
+        key = problem.key.partition("[")[0]
+        if gpus and key == "gpus_considered":
+            return problem._replace(where="--gpu", key="")
+        if any(key == name or key.startswith(f"{name}.") or name.startswith(f"{key}.") for name in given):
+            return problem._replace(where="--set")
+        return problem
+
+    return UserError([source(problem) for problem in wrong.problems])
+
+
+NAMES = ("months", "use", "api", "api_rate", "against")
+"""Parameters that `terms_of` takes by name."""
+
+
+money_options = options(
+    click.option("--months", type=click.IntRange(1, 120), default=36, show_default=True, metavar="N", help="Horizon of the costs."),
+    click.option("--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Share of the time in use."),
+    click.option("--api", metavar="NAME", help="Compare with this API, a name in the table of API prices."),
+    click.option(
+        "--api-price", "api_rate", metavar="IN,OUT[,CACHED]", help="The same at your own rate, in dollars per million tokens."
+    ),
+    click.option(
+        "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU for an hour."
+    ),
+)
+"""Terms of costs over years."""
+
+
+def terms_of(session: Session, *, months: int, use: float, api: str | None, api_rate: str | None, against: float | None) -> Terms:
+    """Terms the options ask for; raises `UserError` for an API that is not in the table, and `UsageError` for an invalid rate."""
+    from planner.engine.procurement.paying import Terms
+    from planner.hardware.prices.api_prices import api_price
+
+    chosen = api_price(session.api_prices, api) if api else None
+    return Terms(months=months, use=use, api=_given(api_rate) if api_rate else chosen, given_usd_per_h=against)
+
+
+def _given(text: str) -> Any:
+    from planner.hardware.prices.api_prices import ApiPrice
+
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in {2, 3} or not all(0 <= number <= 1e6 for number in numbers):
+        raise click.BadParameter(
+            f"{text!r} is not IN,OUT or IN,OUT,CACHED, such as 0.25,2 (dollars per million tokens).", param_hint="--api-price"
+        )
+    return ApiPrice(
+        name="your rate",
+        provider="API",
+        input_usd_per_million=numbers[0],
+        output_usd_per_million=numbers[1],
+        cached_usd_per_million=numbers[2] if len(numbers) == 3 else None,
+        as_of="",
+        source="as given",
+    )
+
+
+class Ranked(NamedTuple):
+    """A workload with its plan."""
+
+    name: str
+    """Name of the preset the workload was made from, or of its model."""
+    workload: Workload
+    plan: Plan
+
+
+workload_options = options(
+    click.argument("preset", required=False, shell_complete=preset_names),
+    settings_option("Change one key of the workload (targets.p95_request_s=3); no value: choose for me."),
+    click.option(
+        "--gpu",
+        "gpus",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=gpu_names,
+        help="Consider this GPU only (repeat for more).",
+    ),
+    own_option,
+    click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),
+    basis_option,
+)
+"""The argument PRESET and the options that change it, which `plan_command` takes by name."""
+
+
+def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) -> PlanCommand:
+    """The command that the options of `workload_options` spell: settings that give model and task need no preset."""
+    whole = parse_settings(given["settings"]).keys() >= {"model", "task"}
+    return PlanCommand(preset=preset or ("" if whole else DEFAULT_PRESET), config=invocation.config, **given)
+
+
+def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu: bool = False) -> Ranked:
+    """The plan that `command` asks for, cut as `Session.plan` says; raises `UserError` whose problems name the option that caused them."""
+    changes = parse_settings(command.settings)
+    preset = session.presets.load(command.preset) if command.preset else None
+    if command.gpus:
+        changes["gpus_considered"] = list(command.gpus)
+    if command.own:
+        changes["own"] = msgspec.to_builtins(session.machines(command.own))
+    if command.objective:
+        changes["objective"] = command.objective
+    where = str(preset.path) if preset else "--set"
+    try:
+        workload = session.workload(fields_of(preset.workload, changes) if preset else with_settings({}, changes), where)
+        name = preset.name if preset else workload.model if isinstance(workload.model, str) else "your model"
+        return Ranked(name, workload, session.plan(workload, basis=command.basis, top=top, each_gpu=each_gpu, hints=True))
+    except UserError as wrong:
+        raise name_sources(wrong, command.settings, command.gpus, where) from wrong

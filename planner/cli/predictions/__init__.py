@@ -1,1 +1,0 @@
-"""`gpu-planner predictions`: what was predicted, and what was seen of it."""

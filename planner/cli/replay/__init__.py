@@ -1,1 +1,0 @@
-"""`replay`: a recorded trace through the simulator."""

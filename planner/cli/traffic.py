@@ -1,0 +1,212 @@
+"""`gpu-planner traffic` and `replay`: summarise recorded requests or make a preset of them; serve them by the best layout, simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from planner.cli.cluster.option import cluster_of, on_option
+from planner.cli.completion import gpu_names, model_names, preset_names
+from planner.cli.exits import ExitCode
+from planner.cli.options import (
+    FILE,
+    Invocation,
+    Number,
+    basis_option,
+    json_option,
+    length_options,
+    pass_invocation,
+    settings_option,
+)
+from planner.cli.plan.options import name_sources, parse_settings
+from planner.cli.terminal.streams import say
+from planner.errors import Problem, UserError
+from planner.paths import DEFAULT_PRESET
+from planner.workload.changes import fields_of
+
+if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
+    from planner.session import Session
+    from planner.workload.tasks import Workload
+    from planner.workload.traffic.preset import RateChoice
+    from planner.workload.traffic.summary import Traffic
+    from planner.workload.traffic.trace import Trace
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@click.option(
+    "--preset", metavar="NAME", shell_complete=preset_names, help="Preset whose model, engine and targets the new one takes over."
+)
+@click.option("--model", metavar="NAME", shell_complete=model_names, help="Model to use instead of the preset's.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write the workload into this .toml file.")
+@click.option(
+    "--rate",
+    type=click.Choice(["peak", "mean"]),
+    default="peak",
+    show_default=True,
+    help="The preset's request rate: that of the busiest hour, or the mean.",
+)
+@click.option(
+    "--seconds",
+    type=Number(1, 1e9),
+    metavar="S",
+    help="Time between two pages of metrics, or for one page since the engine started.",
+)
+@length_options
+@json_option
+@pass_invocation
+def traffic(
+    invocation: Invocation,
+    files: tuple[Path, ...],
+    preset: str | None,
+    model: str | None,
+    out: Path | None,
+    rate: RateChoice,
+    seconds: float | None,
+    input_tokens: float | None,
+    output_tokens: float | None,
+    as_json: bool,
+) -> int:
+    """Summarise the requests in FILES: rate by hour, lengths, bursts, prompts that begin alike.
+
+    FILES may be traces (Mooncake, BurstGPT, Azure, ServeGen's offline ones, other CSV), OpenTelemetry spans of model calls, access logs, and
+    pages of metrics of vLLM, SGLang and TGI; two such pages describe what came between them. --out writes a preset of it.
+    """
+    from planner.observe.traffic.reading import read_traffic
+
+    found, trace = read_traffic(files, seconds=seconds)
+    found = with_lengths(found, trace, input_tokens, output_tokens)
+    if as_json:
+        from planner.cli.terminal.sections import print_json
+
+        print_json(found)
+    else:
+        from planner.cli.terminal.sections import console, print_sections
+        from planner.present.traffic import traffic_sections
+
+        print_sections(traffic_sections(found), console())
+    if out is not None:
+        _write(invocation.session(), found, out, preset, model, rate)
+    elif preset or model:
+        say("note: --preset and --model concern the preset that --out writes")
+    return ExitCode.ANSWERED
+
+
+def with_lengths(found: Traffic, trace: Trace | None, inputs: float | None, outputs: float | None) -> Traffic:
+    """`found` with the lengths that were given where the source has none."""
+    import msgspec
+
+    from planner.workload.tasks import Lengths
+    from planner.workload.traffic.summary import summarised
+
+    if trace is not None:
+        return summarised(trace.with_lengths(inputs, outputs))
+    given = {"input_tokens": inputs, "output_tokens": outputs}
+    missing = {name: Lengths(mean=value) for name, value in given.items() if value and getattr(found, name) is None}
+    return msgspec.structs.replace(found, **missing)
+
+
+def base_of(session: Session, preset: str | None, model: str | None, where: str) -> Workload:
+    """The workload that traffic is laid over: a preset, or a model alone; raises `UserError` where neither is named."""
+    import msgspec
+
+    from planner.workload.tasks import Workload
+
+    if preset is None and model is None:
+        raise UserError(Problem(where, "model", "is not in the traffic; give --model, or --preset for model, engine and targets."))
+    base = session.presets.load(preset).workload if preset else Workload(model=model or "", task="serve")
+    return msgspec.structs.replace(base, model=model) if model else base
+
+
+def _write(session: Session, found: Traffic, out: Path, preset: str | None, model: str | None, rate: RateChoice) -> None:
+    from planner.durable import write_out
+    from planner.workload.presets import as_toml
+    from planner.workload.traffic.preset import service_of
+
+    base = base_of(session, preset, model, found.source)
+    workload = session.workload(service_of(base, found, rate=rate), found.source)
+    write_out(out, as_toml(workload, out))
+    say(f"preset: {out}")
+
+
+@click.command()
+@click.argument("trace", type=FILE)
+@click.argument("preset", required=False)
+@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="Serve on this GPU, instead of the one that ranks first.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Number of replicas; by default as many as the busiest hour needs.",
+)
+@settings_option("Change one key of the workload, as in plan.")
+@click.option(
+    "--speed", type=Number(1e-3, 1e4), default=1.0, metavar="X", help="Send the requests X times as fast as recorded. [default: 1]"
+)
+@length_options
+@on_option
+@basis_option
+@json_option
+@pass_invocation
+def replay(
+    invocation: Invocation,
+    /,
+    trace: Path,
+    preset: str | None,
+    gpu: str | None,
+    replicas: int | None,
+    settings: tuple[str, ...],
+    speed: float,
+    on: str | None,
+    basis: BasisChoice,
+    as_json: bool,
+    **lengths: float | None,
+) -> int:
+    """Simulate the best layout for TRACE serving its requests at their recorded times.
+
+    PRESET gives model, engine and targets. Prints percentiles of latencies, overall and by the hour, and how many replicas each hour
+    needs to meet the targets in its busiest ten minutes. Exits with 1 where a target is missed, or no GPU could serve.
+    """
+    from planner.observe.traffic.reading import read_trace
+    from planner.workload.traffic.preset import traced
+
+    recorded = traced(read_trace([trace]).with_lengths(**lengths)).faster(speed)
+    session = invocation.session()
+    session.begin_machine()
+    workload = _workload(session, recorded, preset or DEFAULT_PRESET, gpu, settings)
+    with cluster_of(on) as each:
+        plan = session.plan(workload, basis=basis, levers=False)
+        row = next((row for row in plan.rows if row.answer.layout is not None), None)
+        if row is None:
+            say(f"nothing can serve {workload.model}: {plan.rows[0].why if plan.rows else 'no candidate'}")
+            return ExitCode.NOTHING_FOUND
+        found = session.replay(workload, row, recorded, replicas=replicas, basis=basis, each=each)
+    if as_json:
+        from planner.cli.terminal.sections import print_json
+
+        print_json(found)
+    else:
+        from planner.cli.terminal.sections import console, print_sections
+        from planner.present.traffic import replay_sections
+
+        print_sections(replay_sections(found), console())
+    return ExitCode.NOTHING_FOUND if found.missed else ExitCode.ANSWERED
+
+
+def _workload(session: Session, recorded: Any, preset: str, gpu: str | None, settings: tuple[str, ...]) -> Workload:
+    """The service of `preset` under the recorded traffic; raises `UserError` naming the option at fault."""
+    from planner.workload.traffic.preset import service_of
+    from planner.workload.traffic.summary import summarised
+
+    changes = parse_settings(settings)
+    base = base_of(session, preset, None, recorded.source)
+    if gpu:
+        changes["gpus_considered"] = [gpu]
+    try:
+        asked = session.workload(service_of(base, summarised(recorded)), recorded.source)
+        return session.workload(fields_of(asked, changes), recorded.source)
+    except UserError as wrong:
+        raise name_sources(wrong, settings, [gpu] if gpu else [], recorded.source) from wrong

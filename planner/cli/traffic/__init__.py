@@ -1,1 +1,0 @@
-"""`traffic`: what recorded requests say about a workload."""

@@ -1,0 +1,68 @@
+"""Certainty of the first row of a plan: compared with the next rows, and when inputs differ from those given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.units import change_text, count_text, digits, percent_text, usd_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Flip, Plan, PlanRow
+
+BETTER = {"cheapest": "cheaper", "flop-per-usd": "more compute per dollar", "fastest": "faster"}
+"""Objective -> how the first row compares; one without ranges is not here."""
+COIN_TOSS, CLOSE, COMPARED = 0.65, "≈", 3
+"""Below this probability that the first row is better the two are marked as close; rows that the first is compared with."""
+LABELS = {
+    "input_tokens": "input tokens",
+    "output_tokens": "output tokens",
+    "request_rate_per_s": "requests a second",
+    "concurrency": "requests at once",
+    "sequence": "tokens a sequence",
+    "global_batch": "sequences a step",
+    "micro_batch": "sequences a GPU",
+    "weight_dtype": "weights in",
+    "dtype": "products in",
+}
+"""Key of a workload -> its words in a sentence."""
+
+
+def is_close(row: PlanRow) -> bool:
+    """Whether the row may well be better than the first."""
+    return row.probability_first_better is not None and row.probability_first_better < COIN_TOSS
+
+
+def standing(plan: Plan) -> str:
+    """Chance that the first row is the best, against the next ones on other GPUs or counts; empty where nothing is compared."""
+    better = BETTER.get(str(plan.task.get("objective", "cheapest")))
+    rows = [row for row in plan.rows if row.rank]
+    seen, words = {_place(row) for row in rows[:1]}, list[str]()
+    for row in rows[1:]:
+        if row.probability_first_better is None or _place(row) in seen:
+            continue
+        seen.add(_place(row))
+        words.append(f"than {row.rank} {CLOSE if is_close(row) else ''}{percent_text(row.probability_first_better)}")
+    if better is None or not words:
+        return ""
+    shown = words[:COMPARED]
+    toss = f"; {CLOSE} a coin toss" if any(CLOSE in word for word in shown) else ""
+    return f"chance that 1 is really {better}: {', '.join(shown)}{toss}"
+
+
+def _place(row: PlanRow) -> tuple[str, int | None]:
+    return row.gpu, row.answer.layout.gpus if row.answer.layout else None
+
+
+def sensitivity(plan: Plan) -> list[str]:
+    """A line for each input whose nearest change puts another GPU first: 'H200 SXM with output tokens 238 (+19 %)'."""
+    return [_flip(flip) for flip in plan.flips]
+
+
+def _flip(flip: Flip) -> str:
+    if flip.key == "usd_per_h":
+        return f"{flip.gpu} if 1 costs {usd_text(float(flip.value))} $/h ({change_text((flip.factor or 1.0) - 1)})"
+    label = LABELS.get(flip.key, flip.key)
+    if flip.factor is None:
+        return f"{flip.gpu} with {label} {flip.value}"
+    amount = float(flip.value)
+    return f"{flip.gpu} with {label} {count_text(amount) if amount >= 1e6 else digits(amount)} ({change_text(flip.factor - 1)})"

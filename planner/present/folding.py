@@ -1,0 +1,41 @@
+"""Text folded to a number of cells: paragraphs, and labelled values with their remarks."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from planner.text import clean, one_line
+
+if TYPE_CHECKING:
+    from planner.present.cells import Fact
+
+LEAST_ASIDE_WIDTH = 20
+"""Cells to which remarks are folded at least."""
+QUANTITY = re.compile(
+    r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w]))"
+)
+"""Space between a number and its unit, where no line ends."""
+
+
+def folded(text: str, width: int) -> list[str]:
+    """`text` on lines of at most `width` cells, one at least; none of them ends between a number and its unit."""
+    lines = textwrap.wrap(QUANTITY.sub("\xa0", clean(text)), width) or [""]
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
+    """Labels aligned left, values right, then remark, range and basis, folded to `width` cells."""
+    from planner.present.cells import Cell
+
+    cells = [fact.value if isinstance(fact.value, Cell) else Cell(fact.value) for fact in facts]
+    shown = [(one_line(fact.label), one_line(cell.text)) for fact, cell in zip(facts, cells, strict=True)]
+    labels, values = (max(map(len, texts)) for texts in zip(*shown, strict=True)) if shown else (0, 0)
+    for fact, cell, (label, value) in zip(facts, cells, shown, strict=True):
+        left = f"  {label:<{labels}}  {value:>{values}}  "
+        aside = " ".join(filter(None, (fact.aside, cell.range_text)))
+        first, *more = folded(aside, max(LEAST_ASIDE_WIDTH, width - len(left)))
+        yield f"{left}{first}".rstrip()
+        yield from (" " * len(left) + line for line in more)

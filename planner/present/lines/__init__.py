@@ -1,1 +1,0 @@
-"""Answers as lines of plain text in a given number of cells, for a terminal."""

@@ -1,0 +1,115 @@
+"""The log of predictions: entries made of answers, with what was asked and each figure's range, and what was seen of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import planner
+from planner.engine.answers.figure import Figure
+from planner.engine.validation import kind_of
+from planner.errors import Problem, UserError
+from planner.predictions.entries import Origin, Predicted, Range, Seen, identity
+from planner.workload.published.spreads import OF_A_BATCH
+from planner.workload.tasks import Request, Workload, trains
+
+if TYPE_CHECKING:
+    from planner.engine.answers.answer import Answer
+    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.session.session import Session
+
+TRAINING = ("step_s", "tokens_per_s")
+GENERATING = ("prefill_s", "ttft_s", "tpot_s", "request_s", "decode_tokens_per_s", "output_tokens_per_s")
+MEMORY = "memory_bytes"
+"""Figures of an answer that are kept."""
+OF_SEARCH = ("title", "description", "targets", "gpus_considered", "providers", "max_gpus", "objective", "market", "confidence")
+"""Keys of a workload that say how to search, not what is run."""
+DEGREES = (
+    *("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages"),
+    *("sharding", "checkpointing", "micro_batch", "prefill_replicas"),
+)
+
+
+def now_text() -> str:
+    """This moment: UTC, ISO 8601."""
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def of_row(workload: Workload, row: PlanRow) -> Predicted | None:
+    """The prediction of a row of the plan for `workload`; None where it has no layout."""
+    layout = row.answer.layout
+    if layout is None:
+        return None
+    asked: dict[str, Any] = {key: of for key, of in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
+    degrees = {name: of for name in DEGREES if (of := getattr(layout, name)) not in (None, 0)}
+    if layout.batch and workload.request_rate_per_s is None and workload.task == "serve":
+        asked["concurrency"] = layout.batch * layout.dp
+    request = msgspec.convert(asked | degrees | {"gpu": row.gpu}, Request)
+    return of_answer(request, row.answer, "plan", row.basis)
+
+
+def of_answer(request: Request, answer: Answer, origin: Origin, basis: str) -> Predicted | None:
+    """The prediction that `answer` to `request` is; None where it has no figure that could be measured."""
+    found: dict[str, Figure] = {}
+    for name in TRAINING if trains(request.task) else GENERATING:
+        figure = getattr(answer, name)
+        if figure is not None:
+            found[name] = figure if isinstance(figure, Figure) else figure.mean
+    if answer.memory_bytes and request.task != "serve":  # a service's engine takes its share at start
+        found[MEMORY] = answer.memory_bytes.total
+    figures = {name: Range(of.value, of.low, of.high) for name, of in found.items() if of.value > 0}
+    if not figures:
+        return None
+    kinds = {name: kind_of(name, request) for name in figures}
+    if request.task != "serve":
+        kinds = {name: OF_A_BATCH.get(kind, kind) for name, kind in kinds.items()}
+    asked: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(request, id=None))
+    return Predicted(
+        id=identity(asked, figures),
+        at=now_text(),
+        origin=origin,
+        request=asked,
+        figures=figures,
+        kinds=kinds,
+        basis=basis,
+        version=planner.__version__,
+    )
+
+
+def results(predicted: Predicted, seen: Mapping[str, float], source: str) -> list[Seen]:
+    """`seen` (figure -> value in SI) as results of `predicted`."""
+    return [Seen(id=predicted.id, figure=name, value=value, at=now_text(), source=source) for name, value in seen.items()]
+
+
+def log_plan(session: Session, workload: Workload, plan: Plan) -> str:
+    """Keep the prediction for the first row of `plan`, to compare with later results. Returns a note for the user the first time, else ""."""
+    said, begun = of_row(workload, plan.best) if plan.best else None, session.predictions.begun
+    if said is None or not session.predictions.add(said).kept or begun:
+        return ""
+    return f"what plans say is kept in {session.predictions.path}, to be held against what is seen (gpu-planner predictions)"
+
+
+def predicted_and_seen(
+    session: Session, request: Request, seen: Mapping[str, float], origin: Origin, source: str = ""
+) -> tuple[Predicted, list[Seen]]:
+    """Prediction for `request` now, and `seen` (figure of an answer -> value in SI) as its results; raises `UserError`."""
+    (answer,) = session.estimate([request])
+    if isinstance(answer, UserError):
+        raise answer
+    said = of_answer(request, answer, origin, answer.memory_bytes.total.basis if answer.memory_bytes else "spec")
+    unknown = [name for name in seen if said is None or name not in said.figures]
+    if said is None or unknown:
+        known = ", ".join(said.figures) if said else "nothing"
+        raise UserError([Problem(source, name, f"is not predicted of this; {known} is.") for name in unknown or seen])
+    return said, results(said, seen, source)
+
+
+def log_results(session: Session, pairs: Sequence[tuple[Predicted, Sequence[Seen]]]) -> None:
+    """Keep predictions with what was seen of them, so that ranges learn from them; raises `NotKeptError`."""
+    for said, seen in pairs:
+        session.predictions.add(said).require()
+        session.predictions.add_seen(*seen).require()
+    session.refresh()
