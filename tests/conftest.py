@@ -148,6 +148,35 @@ def _unhurried_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(Input, "cursor_blink", False)
         monkeypatch.setattr(TextArea, "cursor_blink", False)
+        draw_at_pauses(monkeypatch)
+
+
+def draw_at_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw a screen without a terminal where its test pauses, and not sixty times a second: nobody sees the frames between.
+
+    Layout, messages and callbacks keep their times; what is to be drawn anew adds up until the pause.
+    """
+    from textual._compositor import Compositor
+    from textual._context import active_app
+    from textual.pilot import Pilot
+
+    draw, pause = Compositor.render_update, Pilot.pause
+    pausing = False
+
+    def draw_at_pause(compositor: Compositor, *, full: bool = False, **how: Any) -> Any:
+        return draw(compositor, full=full, **how) if full or pausing or not active_app.get().is_headless else None
+
+    async def pause_and_draw(pilot: Pilot[Any], delay: float | None = None) -> None:
+        nonlocal pausing
+        await pause(pilot, delay)
+        pausing = True
+        try:
+            pilot.app.screen._compositor_refresh()
+        finally:
+            pausing = False
+
+    monkeypatch.setattr(Compositor, "render_update", draw_at_pause)
+    monkeypatch.setattr(Pilot, "pause", pause_and_draw)
 
 
 @pytest.fixture
