@@ -99,6 +99,9 @@ sys.addaudithook(lambda event, _arguments: started.append(event) if event in STA
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in its background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT) if sys.platform != "win32" else ():  # as `nohup` has them
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("beside others")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
