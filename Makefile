@@ -24,7 +24,7 @@ SITE := $(SITE_VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-quick test-measuring fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
+.PHONY: help run test test-quick test-sweep test-measuring fuzz oracles check format shots samples calibrate accuracy second-opinion bench-planner lock audit sbom dist docs soak clean
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -34,7 +34,10 @@ run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="â€
 
 test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
 	@$(MAKE) --no-print-directory --jobs 2 check tests-together
-	"$(BIN)/pytest" -q -m "alone and not measuring"
+	"$(BIN)/pytest" -q -m "alone and not (measuring or thorough)"
+
+test-sweep: $(DEVELOPMENT) ## The sweeps of which `make test` tries a part, whole; run them when the screen or its signals change
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "thorough"
 
 test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: two minutes; run them when bench or planner/observe changes
 	"$(BIN)/pytest" -q -n 2 -m "measuring and not alone"
@@ -42,10 +45,10 @@ test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: 
 
 # all but the tests that judge times, which nothing else may disturb
 tests-together: $(DEVELOPMENT)
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (alone or measuring)"
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (alone or measuring or thorough)"
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen, server or PyTorch, and no sweep over many cases
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or server or sweep or torch or alone or measuring)"
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or server or sweep or thorough or torch or alone or measuring)"
 
 fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
 	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)

@@ -99,6 +99,9 @@ sys.addaudithook(lambda event, _arguments: started.append(event) if event in STA
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in its background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT) if sys.platform != "win32" else ():  # as `nohup` has them
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("beside others")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -148,6 +151,35 @@ def _unhurried_screen(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(Input, "cursor_blink", False)
         monkeypatch.setattr(TextArea, "cursor_blink", False)
+        draw_at_pauses(monkeypatch)
+
+
+def draw_at_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw a screen without a terminal where its test pauses, and not sixty times a second: nobody sees the frames between.
+
+    Layout, messages and callbacks keep their times; what is to be drawn anew adds up until the pause.
+    """
+    from textual._compositor import Compositor
+    from textual._context import active_app
+    from textual.pilot import Pilot
+
+    draw, pause = Compositor.render_update, Pilot.pause
+    pausing = False
+
+    def draw_at_pause(compositor: Compositor, *, full: bool = False, **how: Any) -> Any:
+        return draw(compositor, full=full, **how) if full or pausing or not active_app.get().is_headless else None
+
+    async def pause_and_draw(pilot: Pilot[Any], delay: float | None = None) -> None:
+        nonlocal pausing
+        await pause(pilot, delay)
+        pausing = True
+        try:
+            pilot.app.screen._compositor_refresh()
+        finally:
+            pausing = False
+
+    monkeypatch.setattr(Compositor, "render_update", draw_at_pause)
+    monkeypatch.setattr(Pilot, "pause", pause_and_draw)
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ async def asked(session: SlowSession) -> None:
 @pytest.mark.parametrize("keys", ["G enter", "G k M", "T", "f"])
 async def test_an_answer_for_an_overlay_that_was_left_is_dropped(tmp_path: Path, keys: str) -> None:
     app, session = slow_app(tmp_path)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         session.hold()
         await pilot.press(*keys.split())
@@ -140,7 +140,7 @@ async def test_an_answer_for_an_overlay_that_was_left_is_dropped(tmp_path: Path,
 @pytest.mark.parametrize("key", ["enter", "M", "T", "f", "R"])
 async def test_an_answer_that_comes_after_the_program_is_left_is_dropped(tmp_path: Path, key: str) -> None:
     app, session = slow_app(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         session.hold()
         app.telemetry._window.extend(read_demo().snapshots[:3])
@@ -157,7 +157,7 @@ async def test_an_answer_that_comes_after_the_program_is_left_is_dropped(tmp_pat
 @pytest.mark.parametrize(("key", "words"), [("f", "the study cannot be run"), ("R", "nothing can be judged")])
 async def test_an_overlay_that_cannot_answer_says_so_and_the_program_goes_on(tmp_path: Path, key: str, words: str) -> None:
     app, _ = slow_app(tmp_path)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         app.telemetry._window.extend(read_demo().snapshots[:3])
         await pilot.press(key)
@@ -171,7 +171,7 @@ async def test_an_overlay_that_cannot_answer_says_so_and_the_program_goes_on(tmp
 
 async def test_a_palette_that_closes_may_be_searched_and_opened_again(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.action_command_palette()
         await pilot.pause()

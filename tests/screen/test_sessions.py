@@ -22,7 +22,7 @@ def app_in(folder: Path, **changes: Any) -> PlannerApp:
 
 async def test_a_session_is_kept_under_a_name_and_taken_up_again(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.form.query_one("#field-output-tokens", Input).value = "300"
         await settle(pilot)
@@ -53,7 +53,7 @@ async def test_a_session_that_cannot_be_read_changes_nothing(tmp_path: Path) -> 
     (folder / "gone.json").write_text('{"preset": "no such preset", "workload": {}}')
     (folder / "odd.json").write_text(json.dumps({"preset": PRESET, "workload": 7}))
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         before = dict(app.form.workload)
         await pilot.press("J", "enter")
@@ -108,7 +108,7 @@ async def test_the_first_start_explains_itself_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["escape", "q"])
 async def test_the_tour_is_skipped_by_one_key(tmp_path: Path, key: str) -> None:
     app = app_in(tmp_path, preset=None, tour=True)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press(key)
         await pilot.pause()

@@ -38,6 +38,13 @@ PHASES: dict[str, tuple[bytes, bytes]] = {
     "leaving": (PAINTED, b"?\x1b"),
 }
 """What has been written, and what is typed then."""
+OF_THEIR_OWN = ("entered", "painted", "measuring", "leaving")
+"""Phases whose end takes a way of its own; in the others a screen is open, and the end is the same."""
+TRIED = {
+    phase: SIGNALS if phase in OF_THEIR_OWN else tuple(SIGNALS[(3 * number + place) % len(SIGNALS)] for place in range(3))
+    for number, phase in enumerate(PHASES)
+}
+"""The signals of each phase that every run tries: each of them in three phases or more of an open screen."""
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +80,20 @@ def runs(pid: int | None) -> bool:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
+    given_back(copies, tmp_path, phase, TRIED[phase])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase not in OF_THEIR_OWN])
+def test_every_signal_gives_the_terminal_back_from_every_screen(copies: Copies, tmp_path: Path, phase: str) -> None:
+    given_back(copies, tmp_path, phase, SIGNALS)
+
+
+def given_back(copies: Copies, folder: Path, phase: str, signals: tuple[str, ...]) -> None:
+    """Start a copy for each of `signals`, lead it to `phase`, and end it."""
     painted, keys = PHASES[phase]
     mode = "measuring" if phase == "measuring" else "plain"
-    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-"), mode, columns=80, rows=24) for names in SIGNALS}
+    cases = {names: Copy(copies, folder / names.replace(" ", "-"), mode, columns=80, rows=24) for names in signals}
     every = list(cases.values())
     try:
         wait(every, lambda one: painted in one.written)
@@ -93,7 +111,7 @@ def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, ph
                 pause(every, 0.15)
         wait(every, lambda one: one.code is not None)
         found = {names: (one.code, one.given_back()) for names, one in cases.items()}
-        assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in SIGNALS}
+        assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in signals}
         assert not any(runs(one.worker) for one in every)
     finally:
         for one in every:
@@ -103,7 +121,9 @@ def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, ph
 def test_a_signal_while_it_leaves_gives_the_terminal_back(copies: Copies, tmp_path: Path) -> None:
     """It comes before the end, and is its code, or after it."""
     cases = {
-        (name, late): Copy(copies, tmp_path / f"{name}{late}") for name in ("TERM", "HUP", "INT", "QUIT") for late in (0.0, 0.02)
+        (name, late): Copy(copies, tmp_path / f"{name}{late}", columns=80, rows=24)
+        for name in ("TERM", "HUP", "INT", "QUIT")
+        for late in (0.0, 0.02)
     }
     every = list(cases.values())
     wait(every, lambda one: PAINTED in one.written)
@@ -122,7 +142,7 @@ def test_a_signal_while_it_leaves_gives_the_terminal_back(copies: Copies, tmp_pa
 
 @pytest.mark.parametrize("mode", ["plain", "nohup"])
 def test_a_terminal_that_goes_away_ends_the_program(copies: Copies, tmp_path: Path, mode: str) -> None:
-    one = Copy(copies, tmp_path / mode, mode)
+    one = Copy(copies, tmp_path / mode, mode, columns=80, rows=24)
     wait([one], lambda one: PAINTED in one.written)
     one.hang_up()
     wait([one], lambda one: one.code is not None)
@@ -233,7 +253,7 @@ def test_whatever_is_typed_the_program_lives_and_leaves(copies: Copies, tmp_path
 
 
 def test_a_fault_in_an_action_exits_with_70_and_is_written_down(copies: Copies, tmp_path: Path) -> None:
-    one = Copy(copies, tmp_path / "crash", "crash")
+    one = Copy(copies, tmp_path / "crash", "crash", columns=80, rows=24)
     wait([one], lambda one: PAINTED in one.written)
     one.type(b"?")
     wait([one], lambda one: one.code is not None)

@@ -14,7 +14,7 @@ from textual.widgets import Static
 async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "python"
     app = app_in(tmp_path, python=str(missing))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("b")
         await until(app, "failed")
@@ -28,7 +28,7 @@ async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None
 @needs_torch
 async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("b")
         await until(app, "finished")
@@ -41,7 +41,7 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
         assert planned.refreshed
         assert len(planned.planned) > 1
     again = app_in(tmp_path)
-    async with again.run_test(size=(120, 40)) as pilot:
+    async with again.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         assert " of 1 run" in str(again.main.query_one("#benchmark-text", Static).content)
 
@@ -49,7 +49,7 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
 @needs_torch
 async def test_x_stops_within_a_second_and_the_app_goes_on(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("b")
         await until(app, "running")
@@ -63,7 +63,7 @@ async def test_x_stops_within_a_second_and_the_app_goes_on(tmp_path: Path) -> No
 @pytest.mark.process
 async def test_quitting_while_it_runs_asks_first(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("b")
         await until(app, "running")

@@ -32,7 +32,7 @@ async def listed(pilot: Pilot[None], first: str) -> list[str]:
 
 async def test_the_palette_opens_and_names_the_key_of_every_action(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("ctrl+p")
         shown = await listed(pilot, "Benchmark")
@@ -44,7 +44,7 @@ async def test_the_palette_opens_and_names_the_key_of_every_action(tmp_path: Pat
 
 async def test_the_palette_does_what_was_chosen(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("ctrl+p", *"memory")
         shown = await listed(pilot, "Memory")
@@ -59,7 +59,7 @@ async def test_the_palette_does_what_was_chosen(tmp_path: Path) -> None:
 
 async def test_brackets_in_what_is_said_are_no_markup(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         app.notify("models[/]: [targets] is no table", title="[/b]")
         await pilot.pause()
@@ -70,7 +70,7 @@ async def test_brackets_in_what_is_said_are_no_markup(tmp_path: Path) -> None:
 
 async def test_a_theme_of_the_palette_is_kept_for_the_next_start(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         command = next(command for command in app.get_system_commands(app.screen) if command.title == "Theme: high-contrast")
         command.callback()
