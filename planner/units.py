@@ -154,6 +154,10 @@ def numbers_text(numbers: Iterable[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
+TENFOLD = 9.0
+"""Relative change from which a factor reads better than a percentage."""
+
+
 def change_text(fraction: float) -> str:
-    """A relative change as a whole percentage with its sign: 0.186 -> '+19 %'."""
-    return f"{fraction * 100:+.0f} %"
+    """A relative change as a whole percentage with its sign, from tenfold on as a factor: 0.186 -> '+19 %', 11 -> '12×'."""
+    return f"{fraction * 100:+.0f} %" if fraction < TENFOLD else f"{1 + fraction:,.0f}×"

@@ -36,7 +36,9 @@ class Minimal(App):
 Minimal().run()
 """
 PROGRAM = [sys.executable, "-m", "widgets.launch"]
-PAINTED, ANSWERED = b"Ranking", b" fit \xc2\xb7"
+PAINTED, ANSWERED = b"Ranking", b"GPUs \xc2\xb7"
+KEY_PRESET, SECOND_ROW, MEASURING = "llama-3.1-70b-chat-service", b"B300 SXM", b" left \xc2\xb7 x stops"
+"""Preset in whose ranking keys are pressed, its second row, and what the title of a benchmark says once it measures."""
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
 ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 2000))
@@ -113,20 +115,34 @@ def seconds_until(arguments: Sequence[str], marker: bytes, home: str) -> float:
         return time.perf_counter() - began
 
 
-def keystroke_seconds(home: str, presses: int) -> list[float]:
-    """Seconds from each press of an arrow key in the ranking until the screen begins to change."""
-    taken = []
-    with opened(PROGRAM, home) as master:
+def keystroke_seconds(home: str, presses: int) -> tuple[list[float], list[float]]:
+    """Seconds from each press of an arrow key until its row is drawn: on an idle program, then while it measures this machine."""
+    with opened([*PROGRAM, KEY_PRESET], home) as master:
         await_drawn(master, ANSWERED)
         await_quiet(master)
-        os.write(master, b"\x1b")  # out of the tour of a first start
-        for press in range(presses):
-            await_quiet(master)
-            began = time.perf_counter()
-            os.write(master, b"\x1b[A" if press % 2 else b"\x1b[B")
-            select.select([master], [], [], 30.0)
-            taken.append(time.perf_counter() - began)
-    return taken
+        idle = [row_drawn_after(master, press) for press in range(presses)]
+        os.write(master, b"b")
+        await_drawn(master, MEASURING, 120.0)
+        measuring = [row_drawn_after(master, press) for press in range(presses)]
+        os.write(master, b"x")
+        return idle, measuring
+
+
+def row_drawn_after(master: int, press: int) -> float:
+    """Seconds from a press of the key down, or up, until the second row is drawn anew: what else changes meanwhile names no GPU."""
+    quiet_from = time.perf_counter() + QUIET_S
+    while (left_s := quiet_from - time.perf_counter()) > 0:
+        if select.select([master], [], [], left_s)[0]:
+            os.read(master, 1 << 16)
+    began = time.perf_counter()
+    os.write(master, b"\x1b[A" if press % 2 else b"\x1b[B")
+    await_drawn(master, SECOND_ROW)
+    return time.perf_counter() - began
+
+
+def p95(seconds: Sequence[float]) -> float:
+    """The 95th percentile."""
+    return statistics.quantiles(seconds, n=20)[-1]
 
 
 def seconds_of(arguments: Sequence[str], home: str, given: str | None = None) -> float:
@@ -227,8 +243,9 @@ def findings(repeats: int) -> Iterator[tuple[str, str, str, bool]]:
         yield in_pairs("gpu-planner: start → ranked plan on screen", answered, minimal, 3.5)
         yield "import textual.app, whole process", f"{statistics.median(imported) * 1e3:.0f} ms", "", True
         yield in_pairs("gpu-planner plan --json, whole process", planned, imported, 2.0)
-        key = statistics.median(keystroke_seconds(home, 3 * repeats))
-        yield "key pressed in the ranking → screen changes", f"{key * 1e3:.0f} ms", "≤ 50 ms", key <= 0.05
+        for when, taken in zip(("idle", "during a benchmark"), keystroke_seconds(home, 6 * repeats), strict=True):
+            key = p95(taken)
+            yield f"key in the ranking → its row drawn, p95, {when}", f"{key * 1e3:.0f} ms", "≤ 50 ms", key <= 0.05
         one = statistics.median(seconds_of([*PROGRAM, "estimate", "-"], home, request_lines(1)) for _ in range(repeats))
         yield "gpu-planner estimate of one line, whole process", f"{one * 1e3:.0f} ms", "≤ 500 ms", one <= 0.5
         for asked, words, least in ESTIMATED:

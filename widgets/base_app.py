@@ -16,6 +16,7 @@ from widgets.background.telemetry import TelemetryWatch
 from widgets.drawing import theme
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.options import AppOptions
+from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline, headline_parts
 from widgets.panes.key_line import KeyLine
 from widgets.panes.tabs import Tabs
@@ -199,6 +200,7 @@ class BaseApp(MendedApp):
     def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
         """Plan this workload with the search narrowed as the filter has it; the answer comes as a message."""
         where = str(self.preset.path) if self.preset else ""
+        self.main.query_one(AnswerLine).wait()
         self.run_worker(self.plan_loop.ask(self.facets.over(workload), where, self.basis), group="plan", exit_on_error=False)
 
     def state_of(self, action: Action) -> ActionState:

@@ -59,12 +59,10 @@ def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
         Fact("for programs", bytes_text(detail.capacity_bytes), detail.capacity_source),
     ]
     if detail.memory_fraction < 1:
-        share = f"its {percent_text(detail.memory_fraction)} (memory_fraction)"
+        share = f"{percent_text(detail.memory_fraction)} of that"
         facts.append(Fact("for the engine", bytes_text(detail.capacity_bytes * detail.memory_fraction), share))
     if detail.headroom > 0:
-        facts.append(
-            Fact("to be used", bytes_text(detail.usable_bytes), f"{percent_text(detail.headroom)} kept free (targets.headroom)")
-        )
+        facts.append(Fact("usable", bytes_text(detail.usable_bytes), f"{percent_text(detail.headroom)} of that kept free"))
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
     needed = Cell(bytes_text(detail.total_bytes), spread_text(total), total.basis if total else None)
     facts.append(Fact("needed", needed, f"{percent_text(detail.total_bytes / detail.usable_bytes)} of that"))

@@ -48,7 +48,7 @@ def test_the_sentence_says_what_to_rent_how_sure_and_what_comes_next() -> None:
         told.text
         == "Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month · p95 3.90 s of 5.00 s (94 % sure) · next: 8 × H100 SXM5 80GB, +32 %"
     )
-    assert told.within(50) == "Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month"
+    assert told.within(50) == ("Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month",)
 
 
 def test_where_nothing_fits_the_sentence_names_the_first_help() -> None:

@@ -284,4 +284,4 @@ async def test_spec_basis_is_planned_and_said(tmp_path: Path) -> None:
         await pilot.press("m")
         await settle(pilot)
         assert {row.basis for row in app.table.rows} == {"spec"}
-        assert "SPEC SHEET ONLY" in str(app.main.query_one("#ranking", Frame).border_title)
+        assert "DATA SHEETS ONLY" in str(app.main.query_one("#ranking", Frame).border_title)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from widgets.base_app import BaseApp
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from widgets.base_app import BaseApp
 
 NO_PLAN = "The first plan is being worked out."
 """Reason given before the first plan; an action asked for meanwhile follows with it."""
@@ -73,7 +76,7 @@ def telemetry(app: BaseApp) -> str | None:
 
 def a_watched_gpu(app: BaseApp) -> str | None:
     """The last reading has a GPU."""
-    return None if app.telemetry.sees_gpus else "No GPU is watched whose processes could be listed."
+    return None if app.telemetry.sees_gpus else "No GPU is watched."
 
 
 def readings(app: BaseApp) -> str | None:

@@ -67,7 +67,7 @@ ACTIONS = (
         description="Measure this machine; results enter the plan as they arrive.",
         run=run_benchmark,
         needs=(need.open_panes, need.no_benchmark),
-        rank=1,
+        rank=6,
     ),
     Action(
         id="suite",
@@ -84,12 +84,12 @@ ACTIONS = (
         description="Stop the running benchmark; what was measured is kept.",
         run=stop_benchmark,
         needs=(need.a_benchmark,),
-        rank=2,
+        rank=1,
     ),
     Action(
         id="basis",
         keys="m",
-        label="spec only",
+        label="data sheets",
         label_now=lambda app: "measured" if app.basis == "spec" else None,
         description="Switch between measurements and vendor figures alone as the basis of the plan.",
         run=switch_basis,

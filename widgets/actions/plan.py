@@ -37,7 +37,7 @@ ACTIONS = (
         description="Work the highlighted row out, line by line.",
         run=opens("row.why"),
         needs=(need.a_plan, need.a_row),
-        rank=3,
+        rank=2,
     ),
     Action(
         id="memory",
@@ -46,7 +46,7 @@ ACTIONS = (
         description="Itemise the memory of the highlighted row: every byte with its formula and source.",
         run=opens("row.memory"),
         needs=(need.a_plan, need.a_row, need.known_memory),
-        rank=5,
+        rank=7,
     ),
     Action(
         id="change",
@@ -55,7 +55,7 @@ ACTIONS = (
         description="What would make the row fit, or change the answer: a digit tries one at once, with the difference; u takes it back.",
         run=opens("row.levers"),
         needs=(need.a_plan, need.a_row),
-        rank=5,
+        rank=3,
     ),
     Action(
         id="own",
@@ -104,7 +104,7 @@ ACTIONS = (
         description="Where the time of the highlighted row goes: phases, roofline, every operator.",
         run=opens("row.time"),
         needs=(need.a_plan, need.a_row, need.known_time),
-        rank=5,
+        rank=7,
     ),
     Action(
         id="load",
@@ -132,7 +132,7 @@ ACTIONS = (
         description="Sort by the next column.",
         run=lambda app: app.table.sort_next(),
         needs=(need.a_plan,),
-        rank=6,
+        rank=8,
     ),
     Action(
         id="reverse",
@@ -167,7 +167,7 @@ ACTIONS = (
         description="Write the plan as JSON, CSV or Markdown, the decision as a report, or the screen as SVG.",
         run=export.export,
         needs=(need.a_plan,),
-        rank=7,
+        rank=9,
     ),
     Action(
         id="refresh",

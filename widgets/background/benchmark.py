@@ -299,7 +299,7 @@ def suites(model: str | Mapping[str, Any] | None) -> list[Item]:
     said = {
         "quick": f"ceilings, a training step{of_model}",
         "standard": f"all in rounds, links, memory{of_model}",
-        "study": "training steps over model sizes, for f",
+        "study": "training steps over model sizes",
     }
     return [Item(suite, f"{suite:<9} {_longest(suite):>9}", detail) for suite, detail in said.items()]
 

@@ -181,7 +181,8 @@ class MemoryBar(Widget):
         for name in MEMORY_COMPONENTS:
             size = float(getattr(memory, name))
             if size > 0:
-                yield name, self._symbols.patterns[name] * naming.swatch, f"{naming.names[name]} {_gib(size)}{naming.unit}"
+                swatch = self._symbols.patterns[name].replace("█", self._symbols.filled)  # apart from the bar above it
+                yield name, swatch * naming.swatch, f"{naming.names[name]} {_gib(size)}{naming.unit}"
         free = memory.capacity - memory.total.value
         if free >= 0:
             mark = f"  {self._symbols.headroom} {(1 - self._headroom) * 100:.0f} % limit" if naming.limit else ""

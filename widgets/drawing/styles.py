@@ -85,4 +85,4 @@ class Paint:
     def band(self) -> Style:
         """The background of a heading."""
         surface = Color.parse(self._variables["surface"])
-        return Style() if surface.ansi is not None else Style(bgcolor=surface.rich_color)
+        return Style() if surface.ansi is not None or not surface.a else Style(bgcolor=surface.rich_color)

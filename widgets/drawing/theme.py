@@ -48,6 +48,16 @@ DEFAULT = "planner-dark"
 NO_COLOUR = "ansi-dark"
 """Theme with NO_COLOR set: an ANSI theme alone emits no colour at all."""
 
+
+def _bars(thumb: str, track: str) -> dict[str, str]:
+    """Scroll bars that say where one is, and no more."""
+    return {
+        "scrollbar": thumb,
+        "scrollbar-hover": thumb,
+        **dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), track),
+    }
+
+
 _OWN = (
     Theme(
         name="planner-dark",
@@ -62,7 +72,13 @@ _OWN = (
         surface="#151c25",
         panel="#1e2833",
         dark=True,
-        variables={**STACK_DARK, "border": "#5aa9e6", "border-blurred": "#2b3947", "quiet": "#8796a8"},
+        variables={
+            **STACK_DARK,
+            "border": "#5aa9e6",
+            "border-blurred": "#2b3947",
+            "quiet": "#8796a8",
+            **_bars("#33424f", "#0f141b"),
+        },
     ),
     Theme(
         name="planner-light",
@@ -77,7 +93,13 @@ _OWN = (
         surface="#f3f1ec",
         panel="#e6e2d9",
         dark=False,
-        variables={**STACK_LIGHT, "border": "#1f6fb2", "border-blurred": "#cfc9bd", "quiet": "#5f6b76"},
+        variables={
+            **STACK_LIGHT,
+            "border": "#1f6fb2",
+            "border-blurred": "#cfc9bd",
+            "quiet": "#5f6b76",
+            **_bars("#c3bdb0", "#fbfaf7"),
+        },
     ),
     Theme(
         name="high-contrast",
@@ -111,6 +133,7 @@ _ANSI = tuple(
             **STACK_ANSI,
             "border": "ansi_cyan",
             "border-blurred": "ansi_bright_black",
+            "scrollbar": "ansi_bright_black",
             "quiet": quiet,
         },
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Static
 
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -14,9 +15,19 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
     from planner.present.choice.sentence import Sentence
 
+PLANNING = "planning"
+UNNOTICED_S = 0.3
+"""Time of a plan below which nothing says that one is being made."""
+LEAST_ANSWER = 20
+"""Cells that the answer keeps beside what else there is to say."""
+
 
 class AnswerLine(Static):
-    """The answer: what to do, what it costs, how sure that is, and what comes next; a badge for a trial, dim where it is of the workload before."""
+    """The answer: what to do stands out, then how sure that is and what comes next.
+
+    Before it a badge where a change is tried out; behind it a word while another plan is made. An answer that is not to the workload
+    in the form is dim, behind what is wrong with that.
+    """
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="answer")
@@ -24,36 +35,66 @@ class AnswerLine(Static):
         self._sentence: Sentence | None = None
         self._trial = ""
         self._problem = ""
+        self._planning = True
+        self._notice: Timer | None = None
+
+    def wait(self) -> None:
+        """Another plan is being made: say so if it takes its time."""
+        if self._notice is None:
+            self._notice = self.set_timer(UNNOTICED_S, self._say_planning)
 
     def show(self, plan: Plan, trial: str = "") -> None:
         """The answer of a plan; `trial`: what was changed for it, and the difference that made."""
         from planner.present.choice.sentence import answer_sentence
 
         self._sentence, self._trial, self._problem = answer_sentence(plan), trial, ""
-        self._draw()
+        self._answered()
 
     def refuse(self, problem: str) -> None:
         """Keep the last answer, dim, behind what is wrong with the workload."""
         self._problem = problem
-        self._draw()
+        self._answered()
 
     def on_resize(self) -> None:
         """Fit to the new width."""
         self._draw()
 
+    def _say_planning(self) -> None:
+        self._planning = True
+        self._draw()
+
+    def _answered(self) -> None:
+        if self._notice is not None:
+            self._notice.stop()
+        self._notice, self._planning = None, False
+        self._draw()
+
     def _draw(self) -> None:
         room = self.content_size.width
-        if not room or self._sentence is None:
+        if not room:
             return
+        planning = f"{PLANNING} {self._symbols.ellipsis}" if self._planning else ""
         if self._problem:
-            told = shorten_end(self._problem, room, self._symbols.ellipsis)
-            rest = self._sentence.within(max(0, room - len(told) - 3))
-            rest = rest if len(told) + 3 + len(rest) <= room else ""
-            self.update(Content.assemble((told, "bold $text-error"), "   ", (rest, "$quiet")), layout=False)
-            return
+            drawn = self._refused(room)
+        elif self._sentence is not None:
+            drawn = self._answer(self._sentence, room - len(planning) - 2 if planning else room)
+        else:
+            drawn = Content("")
+        gap = " " * (room - drawn.cell_length - len(planning)) if planning and drawn.cell_length else ""
+        self.update(Content.assemble(drawn, gap, (planning, "$quiet")), layout=False)
+
+    def _refused(self, room: int) -> Content:
+        """What is wrong, and the answer of before where there is room."""
+        told = shorten_end(self._problem, room, self._symbols.ellipsis)
+        left = room - len(told) - 3
+        rest = " · ".join(self._sentence.within(max(0, left))) if self._sentence is not None else ""
+        return Content.assemble((told, "bold $text-error"), ("   " + rest if len(rest) <= left else "", "$quiet"))
+
+    def _answer(self, sentence: Sentence, room: int) -> Content:
         badge = f" WHAT-IF  {self._trial}  u undoes " if self._trial else ""
         gap = "  " if badge else ""
-        left = max(20, room - len(badge) - len(gap))
-        text = shorten_end(self._sentence.within(left), left, self._symbols.ellipsis)
-        style = "bold" if self._sentence.solved else "bold $text-warning"
-        self.update(Content.assemble((badge, "reverse $text-warning"), gap, (text, style)), layout=False)
+        left = max(LEAST_ANSWER, room - len(badge) - len(gap))
+        first, *others = sentence.within(left)
+        style = "bold $text-success" if sentence.solved else "bold $text-warning"
+        parts = [(shorten_end(first, left, self._symbols.ellipsis), style), *((f" · {part}", "") for part in others)]
+        return Content.assemble((badge, "reverse $text-warning"), gap, *parts)

@@ -49,7 +49,7 @@ class Headline(Static):
         rest = _fit_parts(self._left[1:], space)
         gap = room - len(head) - 2 - len(rest) - len(right)
         self.update(
-            Content.assemble((head, "bold $accent"), "  ", (rest, "$foreground"), " " * max(1, gap), (right, "$quiet")),
+            Content.assemble((head, "bold $foreground"), "  ", (rest, "$quiet"), " " * max(1, gap), (right, "$quiet")),
             layout=False,
         )
 

@@ -9,6 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from widgets.actions.action import Action, ActionState
+from widgets.actions.conditions import NO_PLAN
 from widgets.drawing.text import shorten_end
 from widgets.panes.clickable import Clickable
 
@@ -22,18 +23,22 @@ CHOOSING = ("choice-open", "choice-previous", "choice-next", "form-next", "form-
 """Actions on a field that holds one of several values."""
 FOLDING = ("group-turn", "group-fold", "group-open", "form-next", "back")
 """Actions on the heading of a group of fields."""
-ELSEWHERE = ("why",)
-"""Actions whose key does something else outside the ranking."""
+OF_PANE = {
+    "memory-view": ("memory", "change", "time", "find"),
+    "machine-view": ("zoom", "processes", "running", "rightsize", "pause", "longer", "shorter", "benchmark", "find"),
+    "points": ("stop", "benchmark", "suite", "rightsize", "zoom", "find"),
+}
+"""Widget that has the cursor -> its actions, most wanted first; elsewhere those of the ranking."""
 GAP = 3
 """Cells behind a key and its label."""
 LEAST_NOTE = 24
 """Cells below which a note is not begun."""
 ROOMY = 100
-"""Cells below which only what can be done now is named."""
+"""Cells below which the keys beside a note on a field are fewer."""
 
 
 class KeyLine(Clickable):
-    """The keys that matter now, by rank; what cannot be done now is dim."""
+    """The keys of what can be done now, by rank; what the first plan will allow is dim until then."""
 
     def __init__(self, actions: Iterable[Action], state_of: Callable[[Action], ActionState], note_of: Callable[[], str]) -> None:
         """`note_of`: what may be typed in the field that has the cursor."""
@@ -66,7 +71,7 @@ class KeyLine(Clickable):
         space = room - sum(map(_width, right))
         kept: list[ActionState] = []
         for state in left:
-            if state.reason is not None and room < ROOMY:
+            if state.reason not in {None, NO_PLAN}:
                 continue
             if _width(state) > space + GAP - 1:
                 break
@@ -93,9 +98,7 @@ class KeyLine(Clickable):
             return CHOOSING
         if focused is not None and focused.has_class("group-line"):
             return FOLDING
-        if focused is None or focused.id == "table":
-            return self._ranked
-        return [name for name in self._ranked if name not in ELSEWHERE]
+        return OF_PANE.get(focused.id or "", self._ranked) if focused is not None else self._ranked
 
 
 def _whole_parts(note: str, room: int) -> str:

@@ -11,7 +11,6 @@ from textual.content import Content
 from textual.geometry import Size
 
 from planner.engine.answers.plan import SOLUTIONS
-from planner.present.choice.ranked_by import LATENCIES as SHOWN_LATENCIES
 from planner.present.choice.sentence import cost_text, count_and_device
 from planner.present.levers import lever_text
 from planner.present.names import VERDICT_WORDS, region_text
@@ -39,6 +38,8 @@ STYLES = {
     "not-supported": "$quiet",
 }
 CLASS_WORDS = {"communication": "link"}
+LATENCIES = {"request": "p95", "ttft": "TTFT", "tpot": "TPOT"}
+"""Latency -> its label, all of them p95."""
 
 
 def rank_text(row: PlanRow, plan: Plan) -> str:
@@ -147,12 +148,12 @@ class WhyView(VerticalScroll, can_focus=False):
             deadline = targets.get("deadline_h")
             limit = f" of {duration_text(deadline * SECONDS_PER_HOUR)}" if deadline else ""
             yield "takes", f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
-        for name, word in SHOWN_LATENCIES.items():
+        for name, word in LATENCIES.items():
             latency = getattr(row.answer, f"{name}_s")
             figure = latency.p95 if latency is not None else None
             if figure is not None:
                 limit = targets.get(f"p95_{name}_s")
-                yield word.strip() or "p95", f"{duration_text(figure.value)}{f' of {duration_text(limit)}' if limit else ''}"
+                yield word, f"{duration_text(figure.value)}{f' of {duration_text(limit)}' if limit else ''}"
         seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
         whole = sum(seconds.values())
         if whole:

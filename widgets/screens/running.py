@@ -22,7 +22,7 @@ LOOK_S = 1.0
 """Interval at which new readings are looked for."""
 NOW, EARLIER = 5, 10
 """Readings that make the point of now, and each of the points before it."""
-TURNS = (Turn("d", "products", ("bf16", "fp16", "fp8", "tf32", "fp32")),)
+TURNS = (Turn("d", "dtype", ("bf16", "fp16", "fp8", "tf32", "fp32")),)
 
 
 def open_screen(app: BaseApp) -> None:
@@ -59,7 +59,7 @@ class RunningScreen(TurningScreen):
         from planner.present.machine.running import running_sections
 
         window, basis = self._planner.telemetry.window, self._planner.basis
-        found = await self._planner.ask(lambda session: _running(session, window, chosen["products"], basis))
+        found = await self._planner.ask(lambda session: _running(session, window, chosen["dtype"], basis))
         self._drawn_at = window[-1].taken_at_s if window else 0.0
         return running_sections(found)
 

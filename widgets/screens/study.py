@@ -168,7 +168,7 @@ class StudyScreen(ScrolledOverlay):
         )
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
         wide = width >= BESIDE
-        law, vocabulary, oldest = ("depth law ", "vocabulary ", "oldest of ") if wide else ("law ", "vocab ", "")
+        law, vocabulary, oldest = ("depth law as ", "vocabulary ", "oldest of ") if wide else ("law as ", "vocab ", "")
         as_of = f" ({oldest}{answer.prices_as_of if wide else answer.prices_as_of[:7]})" if answer.prices_as_of else ""
         title = f"{answer.axis} · {law}{answer.depth_law} · {vocabulary}{answer.vocabulary:,} · {answer.prices}{as_of}"
         box.border_title = Content(f"Compute per dollar · {title}" if wide else f"FLOP/$ · {title}")
@@ -180,7 +180,7 @@ class StudyScreen(ScrolledOverlay):
             "r ranges",
             "" if wide else "c chart",
             "e SVG",
-            "esc back",
+            "esc back" if wide else "esc",
         ]
         box.border_subtitle = Content(" · ".join(key for key in keys if key))
 

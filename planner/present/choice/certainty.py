@@ -60,7 +60,7 @@ def sensitivity(plan: Plan) -> list[str]:
 
 def _flip(flip: Flip) -> str:
     if flip.key == "usd_per_h":
-        return f"{flip.gpu} if 1 costs {usd_text(float(flip.value))} $/h ({change_text((flip.factor or 1.0) - 1)})"
+        return f"{flip.gpu} if the first costs {usd_text(float(flip.value))} $/h ({change_text((flip.factor or 1.0) - 1)})"
     label = LABELS.get(flip.key, flip.key)
     if flip.factor is None:
         return f"{flip.gpu} with {label} {flip.value}"

@@ -31,12 +31,12 @@ class Sentence(msgspec.Struct, frozen=True):
         """The whole sentence."""
         return " · ".join(self.parts)
 
-    def within(self, cells: int) -> str:
+    def within(self, cells: int) -> tuple[str, ...]:
         """Whole parts, as many as `cells` characters hold, the first always."""
         kept = len(self.parts)
         while kept > 1 and len(" · ".join(self.parts[:kept])) > cells:
             kept -= 1
-        return " · ".join(self.parts[:kept])
+        return self.parts[:kept]
 
 
 def answer_sentence(plan: Plan) -> Sentence:

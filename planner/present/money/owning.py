@@ -33,8 +33,8 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
         """The break-even in a few words."""
         share = self.even.least_utilisation
         if share > 1:
-            return f"never pays in {self.even.owning.life_years:g} years"
-        return f"pays above {least_text(share)} of {self.even.owning.life_years:g} years in use"
+            return f"dearer at any use over {self.even.owning.life_years:g} years"
+        return f"cheaper above {least_text(share)} use over {self.even.owning.life_years:g} years"
 
     def sentences(self) -> Iterator[str]:
         """The costs and the break-even in sentences, each with its inputs."""

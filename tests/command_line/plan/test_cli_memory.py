@@ -43,7 +43,7 @@ def test_the_text_holds_formulas_sources_and_what_is_left(run_planner: RunPlanne
     done = run_planner("plan", PRESET, "--memory", "--gpu", "H200 SXM", COLUMNS="250")
     itemised = done.stdout.partition("\nMemory of ")[2]
     assert re.search(r"^weights +[\d.]+ GiB +\d+ % +\S.* · .*  \S", itemised, re.MULTILINE)
-    for what in ("on the data sheet", "for programs", "to be used", "needed", "left"):
+    for what in ("on the data sheet", "for programs", "usable", "needed", "left"):
         assert re.search(rf"^  {what} +[\d.,]+ GiB", itemised, re.MULTILINE), what
     assert "{" not in itemised
 

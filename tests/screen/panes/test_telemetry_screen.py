@@ -56,7 +56,7 @@ def test_every_figure_has_its_history_and_no_line_is_too_long(width: int) -> Non
     assert max(map(len, lines)) <= width
     by_label = {line[:16].strip(): line[16:].strip() for line in lines[1:]}
     assert lines[0].startswith("GPU 0 · NVIDIA H100 80GB HBM3 · cuda:0")
-    assert lines[0].endswith("mean   most") is (width >= 116)
+    assert lines[0].endswith("mean    max") is (width >= 116)
     gauge = ["■■■■■■■■■·"] if width >= 76 else []
     extremes = ["90", "%", "90", "%"] if width >= 116 else []
     assert by_label["SM active"].split() == ["90", "%", *gauge, *extremes, "▇" * 10]

@@ -38,8 +38,8 @@ async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tupl
         for words in (
             "on the data sheet",
             "for the engine",
-            "its 90 % (memory_fraction)",
-            "10 % kept free",
+            "90 % of that",
+            "10 % of that kept free",
             "needed 109.0 GiB",
             "left 4.2 GiB",
         ):

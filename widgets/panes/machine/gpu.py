@@ -179,7 +179,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
         before = drawing.left - EXTREMES
         head = Content.assemble(
             (f"{shorten_end(title, before - 1, drawing.symbols.ellipsis):<{before}}", "bold $accent"),
-            (f"{'mean':>6}{'most':>7}", "$quiet"),
+            (f"{'mean':>6}{'max':>7}", "$quiet"),
         )
     clock = f"{number_text(device.sm_clock_hz, scale=MEGA)}/{number_text(device.max_sm_clock_hz, 'MHz', MEGA)}"
     figures = [(label, name, percent_text(getattr(device, name))) for label, name in counters(device)]

@@ -44,7 +44,7 @@ WIDTHS = {
     "flop-per-usd": 8,
 }
 """Column -> its cells, in the order in which columns stand; the same for every plan, so that nothing moves while one types."""
-NARROW = {"provider": 10, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8, "more": 2}
+NARROW = {"provider": 10, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8, "job-usd": 8, "job-h": 8, "more": 2}
 """Cells of columns that have to do where the usual ones would leave a column out; the first get what is left over."""
 IDENTITY = ("rank", "gpu", "more", "gpus")
 """Columns that are never left out, and filled for rows that are no solution as well."""
@@ -53,6 +53,8 @@ ENDLESS = ("usd-per-million", "rate", "sure", "provider", "memory", "limit", "la
 JOB = ("job-usd", "job-h", "sure", "provider", "memory", "rate", "limit", "layout", "mfu")
 LATER = ("usd-per-h", "usd-per-million", "ttft", "request", "flop-per-usd", "rate")
 """Columns of each kind of task, most wanted first, and those that any of them has where there is room."""
+TITLES = {"rank": "", "job-h": "takes"}
+"""Titles that are not those of the tables on paper, for want of room."""
 STYLES = {"layout": "quiet", "provider": "quiet", "limit": "limit"}
 SPREAD_WIDTH, SHARE_WIDTH = 6, 5
 GAP_WIDE, GAP_TIGHT = 2, 1
@@ -75,6 +77,11 @@ class DrawnColumn(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """Name of the column."""
         return self.column.id
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        return TITLES.get(self.id, self.column.title)
 
     @property
     def solutions_only(self) -> bool:
@@ -150,7 +157,7 @@ def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = Fal
     `every`: keep all of them, however wide that is. `most`: cells to choose by where a wider screen has fewer.
     """
     if every:
-        return Fitted(_in_order(columns, {}), GAP_WIDE)
+        return Fitted(_in_order(columns, {"more": len(MORE.title)}), GAP_WIDE)
     room = min(width, most) if most is not None else width
     kept = list(columns)
     while len(kept) > len(IDENTITY) and _width(kept, GAP_WIDE if len(kept) > CROWDED else GAP_TIGHT, NARROW) > room:

@@ -46,10 +46,13 @@ class Painter(msgspec.Struct):
         for column, cells in fitted.columns:
             is_sorted = column.id == (order.column or ranked_by)
             mark = (self.symbols.descending if order.descending else self.symbols.ascending) if column.id == order.column else ""
-            title = (column.column.title if column.id not in {"rank", "more"} else "") + mark
+            title = column.title + mark
             indent = " " * TITLE_INDENT.get(column.id, 0)
             text = (title + indent[len(mark) :]).rjust(cells) if column.column.right else title.ljust(cells)
             text = text[-cells:] if column.column.right else text[:cells]
+            if column.id == "more" and cells < len(title):  # wider than its figures: it begins in the room of the title before it
+                text, before = title, segments.pop()
+                segments.append(Segment(before.text[: cells - len(title)], before.style))
             segments.append(Segment(text + " " * fitted.gap, base + self.style("sorted") if is_sorted else base))
         return Strip(segments).adjust_cell_length(width, base)
 

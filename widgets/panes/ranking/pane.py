@@ -39,7 +39,7 @@ OBJECTIVE_WORDS = {
 }
 
 
-LATENCIES = (("request", "request"), ("first", "ttft"), ("next", "tpot"), ("wait", "wait"))
+LATENCIES = (("request", "request"), ("TTFT", "ttft"), ("TPOT", "tpot"), ("wait", "wait"))
 
 
 def latencies(row: PlanRow, plan: Plan | None) -> str:
@@ -123,7 +123,7 @@ class RankingView(Vertical):
         standing = f"rank {row.rank}" if row.rank else row.why
         text = " · ".join(part for part in (device_name(row.gpu), speed, standing) if part)
         short = textwrap.shorten(text, max(20, self._room - 5), placeholder=f" {self._symbols.ellipsis}")
-        return Content.assemble(("here ", "bold $accent"), short)
+        return Content.assemble(("here ", "bold $accent" if row.rank else "$quiet"), (short, "" if row.rank else "$quiet"))
 
     def title(self, plan: Plan, basis: str) -> None:
         """Say how much is shown, by what order, on what basis."""
@@ -133,11 +133,11 @@ class RankingView(Vertical):
         counts = plan.counts
         gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
         by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
-        spec = " · SPEC SHEET ONLY" if basis == "spec" else ""
+        spec = " · DATA SHEETS ONLY" if basis == "spec" else ""
         told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
         more = ", c compares" if table.marked else ""
         more += " · h l shift" if table.wide else ""
-        fit = f" · {counts.fit:,} of {counts.considered:,} fit"
+        fit = "" if table.narrowed else f" · {counts.fit:,} of {counts.considered:,} fit"  # else the filter's line counts
         texts = (told + more + fit, told + more)
         title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), told)
         signs = self._symbols.basis

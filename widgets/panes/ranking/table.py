@@ -196,14 +196,14 @@ class Ranking(ScrollView, can_focus=True):
         self.post_message(self.Arranged())
 
     def _place_of(self, key: Key | None) -> int:
-        """The line of this row, or else of its GPU, or else the line the cursor was on; without a row the first."""
+        """The line of this row, or else of its GPU, or else the first."""
         if key is None:
             return 0
         keys = [row_key(line.row) for line in self._lines]
         if key in keys:
             return keys.index(key)
         gpus = [line.row.gpu for line in self._lines]
-        return gpus.index(key[0]) if key[0] in gpus else min(self._cursor, max(0, len(gpus) - 1))
+        return gpus.index(key[0]) if key[0] in gpus else 0
 
     def _fit(self) -> None:
         width = self.size.width

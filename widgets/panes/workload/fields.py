@@ -62,9 +62,9 @@ def _target(percentile: int, what: str, label: str, about: str) -> Field:
 
 def _targets(percentile: int) -> tuple[Field, ...]:
     return (
-        _target(percentile, "request", "whole", "requests are done within this"),
-        _target(percentile, "ttft", "first", "first tokens come within this"),
-        _target(percentile, "tpot", "next", "gaps between tokens are below this"),
+        _target(percentile, "request", "total", "requests are done within this"),
+        _target(percentile, "ttft", "TTFT", "first tokens come within this"),
+        _target(percentile, "tpot", "TPOT", "gaps between tokens are below this"),
     )
 
 
@@ -287,10 +287,10 @@ GROUPS: Mapping[str, tuple[Field, ...]] = {
     "limits": LIMITS,
     "search": SEARCH,
     "offers": OFFERS,
-    "fine points": FINE,
+    "advanced": FINE,
 }
 """Heading -> its fields; those without a heading stand on top."""
-FOLDED = ("offers", "fine points")
+FOLDED = ("offers", "advanced")
 """Groups that few people need, folded until somebody opens them."""
 FIELDS = tuple(replace(field, group=group) for group, fields in GROUPS.items() for field in fields)
 

@@ -47,7 +47,7 @@ class GuideScreen(TurningScreen):
         #text { margin: 1 0 0 0; }
     }
     """
-    KEYS = "enter asks · tab answer · esc back"
+    KEYS = "enter answers · tab next question · esc back"
     WAITING = "enter works out the steps: profile, bottleneck, right size, where, what to commit to"
     ASKS_AT_ONCE = False
     AUTO_FOCUS = "#answer-0"

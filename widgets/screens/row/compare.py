@@ -148,6 +148,4 @@ class _Table(msgspec.Struct, frozen=True):
         if not best.value or abs(figure.value / best.value - 1) < ALIKE:
             return ""
         overlap = figure is not best and figure.low <= best.high and best.low <= figure.high
-        ratio = figure.value / best.value
-        told = change_text(ratio - 1) if ratio < 10 else f"{ratio:,.0f}×"
-        return f"{'≈' if overlap else ''}{told}"
+        return f"{'≈' if overlap else ''}{change_text(figure.value / best.value - 1)}"

@@ -14,16 +14,16 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, NumberText, figure_text, spread_text
+from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name, region_text
 from planner.present.plan import rate_text, throughput, throughput_label
 from planner.present.row_figures import row_figures
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import bar_text, component_style
+from widgets.drawing.text import bar_text, component_style, styled_lines
 from widgets.panes.memory import headroom_of
-from widgets.panes.why import rank_text
+from widgets.panes.why import STYLES, rank_text
 from widgets.screens.network import between_nodes
 from widgets.screens.overlay import TextOverlay
 from widgets.screens.row.memory import lever_lines
@@ -37,16 +37,8 @@ LABEL = 22
 VALUE = 12
 MARGIN = 2 + LABEL + VALUE + 3
 """Cells left of what is said of a value."""
-REACH, SOURCE = 26, 11
+SOURCE = 11
 BAR = 32
-
-STYLES = {
-    "fits": "$text-success",
-    "may-not-fit": "$text-warning",
-    "misses-target": "$text-warning",
-    "does-not-fit": "$text-error",
-    "not-supported": "$text-error",
-}
 
 
 async def open_screen(app: BaseApp) -> None:
@@ -124,19 +116,16 @@ class Page(msgspec.Struct, frozen=True):
         return bar_text(share, max(8, min(BAR, self.width - MARGIN - 6)), sign, " ").rstrip()
 
     def figure(self, label: str, figure: Figure | None, text: NumberText) -> Iterator[Content]:
-        """A figure with its range and what it rests on; that in words where there is room."""
+        """A figure with its range and the sign of what it rests on."""
         if figure is None:
             return
-        ranged = figure.low != figure.high
-        reach = f"{text(figure.low)} to {text(figure.high)}" if ranged else "exact"
-        room = self.width - MARGIN - 7 - REACH if ranged else 0
-        words = next((words[figure.basis] for words in (BASIS_WORDS, SHORT_BASIS_WORDS) if len(words[figure.basis]) <= room), "")
+        reach = f"{text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
         yield Content.assemble(
             (f"  {label:<{LABEL}}", "$quiet"),
             f"{text(figure.value):>{VALUE}}",
             (f" {spread_text(figure):>6} ", "$quiet"),
             (f"{self.symbols.basis[figure.basis]} ", "$accent" if figure.basis == "measured" else "$quiet"),
-            (f" {f'{reach:<{REACH}}' if words else reach}{words}", "$quiet"),
+            (f" {reach}", "$quiet"),
         )
 
     def folded(self, label: str, text: str, margin: int = SOURCE) -> Iterator[Content]:
@@ -202,12 +191,14 @@ def _memory(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
                 f"{percent_text(share):>7}  ",
                 (page.bar(share, page.symbols.patterns[name]), component_style(name)),
             )
-    yield from page.figure("total", memory.total, bytes_text)
+    yield from page.figure("needed", memory.total, bytes_text)
     free = memory.capacity - memory.total.value
-    yield from page.line("of", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}")
+    yield from page.line(
+        "on the GPU", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}"
+    )
     kept = headroom_of(plan)
     if kept > 0:
-        yield from page.line("to be used of it", bytes_text(memory.capacity * (1 - kept)), f"{percent_text(kept)} stays free")
+        yield from page.line("usable", bytes_text(memory.capacity * (1 - kept)), f"{percent_text(kept)} kept free")
     if row.answer.max_concurrency is not None:
         yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
     if row.answer.max_context is not None:
@@ -232,10 +223,14 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
 
 def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     known = [one for one in row_figures(plan.task) if one.group in {"speed", "latency"}]
-    lines = [line for one in known for line in page.figure(one.label_with_unit, one.figure(row), one.text)]
-    if lines:
-        yield _heading("Speed", "± holds the truth nine times in ten")
-        yield from lines
+    figures = [figure for one in known if (figure := one.figure(row)) is not None]
+    if figures:
+        legend = basis_legend(figures)
+        beside = len(legend) + 8 <= page.width
+        yield _heading("Speed", legend if beside else "")
+        yield from () if beside else styled_lines(legend, page.width, "$quiet")
+        for one in known:
+            yield from page.figure(one.label_with_unit, one.figure(row), one.text)
 
 
 def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
