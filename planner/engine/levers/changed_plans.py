@@ -12,7 +12,7 @@ from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.search.plan import make_plan, solutions
-from planner.engine.search.rows.row import plan_row
+from planner.engine.search.rows.row import plan_rows
 from planner.engine.search.selection import Choice
 from planner.errors import UserError
 from planner.workload.tasks import Workload
@@ -82,7 +82,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
 
     def row(self, choice: Choice) -> PlanRow:
         """The row of a plan that `choice` becomes."""
-        return plan_row(choice, self.supply.spec_chip)
+        return plan_rows([choice], self.supply.spec_chip)[0]
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
         """Plans of the task restricted to these GPUs."""
