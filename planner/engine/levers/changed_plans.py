@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -80,9 +81,9 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
             return []
         return [choice for choice in found if not choice.node_type.here]
 
-    def row(self, choice: Choice) -> PlanRow:
-        """The row of a plan that `choice` becomes."""
-        return plan_rows([choice], self.supply.spec_chip)[0]
+    def rows(self, choices: Sequence[Choice]) -> list[PlanRow]:
+        """The rows of a plan that `choices` become."""
+        return plan_rows(choices, self.supply.spec_chip)
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
         """Plans of the task restricted to these GPUs."""

@@ -89,7 +89,7 @@ def cheaper(w: Workload) -> Iterator[Change]:
 def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False) -> PlanRow | None:
     """The first solution with `keys` changed that is rented and surely fits."""
     found = next((choice for choice in plans.solutions(keys, simulated=simulated) if choice.sure), None)
-    return plans.row(found) if found else None
+    return plans.rows([found])[0] if found else None
 
 
 def _lever(change: Change, before: PlanRow, after: PlanRow) -> Lever:

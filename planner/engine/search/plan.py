@@ -63,21 +63,6 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     return cut(plan, None)
 
 
-def first_gpu(task: Task, supply: Supply) -> str | None:
-    """The GPU that ranks first by closed formulas, without its row; None where nothing is a solution. Raises as `make_plan`."""
-    check_context(task.workload, task.models.main)
-    check_planned(task.workload)
-    searched = _searched(task, _jobs(task), supply)
-    if searched.candidates is None:
-        return None
-    d = searched.candidates.deployments(task.workload)
-    rows = np.flatnonzero(d.meets)
-    if not rows.size:
-        return None
-    first = rows[np.lexsort((d.score[rows], ~d.sure[rows]))[0]]
-    return d.node_type(int(first)).gpu.name
-
-
 def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
     """Candidates that meet every target, in the order of the rows that `make_plan` makes of them. Raises as `make_plan`.
 
