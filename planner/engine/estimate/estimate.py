@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, 
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.offer_prices import own_prices
-from planner.engine.explain.answer import answer_of
+from planner.engine.explain.answer import answers_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.compute_dtype import native_dtype
@@ -73,7 +73,7 @@ def estimate(
             by_kind[prepared.kind][position] = prepared
     for kind, found in by_kind.items():
         items = list(found.values())
-        for position, answer in zip(found, answers_of(kind, items, evaluated_requests(kind, items)), strict=True):
+        for position, answer in zip(found, answered(kind, items, evaluated_requests(kind, items)), strict=True):
             answers[position] = answer
     return answers
 
@@ -115,17 +115,14 @@ def candidates_of(prepared: Sequence[Prepared]) -> Candidates:
     return Candidates([item.job for item in prepared], index, [item.chip for item in prepared], index, wanted)
 
 
-def answers_of(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> list[Answer]:
+def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> Iterator[Answer]:
     """The answers of requests of one kind, which are the rows of `evaluated`."""
-    answers = []
-    for row, item in enumerate(prepared):
-        answer = answer_of(evaluated, row)
+    for row, (item, answer) in enumerate(zip(prepared, answers_of(evaluated, range(len(prepared))), strict=True)):
         assumed = answer.assumed | item.assumed | _assumed_load(kind, item, evaluated.candidates.layout, row)
-        answer = msgspec.structs.replace(answer, id=item.request.id, assumed=assumed, network=_network(item, answer))
+        whole = msgspec.structs.replace(answer, id=item.request.id, assumed=assumed, network=_network(item, answer))
         price = item.request.price_usd_per_gpu_h  # a number: `estimate` took it from a table
         assert not isinstance(price, dict)
-        answers.append(priced(answer, price * answer.layout.gpus if price and answer.layout else None))
-    return answers
+        yield priced(whole, price * answer.layout.gpus if price and answer.layout else None)
 
 
 def _network(item: Prepared, answer: Answer) -> Network | None:

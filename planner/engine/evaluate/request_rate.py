@@ -48,7 +48,9 @@ def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
         missing = np.array(sorted(set(np.flatnonzero(~hopeless).tolist()) - set(row[over <= 1].tolist())), dtype=np.int64)
         if turn == 0 and missing.size:
             index, dearer = _options(begin[missing], FURTHER, streams[missing])
-            more, further = np.concatenate([more, missing[index]]), np.concatenate([further, dearer])
+            known = set(zip(row.tolist(), replicas.tolist(), strict=True))  # groups that share experts come in few sizes
+            fresh = np.array([pair not in known for pair in zip(missing[index].tolist(), dearer.tolist(), strict=True)])
+            more, further = np.concatenate([more, missing[index[fresh]]]), np.concatenate([further, dearer[fresh]])
         if not more.size:
             break
         summary = joined([summary, _simulated(replica, more, further)])

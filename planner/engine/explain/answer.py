@@ -1,24 +1,26 @@
-"""One row of evaluated candidates as an `Answer`: its layout, memory, times and rates, each figure with its range."""
+"""Rows of evaluated candidates as `Answer`s: their layout, memory, times and rates, each figure with its range."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import planner
 from planner.engine.answers.answer import Answer, ParameterCounts
-from planner.engine.answers.figure import Figure
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
+from planner.engine.columns import added
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
-from planner.engine.explain.figures import serve_figures, train_figures
-from planner.engine.explain.row import Row
+from planner.engine.explain.chosen import Chosen, positive, records
+from planner.engine.explain.figures import figures, serve_figures, train_figures
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
+from planner.engine.job.job import Job
 from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, TRANSIENT, growing_share
-from planner.engine.performance.operators.chip import measured_between
+from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
 from planner.units import bytes_text, digits, percent_text
@@ -30,112 +32,114 @@ DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stage
 """Columns of a layout that are whole numbers in every answer."""
 
 
-def answer_of(e: Evaluated, number: int) -> Answer:
-    """The answer for row `number`."""
-    row = Row.of(e, number)
-    job, layout, fits = row.job, _layout(row), bool(e.memory.fits[number])
-    trainable = int(job.adapters) or job.architecture.total
-    return Answer(
-        fits=fits,
-        reason=None if fits else _shortfall(row),
-        memory_bytes=_memory(row),
-        host_memory_bytes=row(e.memory.host) or None,
-        parameters=ParameterCounts(
-            total=job.architecture.total,
-            active=job.architecture.active,
-            embedding=job.architecture.embedding,
-            trainable=trainable if job.train else 0,
-        ),
-        evidence=_evidence(row),
-        assumed=job.assumed
-        | _balance(row)
-        | _padding(row)
-        | _method_of_percentiles(row)
-        | measured_between(row.chip, layout.nodes)
-        | _own_results(row)
-        | without_source(row),
-        layout=layout,
-        version=planner.__version__,
-        **(train_figures(row, e.step, layout) if e.step else serve_figures(row, e.serve, layout) if e.serve else {}),
-    )
-
-
-def _evidence(row: Row) -> dict[str, float]:
-    """Causes that make the ranges wider, and the amount of each."""
-    m, ranges = row.e.memory, row.e.ranges
-    transient = sum(row(getattr(m, name)) for name in COMING_AND_GOING) / row(m.total)
-    grows = 0.0 if row.job.train else row.job.engine.cache_grows
-    growing = float(growing_share(np.array(grows), np.array(row(m.kv_cache) / row(m.total))))
-    facts = {name: row(column) for name, column in ranges.facts.items()}
-    divided = float(-np.log1p(-row(m.may_divide) / row(m.total)))
-    of_memory = {TRANSIENT: transient, GROWING: growing, MAY_DIVIDE: divided, PROGRAM_OPEN: row.job.program_open}
-    of_time = unstated_of(row, row.e.step).evidence() if row.e.step else {}
-    every = of_memory | of_time | {NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
-    return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}
-
-
-def _own_results(row: Row) -> dict[str, str]:
-    """Change of the ranges by this user's own results, in words."""
-    changed = [f"{kind} × {digits(factor)}" for kind, factor in sorted(row.chip.own_ranges.items())]
-    return {"ranges_by_own_results": f"{', '.join(changed)} ({row.chip.own_results} results)"} if changed else {}
-
-
-def _balance(row: Row) -> dict[str, float]:
-    """Imbalance of experts that the workload does not state, where ranks share them."""
-    t = row.e.table
-    return {"expert_imbalance": round(row(imbalance(t)), 2)} if row(t.layout.ep) > 1 and not row.job.expert_imbalance else {}
-
-
-def _padding(row: Row) -> dict[str, str]:
-    """Share of the computed tokens that are padding, where documents of a known length share sequences."""
-    if row.e.step is None or not row.job.document_tokens:
-        return {}
-    return {
-        "padding": f"{percent_text(row(row.e.step.padding))} of the tokens that are computed or waited for; tokens/s are those of documents"
+def answers_of(e: Evaluated, rows: Sequence[int]) -> list[Answer]:
+    """The answers for `rows`."""
+    of = Chosen.of(e, rows)
+    fits, layouts = of(e.memory.fits).tolist(), _layouts(of)
+    fields: dict[str, list[Any]] = {
+        "fits": fits,
+        "reason": [None if enough else _shortfall(e, number) for number, enough in zip(rows, fits, strict=True)],
+        "memory_bytes": _memory(of),
+        "host_memory_bytes": [held or None for held in of(e.memory.host).tolist()],
+        "parameters": [_parameters(job) for job in of.jobs],
+        "evidence": [{name: round(amount, 3) for name, amount in causes.items()} for causes in _evidence(of)],
+        "assumed": list(_assumed(of, layouts)),
+        "layout": layouts,
+        **(train_figures(of, e.step) if e.step else serve_figures(of, e.serve) if e.serve else {}),
     }
+    return records(Answer, fields | {"version": [planner.__version__] * len(fits)})
 
 
-def _method_of_percentiles(row: Row) -> dict[str, str]:
-    """Method of the percentiles of requests that come at a rate, or differ in length."""
-    queue, serve = row.e.queue, row.e.serve
-    if queue is not None and serve is not None and (queue.measured(row.number) or queue.endless(row.number)):
-        most_per_s = row(serve.requests_per_s) * row(row.e.table.layout.dp)
-        return {"percentiles": queue.words(row.number, most_per_s)}
-    return {"percentiles": "by formula"} if row.job.request_rate_per_s > 0 else {}
+def _parameters(job: Job) -> ParameterCounts:
+    a = job.architecture
+    trainable = (int(job.adapters) or a.total) if job.train else 0
+    return ParameterCounts(total=a.total, active=a.active, embedding=a.embedding, trainable=trainable)
 
 
-def _shortfall(row: Row) -> str:
+def _evidence(of: Chosen) -> list[dict[str, float]]:
+    """Causes that make the ranges of each row wider, and the amount of each."""
+    m, ranges = of.e.memory, of.e.ranges
+    total = of(m.total)
+    grows = np.array([0.0 if job.train else job.engine.cache_grows for job in of.jobs])
+    every = {
+        TRANSIENT: added(of(getattr(m, name)) for name in COMING_AND_GOING) / total,
+        GROWING: growing_share(grows, of(m.kv_cache) / total),
+        MAY_DIVIDE: -np.log1p(-of(m.may_divide) / total),
+        PROGRAM_OPEN: of(of.e.table.job.program_open),
+        **(unstated_of(of, of.e.step).evidence() if of.e.step else {}),
+        NETWORK: of(ranges.network),
+        LENGTHS: of(ranges.lengths),
+        **{name: of(column) for name, column in ranges.facts.items()},
+    }
+    return positive(dict(sorted(every.items())))
+
+
+def _assumed(of: Chosen, layouts: Sequence[LayoutAnswer]) -> Iterator[dict[str, Any]]:
+    """Every default that each row rests on, and what its figures rest on beside the job."""
+    t, padding = of.e.table, of(of.e.step.padding).tolist() if of.e.step else None
+    busiest = of(imbalance(t)).tolist()
+    for place, (number, job, chip, layout) in enumerate(zip(of.numbers.tolist(), of.jobs, of.chips, layouts, strict=True)):
+        found = dict(job.assumed)
+        if layout.ep > 1 and not job.expert_imbalance:
+            found["expert_imbalance"] = round(busiest[place], 2)
+        if padding and job.document_tokens:
+            share = percent_text(padding[place])
+            found["padding"] = f"{share} of the tokens that are computed or waited for; tokens/s are those of documents"
+        if method := _method_of_percentiles(of.e, number, job):
+            found["percentiles"] = method
+        yield found | measured_between(chip, layout.nodes) | _own_results(chip) | without_source(of.e, number, job)
+
+
+def _own_results(chip: Chip) -> dict[str, str]:
+    """Change of the ranges by this user's own results, in words."""
+    changed = [f"{kind} × {digits(factor)}" for kind, factor in sorted(chip.own_ranges.items())]
+    return {"ranges_by_own_results": f"{', '.join(changed)} ({chip.own_results} results)"} if changed else {}
+
+
+def _method_of_percentiles(e: Evaluated, number: int, job: Job) -> str:
+    """Method of the percentiles of requests that come at a rate, or differ in length; '' where there are none."""
+    queue, serve = e.queue, e.serve
+    if queue is not None and serve is not None and (queue.measured(number) or queue.endless(number)):
+        most_per_s = np.broadcast_to(serve.requests_per_s * e.table.layout.dp, e.table.rows)[number]
+        return queue.words(number, float(most_per_s))
+    return "by formula" if job.request_rate_per_s > 0 else ""
+
+
+def _shortfall(e: Evaluated, number: int) -> str:
     """Reason why a row does not fit, in words: the need and its largest part, the memory there is, and the shortfall."""
-    m = row.e.memory
-    needed, usable = row(m.total), row(m.usable)
-    size, most = max((row(getattr(m, name)), name) for name in MEMORY_COMPONENTS)
+    of = Chosen.of(e, [number])
+    needed, usable = of(e.memory.total).item(), of(e.memory.usable).item()
+    size, most = max((of(getattr(e.memory, name)).item(), name) for name in MEMORY_COMPONENTS)
     part = f"{most.replace('_', ' ').replace('kv', 'KV')} {bytes_text(size)}"
     return f"does not fit: {bytes_text(needed)} needed ({part}), {bytes_text(usable)} usable, {bytes_text(needed - usable)} short"
 
 
-def _layout(row: Row) -> LayoutAnswer:
-    """The layout columns of a row as whole numbers."""
-    s, job = row.e.table.layout, row.job
-    degrees: dict[str, Any] = {name: round(row(getattr(s, name))) for name in DEGREES}
-    nodes = -(-degrees["gpus"] // max(1, degrees["gpus_per_node"]))
-    if job.train:
-        stage = ("none", "zero1", "zero2", "zero3")[round(row(s.zero))]
-        return LayoutAnswer(
-            nodes=nodes,
-            sharding="hsdp" if job.workload.sharding == "hsdp" else stage,
-            checkpointing=[*CHECKPOINTING][round(row(s.checkpointing))],
-            micro_batch=round(row(s.micro_batch)),
-            **degrees,
-        )
-    pools = round(row(s.prefill)) if job.workload.disaggregated else 0
-    return LayoutAnswer(nodes=nodes, batch=round(row(s.sequences)), prefill_replicas=pools, **degrees)
+def _layouts(of: Chosen) -> list[LayoutAnswer]:
+    """The layout columns as whole numbers, and the names of sharding and checkpointing."""
+
+    def whole(name: str) -> list[int]:
+        numbers: list[int] = np.rint(of(getattr(of.e.table.layout, name))).astype(np.int64).tolist()
+        return numbers
+
+    found: dict[str, list[Any]] = {name: whole(name) for name in DEGREES}
+    found["nodes"] = [-(-gpus // max(1, each)) for gpus, each in zip(found["gpus"], found["gpus_per_node"], strict=True)]
+    if of.e.step is None:
+        pools = zip(of.jobs, whole("prefill"), strict=True)
+        found["prefill_replicas"] = [replicas if job.workload.disaggregated else 0 for job, replicas in pools]
+        return records(LayoutAnswer, found | {"batch": whole("sequences")})
+    stages, kinds = ("none", "zero1", "zero2", "zero3"), [*CHECKPOINTING]
+    sharded = zip(of.jobs, whole("zero"), strict=True)
+    found["sharding"] = ["hsdp" if job.workload.sharding == "hsdp" else stages[number] for job, number in sharded]
+    found["checkpointing"] = [kinds[number] for number in whole("checkpointing")]
+    return records(LayoutAnswer, found | {"micro_batch": whole("micro_batch")})
 
 
-def _memory(row: Row) -> MemoryBytes:
-    m = row.e.memory
-    total, factor = row(m.total), float(np.exp(row(m.spread)))
-    parts = {name: row(getattr(m, name)) for name in MEMORY_COMPONENTS}
-    known = sum(parts[name] for name in FIXED)
-    divided = row(m.may_divide)
-    figure = Figure(total, min(total, max(known - divided, (total - divided) / factor)), total * factor, "spec")
-    return MemoryBytes(**parts, total=figure, capacity=row(row.e.table.chip.capacity_bytes))
+def _memory(of: Chosen) -> list[MemoryBytes]:
+    m = of.e.memory
+    parts = {name: of(getattr(m, name)) for name in MEMORY_COMPONENTS}
+    total, factor, divided = of(m.total), np.exp(of(m.spread)), of(m.may_divide)
+    known = added(parts[name] for name in FIXED)
+    low = np.minimum(total, np.maximum(known - divided, (total - divided) / factor))
+    totals = figures(total, low, total * factor, ["spec"] * total.size)
+    found: dict[str, list[Any]] = {name: part.tolist() for name, part in parts.items()}
+    return records(MemoryBytes, found | {"total": totals, "capacity": of(of.e.table.chip.capacity_bytes).tolist()})

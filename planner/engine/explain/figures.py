@@ -1,17 +1,18 @@
-"""Times and rates of one row, as the fields of its answer: each figure with its range and its basis."""
+"""Times and rates of rows, as the fields of their answers: each figure with its range and its basis."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
-from planner.engine.answers.layout import LayoutAnswer
-from planner.engine.explain.physical_limits import limits_of, step_floor_s
-from planner.engine.explain.row import Row
-from planner.engine.explain.unstated import Unstated, unstated_of
+from planner.engine.columns import Flags, Floats
+from planner.engine.explain.chosen import Chosen, positive, records
+from planner.engine.explain.physical_limits import limits_of
+from planner.engine.explain.unstated import unstated_of
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
@@ -22,6 +23,7 @@ BUSY_FACTOR, OTHER_FACTOR = 1.15, 1.5
 """Half width of the power a GPU draws where products bind, and where anything else does, as factors. Assumptions."""
 WAITING = ("communication", "launch", "host", "bubble")
 """Operator classes in which a GPU waits."""
+SHARES = Percentiles.__struct_fields__
 CLASS_WORDS = {
     "attention": "attention",
     "elementwise": "bandwidth",
@@ -38,151 +40,169 @@ CLASS_WORDS = {
 """Operator class -> what binds it; products are bound by compute or bandwidth."""
 
 
-class _Range(msgspec.Struct, frozen=True):
-    """Makes figures of one kind, of the same width and the same basis."""
+def figures(value: Floats, low: Floats, high: Floats, basis: Sequence[Basis]) -> list[Figure]:
+    """A figure for each row."""
+    return list(map(Figure, value.tolist(), low.tolist(), high.tolist(), basis))
 
-    faster: float
-    slower: float
-    """Factors from the value to the ends of the range, of a time and of a rate."""
-    basis: Basis
+
+class _Range(NamedTuple):
+    """Range of the figures of one kind: factors of each row from the value to its ends, of a time and of a rate."""
+
+    faster: Floats
+    slower: Floats
+    basis: Sequence[Basis]
 
     @classmethod
-    def of(cls, row: Row, kind: str, unstated: Unstated | None = None) -> _Range:
-        """The range of figures of `kind`, as far as the ends that rest on what is `unstated`."""
-        factor = float(np.exp(row(row.e.ranges.half_width(kind))))
-        faster, slower = (unstated.faster, unstated.slower) if unstated else (1.0, 1.0)
-        return cls(max(factor, faster), factor * slower, row.chip.basis)
+    def of(cls, of: Chosen, kind: str) -> _Range:
+        """The range of figures of `kind`."""
+        factor = np.exp(of(of.e.ranges.half_width(kind)))
+        return cls(factor, factor, [chip.basis for chip in of.chips])
 
-    def __call__(self, value: float) -> Figure:
-        return Figure(value, value / self.faster, value * self.slower, self.basis)
+    def __call__(self, value: Floats) -> list[Figure]:
+        """Figures of these values."""
+        return figures(value, value / self.faster, value * self.slower, self.basis)
 
-    def seconds(self, value: float, least: float) -> Figure:
-        """A time that cannot be below `least`."""
-        low = min(value, max(least, value / self.faster))
-        return Figure(value, low, value * self.slower, self.basis)
+    def seconds(self, value: Floats, least: Floats) -> list[Figure]:
+        """Times that cannot be below `least`."""
+        low = np.minimum(value, np.maximum(least, value / self.faster))
+        return figures(value, low, value * self.slower, self.basis)
 
-    def rate(self, value: float, most: float) -> Figure:
-        """A rate that cannot be above `most`."""
-        return Figure(value, value / self.slower, max(value, min(most, value * self.faster)), self.basis)
+    def rate(self, value: Floats, most: Floats) -> list[Figure]:
+        """Rates that cannot be above `most`."""
+        high = np.maximum(value, np.minimum(most, value * self.faster))
+        return figures(value, value / self.slower, high, self.basis)
 
 
-def train_figures(row: Row, step: StepColumns, layout: LayoutAnswer) -> dict[str, Any]:
-    """The fields of an answer that training has."""
-    unstated, chip = unstated_of(row, step), row.chip
-    figure = _Range.of(row, "training speed", unstated)
-    seconds, tokens, flop = row(step.step_s), row(step.tokens), row(step.model_flop)
-    least_s = step_floor_s(row, flop, layout.gpus) / unstated.peak
-    rate, most, peak = tokens / seconds, tokens / least_s, chip.peak_flop_per_s * layout.gpus
-    by_class = _by_class(row, step)
-    every = layout.gpus + row.job.rollout_gpus
+Fields = dict[str, list[Any]]
+"""Field of an answer -> its value in each row; None where a row has none."""
+
+
+def train_figures(of: Chosen, step: StepColumns) -> Fields:
+    """The fields of answers that training has."""
+    unstated, plain = unstated_of(of, step), _Range.of(of, "training speed")
+    figure = plain._replace(faster=np.maximum(plain.faster, unstated.faster), slower=plain.slower * unstated.slower)
+    seconds, tokens, flop, gpus = of(step.step_s), of(step.tokens), of(step.model_flop), of(of.e.table.layout.gpus)
+    peak = of(of.e.table.chip.peak_flop_per_s) * gpus
+    least_s = flop / peak / unstated.peak
+    rate, most = tokens / seconds, tokens / least_s
+    every = gpus + of(of.e.table.job.rollout_gpus)
     return {
-        "bottleneck": _bottleneck(by_class, row(step.compute_bound)),
-        "flop_per_token": flop / tokens,
+        "flop_per_token": (flop / tokens).tolist(),
         "step_s": figure.seconds(seconds, least_s),
         "tokens_per_s": figure.rate(rate, most),
         "tokens_per_s_per_gpu": figure.rate(rate / every, most / every),
         "mfu": figure.rate(flop / seconds / peak, flop / least_s / peak),
-        "seconds_by_class": by_class,
-        **(drawn.fields(rate) if (drawn := _power(row, layout, by_class, row(step.compute_bound), figure)) else {}),
+        **_of_classes(of, step, rate, figure, np.ones(1)),
     }
 
 
-def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, Any]:
-    """The fields of an answer that generating, prefilling and serving have."""
-    job, queue, limits, served = row.job, row.e.queue, limits_of(row), row.job.task == "serve"
+def serve_figures(of: Chosen, s: ServeColumns) -> Fields:
+    """The fields of answers that generating, prefilling and serving have."""
+    layout, job, limits, served = of.e.table.layout, of.e.table.job, limits_of(of), of.jobs[0].task == "serve"
+    replicas, gpus, output_tokens = of(layout.dp), of(layout.gpus), of(job.output_tokens)
+    prefills = np.array([one.task == "prefill" for one in of.jobs])
 
-    def latency(kind: str, of: Latency, least_s: float) -> Percentiles:
-        figure = _Range.of(row, kind if served else OF_A_BATCH[kind])
-        return Percentiles(
-            **{share: figure.seconds(row(seconds), least_s) for share, seconds in msgspec.structs.asdict(of).items()}
-        )
+    def latency(kind: str, times: Latency, least_s: Floats) -> list[Percentiles]:
+        figure = _Range.of(of, kind if served else OF_A_BATCH[kind])
+        return records(Percentiles, {share: figure.seconds(of(getattr(times, share)), least_s) for share in SHARES})
 
-    prompts = 1.0 if served else -(-job.batch // layout.dp)  # of a fixed batch the fullest replica has so many sequences
-    busy = layout.dp if served else job.batch / prompts
-    requests = row(s.requests_per_s) * busy
-    made = job.input_tokens if job.task == "prefill" else job.output_tokens
-    full, most = requests * made, limits.requests_per_s * busy
-    if job.request_rate_per_s > 0:  # what is answered is what comes, the rest is room for bursts
-        requests, most = min(requests, job.request_rate_per_s), min(most, job.request_rate_per_s)
+    batch = np.array([one.batch for one in of.jobs])
+    prompts = np.ones(1) if served else -(-batch // replicas)  # of a fixed batch the fullest replica has so many sequences
+    busy = replicas if served else batch / prompts
+    requests, most = of(s.requests_per_s) * busy, limits.requests_per_s * busy
+    made = np.where(prefills, of(job.input_tokens), output_tokens)
+    full, asked = requests * made, np.array([one.request_rate_per_s or np.inf for one in of.jobs])
+    requests, most = (
+        np.minimum(requests, asked),
+        np.minimum(most, asked),
+    )  # what is answered is what comes, the rest is room for bursts
     tokens = requests * made
-    rate = _Range.of(row, "serving throughput" if served else "batch throughput")
-    by_class = _by_class(row, s)
-    at_work = min(1.0, tokens / full) if full > 0 else 1.0
-    fields: dict[str, Any] = {
-        "bottleneck": _bottleneck(by_class, row(s.compute_bound)),
-        "flop_per_token": row(s.flop_per_token),
-        "prefill_s": _Range.of(row, "prefill").seconds(row(s.prefill_s), prompts * limits.prompt_s),
+    rate = _Range.of(of, "serving throughput" if served else "batch throughput")
+    at_work = np.minimum(1.0, np.divide(tokens, full, out=np.ones(full.size), where=full > 0))
+    fields: Fields = {
+        "flop_per_token": of(s.flop_per_token).tolist(),
+        "prefill_s": _Range.of(of, "prefill").seconds(of(s.prefill_s), prompts * limits.prompt_s),
         "ttft_s": latency("time to first token", s.ttft_s, limits.prompt_s),
         "requests_per_s": rate.rate(requests, most),
         "tokens_per_s": rate.rate(tokens, most * made),
-        "tokens_per_s_per_gpu": rate.rate(tokens / layout.gpus, most * made / layout.gpus),
-        "seconds_by_class": by_class,
-        **(drawn.fields(tokens) if (drawn := _power(row, layout, by_class, row(s.compute_bound), rate, at_work)) else {}),
-        **_most_in_cache(row, layout),
+        "tokens_per_s_per_gpu": rate.rate(tokens / gpus, most * made / gpus),
+        **_of_classes(of, s, tokens, rate, at_work),
+        **_most_in_cache(of),
     }
-    if job.task == "prefill":
+    if prefills.all():
         return fields
-    tpot = row(s.tpot_s.mean) if job.output_tokens > 1 else 0.0
-    if tpot > 0:
-        between = latency("time per output token", s.tpot_s, limits.token_s)
-        fields |= {"tpot_s": between, "decode_tokens_per_s": between.mean.inverse(1.0)}
-    if queue is not None and queue.endless(row.number):
-        del fields["ttft_s"]
-    else:
-        fields["request_s"] = latency("request time", s.request_s, limits.prompt_s + (job.output_tokens - 1) * limits.token_s)
-        if queue is not None and queue.measured(row.number):
-            fields["wait_s"] = latency("time to first token", queue.wait_s, 0.0)
-            fields["utilisation"] = rate(row(queue.utilisation)).capped(1.0)
-    return fields | {"output_tokens_per_s": rate.rate(tokens, most * made)}
+    between = latency("time per output token", s.tpot_s, limits.token_s)
+    fields["tpot_s"] = _where(~prefills & (output_tokens > 1) & (of(s.tpot_s.mean) > 0), between)
+    fields["decode_tokens_per_s"] = [one and one.mean.inverse(1.0) for one in fields["tpot_s"]]
+    fields["output_tokens_per_s"] = _where(~prefills, fields["tokens_per_s"])
+    whole = latency("request time", s.request_s, limits.prompt_s + (output_tokens - 1) * limits.token_s)
+    queue = of.e.queue
+    if queue is None:
+        return fields | {"request_s": _where(~prefills, whole)}
+    ends: Flags = ~of(queue.saturated)
+    measured = ends & (of(queue.samples) > 0)
+    return fields | {
+        "ttft_s": _where(ends, fields["ttft_s"]),
+        "request_s": _where(ends, whole),
+        "wait_s": _where(measured, latency("time to first token", queue.wait_s, np.zeros(1))),
+        "utilisation": _where(measured, [one.capped(1.0) for one in rate(of(queue.utilisation))]),
+    }
 
 
-def _power(
-    row: Row, layout: LayoutAnswer, by_class: dict[str, float], compute_s: float, figure: _Range, busy: float = 1.0
-) -> _Drawn | None:
-    """Power of the GPUs by the limit that binds, `busy` of the time; None where their limit is not known."""
-    seconds = sum(by_class.values())
-    if not np.isfinite(row.chip.power_w) or seconds <= 0:
-        return None
+def _where(there: Flags, found: Sequence[Any]) -> list[Any]:
+    """`found` in the rows `there`, None in the others."""
+    return [one if known else None for one, known in zip(found, there.tolist(), strict=True)]
+
+
+def _of_classes(of: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: Floats, figure: _Range, busy: Floats) -> Fields:
+    """Seconds by operator class, what binds, and the power of the GPUs by it, which work the share `busy` of the time."""
+    classes, compute_s = positive({name: of(column) for name, column in timed.by_class.items()}), of(timed.compute_bound).tolist()
+    drawn = [_shares(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)]
+    products, waiting = np.array(drawn).T
+    factor = np.array([BUSY_FACTOR**share * OTHER_FACTOR ** (1 - share) for share, _ in drawn])
+    gpus = of(of.e.table.layout.gpus)
+    each = zip(of.chips, products.tolist(), waiting.tolist(), np.broadcast_to(busy, gpus.size).tolist(), strict=True)
+    watts = np.array([drawn_w(chip, products=share, waiting=idle, busy=at_work) for chip, share, idle, at_work in each]) * gpus
+    most = of(np.minimum(of.e.table.chip.power_w, of.e.table.chip.power_limit_w)) * gpus
+    known = np.isfinite(of(of.e.table.chip.power_w)) & np.array([bool(seconds) for seconds in classes])
+    spec: list[Basis] = ["spec"] * len(classes)
+    energy = _Range(figure.faster * factor, figure.slower * factor, spec)
+    works = tokens_per_s > 0
+    return {
+        "bottleneck": [_bottleneck(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)],
+        "seconds_by_class": classes,
+        "power_w": _where(known, _Range(factor, factor, spec).rate(watts, most)),
+        "energy_j_per_token": _where(known & works, energy(watts / np.where(works, tokens_per_s, 1.0))),
+    }
+
+
+def _shares(by_class: dict[str, float], compute_s: float) -> tuple[float, float]:
+    """Shares of the time in which products bind, and in which a GPU waits."""
+    seconds = sum(by_class.values()) or 1.0
     products, waiting = min(1.0, compute_s / seconds), sum(by_class.get(name, 0.0) for name in WAITING) / seconds
-    watts = drawn_w(row.chip, products=products, waiting=min(waiting, 1 - products), busy=busy) * layout.gpus
-    factor = BUSY_FACTOR**products * OTHER_FACTOR ** (1 - products)
-    spread = _Range(factor, factor, "spec")
-    most = min(row.chip.power_w, row.chip.power_limit_w) * layout.gpus
-    return _Drawn(spread.rate(watts, most), _Range(figure.faster * factor, figure.slower * factor, "spec"))
+    return products, min(waiting, 1 - products)
 
 
-class _Drawn(NamedTuple):
-    """Power of all GPUs, and the range of energies that go with it."""
-
-    watts: Figure
-    energy: _Range
-
-    def fields(self, tokens_per_s: float) -> dict[str, Figure]:
-        """The fields of an answer, at so many tokens a second."""
-        return {"power_w": self.watts} | (
-            {"energy_j_per_token": self.energy(self.watts.value / tokens_per_s)} if tokens_per_s > 0 else {}
-        )
-
-
-def _most_in_cache(row: Row, layout: LayoutAnswer) -> dict[str, int]:
+def _most_in_cache(of: Chosen) -> Fields:
     """The longest context of one sequence alone and the most sequences at once, where the cache limits them."""
-    m, job = row.e.memory, row.job
-    found: dict[str, int] = {}
-    per_sequence, free = row(m.kv_per_sequence), row(m.usable) - float(m.total[row.number] - m.kv_cache[row.number])
-    if not (job.architecture.cached_window or job.architecture.state) and per_sequence > 0 and free > 0:
-        length = job.input_tokens + job.output_tokens
-        prefix = row(m.kv_shared) / max(1.0, job.prefixes)
-        context = int(free / ((per_sequence + prefix) / length))
-        found["max_context"] = min(context, job.architecture.max_context or context)
-    most = row(m.max_sequences)
-    if np.isfinite(most):
-        found["max_concurrency"] = int(min(most, 1e6)) * layout.dp
-    return found
+    m, job = of.e.memory, of.e.table.job
+    per_sequence, free = of(m.kv_per_sequence), of(m.usable) - (of(m.total) - of(m.kv_cache))
+    prefix, length = of(m.kv_shared) / np.maximum(1.0, of(job.prefixes)), of(job.input_tokens + job.output_tokens)
+    grows = np.array([not (one.architecture.cached_window or one.architecture.state) for one in of.jobs])
+    limited = grows & (per_sequence > 0) & (free > 0)
+    context = free / np.where(limited, (per_sequence + prefix) / length, 1.0)
+    longest = np.array([one.architecture.max_context or np.inf for one in of.jobs])
+    most = of(m.max_sequences)
+    replicas = of(of.e.table.layout.dp)
+    return {
+        "max_context": _whole(np.where(limited, np.minimum(np.floor(context), longest), np.nan)),
+        "max_concurrency": _whole(np.where(np.isfinite(most), np.floor(np.minimum(most, 1e6)) * replicas, np.nan)),
+    }
 
 
-def _by_class(row: Row, timed: StepColumns | ServeColumns) -> dict[str, float]:
-    """Seconds by operator class, of those that take any."""
-    return {name: seconds for name, column in timed.by_class.items() if (seconds := row(column)) > 0}
+def _whole(numbers: Floats) -> list[int | None]:
+    """Whole numbers; None for NaN."""
+    return [None if math.isnan(number) else int(number) for number in numbers.tolist()]
 
 
 def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from planner.engine.explain.row import Row
+from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.job.job import Job
 from planner.workload.published.spreads import published_spreads
 
 KINDS_OF = {
@@ -16,11 +17,10 @@ KINDS_OF = {
 """Task -> kinds of the times and rates in its answer."""
 
 
-def without_source(row: Row) -> dict[str, str]:
-    """Kinds of figures whose ranges have a least width, as no value of them is published for a class of the question; empty where there is none."""
-    task = "train" if row.job.train else row.job.task
-    classes = tuple(of.names[int(of.rows[row.number if of.rows.size > 1 else 0])] for of in row.e.ranges.classes)
-    words = _words(task, classes)
+def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
+    """Kinds of figures of row `number`, which has `job`, whose ranges have a least width, as no value of them is published for a class of it."""
+    task = "train" if job.train else job.task
+    words = _words(task, tuple(of.names[int(of.rows[number if of.rows.size > 1 else 0])] for of in e.ranges.classes))
     return {"ranges_without_source": words} if words else {}
 
 

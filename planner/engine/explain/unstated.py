@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
-from planner.engine.explain.row import Row
+import numpy as np
+
+from planner.engine.columns import Floats, added
+from planner.engine.explain.chosen import Chosen
+from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens
+from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.training import EAGER_BACKWARD, StepColumns
 
 TF32_OPEN = "FP32 products that may run as TF32"
@@ -17,47 +21,48 @@ PRODUCTS = ("matmul", "attention", "head")
 
 
 class Unstated(NamedTuple):
-    """Factors of at least 1 by which a step may be faster, and slower, than it is predicted as asked."""
+    """Factors of at least 1 by which each row's step may be faster, and slower, than it is predicted as asked."""
 
-    faster: float
-    slower: float
-    peak: float
+    faster: Floats
+    slower: Floats
+    peak: Floats
     """Factor on the data sheet's peak of what the products may be multiplied as."""
 
-    def evidence(self) -> dict[str, float]:
+    def evidence(self) -> dict[str, Floats]:
         """Cause of a wider range -> the logarithm of its factor."""
-        return {TF32_OPEN: math.log(self.faster), SCORES_OPEN: math.log(self.slower)}
+        return {TF32_OPEN: np.log(self.faster), SCORES_OPEN: np.log(self.slower)}
 
 
-NOTHING = Unstated(1.0, 1.0, 1.0)
+def unstated_of(of: Chosen, step: StepColumns) -> Unstated:
+    """The factors of rows that train."""
+    peak, step_s = np.array([_tf32_gain(chip) for chip in of.chips]), of(step.step_s)
+    products = added(of(step.by_class[name]) for name in PRODUCTS) / step_s
+    return Unstated(1 / (1 - products * (1 - 1 / peak)), 1 + _stored_scores_s(of, step) / step_s, peak)
 
 
-def unstated_of(row: Row, step: StepColumns) -> Unstated:
-    """The factors of one row that trains."""
-    peak, stored_s = _tf32_gain(row), _stored_scores_s(row, step)
-    if peak == 1 and not stored_s:
-        return NOTHING
-    products = sum(row(step.by_class[name]) for name in PRODUCTS) / row(step.step_s)
-    return Unstated(1 / (1 - products * (1 - 1 / peak)), 1 + stored_s / row(step.step_s), peak)
-
-
-def _tf32_gain(row: Row) -> float:
+def _tf32_gain(chip: Chip) -> float:
     """Peak of TF32 over that of FP32 where products are asked in FP32; 1 where the part has no TF32."""
-    peaks = row.chip.gpu.compute_flop_per_s
-    return max(1.0, peaks.get("tf32", 0.0) / peaks["fp32"]) if row.chip.dtype == "fp32" else 1.0
+    peaks = chip.gpu.compute_flop_per_s
+    return max(1.0, peaks.get("tf32", 0.0) / peaks["fp32"]) if chip.dtype == "fp32" else 1.0
 
 
-def _stored_scores_s(row: Row, step: StepColumns) -> float:
+def _stored_scores_s(of: Chosen, step: StepColumns) -> Floats:
     """Seconds by which an encoder's step is longer where scores go through memory; 0 where its attention is stated.
 
     `SCORE_BYTES` · layers · heads · tokens · tokens attended to, forward and `EAGER_BACKWARD` times backward.
     """
-    job, t = row.job, row.e.table
-    if not job.architecture.encoder or job.workload.attention is not None or job.eager_attention:
-        return 0.0
-    s, one = t.layout, step.one
-    heads = row(t.model.layers) / row(s.pp) * row(t.model.heads) / row(s.tp)
-    tokens, context, _, _ = one.shape
-    pairs = row(tokens) * row(attended_tokens(t, context))
-    seconds = SCORE_BYTES * heads * pairs / row(t.chip.bandwidth_bytes_per_s) * (1 + EAGER_BACKWARD)
-    return seconds * row(step.count) * job.engine.device_factor * row(t.chip.train_factor)
+    unstated = np.array([_attention_unstated(job) for job in of.jobs])
+    if not unstated.any():
+        return np.zeros(1)
+    t, s = of.e.table, of.e.table.layout
+    tokens, context, _, _ = step.one.shape
+    heads = t.model.layers / s.pp * t.model.heads / s.tp
+    pairs = tokens * attended_tokens(t, context)
+    seconds = SCORE_BYTES * heads * pairs / t.chip.bandwidth_bytes_per_s * (1 + EAGER_BACKWARD)
+    longer = of(seconds * step.count) * np.array([job.engine.device_factor for job in of.jobs]) * of(t.chip.train_factor)
+    return np.where(unstated, longer, 0.0)
+
+
+def _attention_unstated(job: Job) -> bool:
+    """Whether `job` has an encoder that may store its scores, or not."""
+    return bool(job.architecture.encoder) and job.workload.attention is None and not job.eager_attention

@@ -13,7 +13,7 @@ import planner
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.fit import Fit, FitCounts, FitRow
 from planner.engine.columns import Floats, Rows
-from planner.engine.estimate.estimate import Prepared, answers_of, candidates_of, evaluated_requests, prepare
+from planner.engine.estimate.estimate import Prepared, answered, candidates_of, evaluated_requests, prepare
 from planner.engine.estimate.service_load import in_flight
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.probability import probability_fits
@@ -123,7 +123,7 @@ def _rows_of_kind(kind: str, candidates: Sequence[_Candidate]) -> tuple[list[Fit
     chosen = [candidates[number] for number in best]
     items = [one.prepared for one in chosen]
     evaluated = evaluated_requests(kind, items)
-    chances, answers = probability_fits(evaluated), answers_of(kind, items, evaluated)
+    chances, answers = probability_fits(evaluated), answered(kind, items, evaluated)
     alone = _alone_tokens_per_s(items) if kind == "serve" else np.full(len(items), np.nan)
     rows = []
     for row, (one, number, answer, others) in enumerate(zip(chosen, best, answers, by_key.values(), strict=True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.search.plan import make_plan, solutions
-from planner.engine.search.rows.row import plan_row
+from planner.engine.search.rows.row import plan_rows
 from planner.engine.search.selection import Choice
 from planner.errors import UserError
 from planner.workload.tasks import Workload
@@ -80,9 +81,9 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
             return []
         return [choice for choice in found if not choice.node_type.here]
 
-    def row(self, choice: Choice) -> PlanRow:
-        """The row of a plan that `choice` becomes."""
-        return plan_row(choice, self.supply.spec_chip)
+    def rows(self, choices: Sequence[Choice]) -> list[PlanRow]:
+        """The rows of a plan that `choices` become."""
+        return plan_rows(choices, self.supply.spec_chip)
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
         """Plans of the task restricted to these GPUs."""

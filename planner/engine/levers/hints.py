@@ -27,11 +27,9 @@ def with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
         if not _is_hint(change, plans.task.workload):
             continue
         keys = change.keys | {"gpus_considered": sorted(pending)}
-        for choice in plans.solutions(keys):
-            gpu = choice.node_type.gpu.name
-            if gpu in pending:
-                hints[gpu] = _hint(plans, change, keys, plans.row(choice))
-                pending.discard(gpu)
+        solved = {choice.node_type.gpu.name: choice for choice in reversed(plans.solutions(keys))}
+        hints |= {row.gpu: _hint(plans, change, keys, row) for row in plans.rows(list(solved.values()))}
+        pending -= solved.keys()
     return [
         msgspec.structs.replace(row, why=f"{row.why} → {hints[row.gpu]}")
         if row.rank is None and row.gpu in hints and not row.here

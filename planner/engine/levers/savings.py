@@ -23,7 +23,7 @@ LOOSER = 1.2
 
 
 def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
-    """Changes after which the first row costs less, the largest saving first, one a group.
+    """Changes after which the first row costs less, the largest saving first, of each group the first that holds.
 
     Screened by closed formulas, then planned in full: the figures named are those of the plan that the lever's own command prints.
     """
@@ -43,12 +43,12 @@ def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
             tried.append((cost / usual, change, row))
     found: dict[str, tuple[float, Lever]] = {}
     for _, change, screened in sorted(tried, key=lambda item: item[0])[:MOST_PROVED]:
+        if change.group in found:
+            continue
         row = _first(plans, change.keys, simulated=True) if workload.request_rate_per_s else screened
         cost = cost_of(row, workload) if row else None
         if row is not None and cost is not None and cost < (1 - LEAST_SAVING) * paid:
-            known = found.get(change.group)
-            if known is None or cost < known[0]:
-                found[change.group] = cost, _lever(change, first, row)
+            found[change.group] = cost, _lever(change, first, row)
     return [lever for _, lever in sorted(found.values(), key=lambda item: item[0])[:MOST_NAMED]]
 
 
@@ -89,7 +89,7 @@ def cheaper(w: Workload) -> Iterator[Change]:
 def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False) -> PlanRow | None:
     """The first solution with `keys` changed that is rented and surely fits."""
     found = next((choice for choice in plans.solutions(keys, simulated=simulated) if choice.sure), None)
-    return plans.row(found) if found else None
+    return plans.rows([found])[0] if found else None
 
 
 def _lever(change: Change, before: PlanRow, after: PlanRow) -> Lever:

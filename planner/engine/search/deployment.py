@@ -45,6 +45,8 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     """Throughput of the whole deployment."""
     bill: Bill
     """Payment at the quote that suits each row best."""
+    spot: tuple[Floats, Floats, Floats]
+    """(low, value, high) of the factor by which spot instances lengthen the job."""
     failures: Floats
     """Time with failures over that without, where a deadline is held against it; of one size or [rows]."""
 
@@ -92,8 +94,12 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def probability_meets(self) -> Floats:
         """Probability that the memory is enough and every target is met."""
-        columns = target_columns(self.evaluated, self.workload, self.expected_h, self.job_usd, self.usd_per_h)
-        return probability_meets(self.evaluated, columns)
+        return probability_meets(self.evaluated, self.targets)
+
+    @cached_property
+    def targets(self) -> list[tuple[str, Floats, float]]:
+        """(name, column, limit) of every target."""
+        return target_columns(self.evaluated, self.workload, self.expected_h, self.job_usd, self.usd_per_h)
 
     @cached_property
     def sure(self) -> Flags:
@@ -134,12 +140,14 @@ def deployments_of(e: Evaluated, node_types: Sequence[NodeType], node_index: Row
     nodes = np.ceil(gpus / per_node)
     joined = np.ceil(_exchanging(e, workload) / per_node)
     tokens_per_s, job_h, longer = _tokens_per_s(e, workload), _job_hours(e, workload), failures(e, workload)
+    spot = spot_factors(workload, nodes if e.step else joined)
+    need = Need(gpus, nodes, joined, tokens_per_s, job_h, longer, spot[1])
     bill: Bill | None = None
     for slot in range(max((len(node.quotes) for node in node_types), default=0) or 1):
-        paid = _bill(e, workload, Terms.of(node_types, slot), node_index, Need(gpus, nodes, joined, tokens_per_s, job_h, longer))
+        paid = _bill(e, workload, Terms.of(node_types, slot), node_index, need)
         bill = paid if bill is None else bill.or_better(paid, e.memory.fits)
     assert bill is not None
-    return Deployments(e, node_types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill, longer)
+    return Deployments(e, node_types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill, spot, longer)
 
 
 def _exchanging(e: Evaluated, workload: Workload) -> Floats:
@@ -154,8 +162,7 @@ def _bill(e: Evaluated, workload: Workload, of_nodes: Terms, node_index: Rows, n
     """Costs and targets of every row at one quote of its node type."""
     terms = of_nodes.at(node_index)
     usd_per_h = np.where(terms.each_gpu, need.gpus, need.nodes) * terms.usd_per_h
-    _, factor, _ = spot_factors(workload, need.nodes if e.step else need.joined)
-    job_h = need.job_h * np.where(terms.spot, factor, 1.0)
+    job_h = need.job_h * np.where(terms.spot, need.spot, 1.0)
     paid_h = job_h.copy()
     for term, provider, rows in of_nodes.billed(node_index):
         paid_h[rows] = paid_hours(term, job_h[rows], use=workload.commitment_use or 0.0, provider=provider)

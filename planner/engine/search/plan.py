@@ -28,7 +28,7 @@ from planner.engine.search.deployment import Deployments, deployments_of, with_r
 from planner.engine.search.layouts import enumerate_layouts
 from planner.engine.search.memory_screen import screen
 from planner.engine.search.ranking import Scored, ranked
-from planner.engine.search.rows.row import at_other_quotes, plan_row, unsupported_row
+from planner.engine.search.rows.row import at_other_quotes, plan_rows, unsupported_row
 from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.node_types import NodeType, node_types_for
@@ -64,21 +64,6 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
         version=planner.__version__,
     )
     return cut(plan, None)
-
-
-def first_gpu(task: Task, supply: Supply) -> str | None:
-    """The GPU that ranks first by closed formulas, without its row; None where nothing is a solution. Raises as `make_plan`."""
-    check_context(task.workload, task.models.main)
-    check_planned(task.workload)
-    searched = _searched(task, _jobs(task), supply)
-    if searched.candidates is None:
-        return None
-    d = searched.candidates.deployments(task.workload)
-    rows = np.flatnonzero(d.meets)
-    if not rows.size:
-        return None
-    first = rows[np.lexsort((d.score[rows], ~d.sure[rows]))[0]]
-    return d.node_type(int(first)).gpu.name
 
 
 def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
@@ -258,12 +243,12 @@ def _search(jobs: list[Job], workload: Workload, supply: Supply) -> _Searched:
     return _Searched(found, supported.others, layouts.candidates, screened.fit)
 
 
-def _scored_rows(choices: Iterable[Choice], workload: Workload, supply: Supply) -> list[Scored]:
+def _scored_rows(choices: Sequence[Choice], workload: Workload, supply: Supply) -> list[Scored]:
     """Rows with their scores; of the best of each GPU also those at other providers, where the price counts."""
     by_price = workload.objective in {"cheapest", "flop-per-usd"}
     scored: list[Scored] = []
-    for number, choice in enumerate(choices):
-        row, score = plan_row(choice, supply.spec_chip), float(choice.deployments.score[choice.row])
+    for number, (choice, row) in enumerate(zip(choices, plan_rows(choices, supply.spec_chip), strict=True)):
+        score = float(choice.deployments.score[choice.row])
         scored.append(Scored(row, score, (choice, number)))
         if choice.best and by_price:
             scored += [Scored(other, score * ratio, (choice, number)) for other, ratio in at_other_quotes(choice, row)]

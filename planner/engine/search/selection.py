@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,14 @@ class Choice(NamedTuple):
         """Sort key: those that meet their targets first, of these those that surely fit, then by score."""
         d, row = self.deployments, self.row
         return not d.meets[row], not d.sure[row], float(d.score[row])
+
+
+def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, list[int]]]:
+    """The numbers of `choices` that each of their deployments has."""
+    own: dict[int, list[int]] = defaultdict(list)
+    for number, choice in enumerate(choices):
+        own[id(choice.deployments)].append(number)
+    return ((choices[numbers[0]].deployments, numbers) for numbers in own.values())
 
 
 def choose(d: Deployments) -> list[Choice]:

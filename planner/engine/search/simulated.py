@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -15,7 +14,7 @@ from planner.engine.evaluate.replicas import replicas_of
 from planner.engine.evaluate.request_rate import served
 from planner.engine.evaluate.sizing import sized
 from planner.engine.search.deployment import Deployments, deployments_of
-from planner.engine.search.selection import Choice, choose
+from planner.engine.search.selection import Choice, by_deployments, choose
 
 SIMULATED_AT_ONCE = 5
 """Candidates that are simulated together: the best ones, beside those of this machine."""
@@ -89,7 +88,7 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
 def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
     """The first of those that differ in replicas and load alone."""
     keys = dict[int, _LayoutKey]()
-    for d, numbers in _by_deployments(choices):
+    for d, numbers in by_deployments(choices):
         keys |= zip(numbers, _layout_keys(d, np.array([choices[number].row for number in numbers])), strict=True)
     kept = dict[_LayoutKey, Choice]()
     for number, choice in enumerate(choices):
@@ -106,17 +105,9 @@ def _layout_keys(d: Deployments, rows: Rows) -> Iterator[_LayoutKey]:
     return zip((places[number] for number in node.tolist()), network.tolist(), *degrees, strict=True)
 
 
-def _by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, list[int]]]:
-    """The numbers of `choices` that each of their deployments has."""
-    own: dict[int, list[int]] = defaultdict(list)
-    for number, choice in enumerate(choices):
-        own[id(choice.deployments)].append(number)
-    return ((choices[numbers[0]].deployments, numbers) for numbers in own.values())
-
-
 def _simulated(choices: Sequence[Choice]) -> Iterator[Choice]:
     """`choices` with what simulation says of them, all simulated together."""
-    groups = list(_by_deployments(choices))
+    groups = list(by_deployments(choices))
     own = [choices[number] for _, numbers in groups for number in numbers]
     parts = [(d, np.array([choices[number].row for number in numbers])) for d, numbers in groups]
     d, targets = own[0].deployments, own[0].deployments.workload.targets

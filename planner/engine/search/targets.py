@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Floats
+from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.performance.interruptions import MOST_FAILURES, WORTH_TELLING, checkpoint_bytes, lengthened
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, duration_text, usd_text
@@ -32,11 +32,19 @@ def target_columns(
 
 def failures(e: Evaluated, workload: Workload) -> Floats:
     """Time of a job with failures, restarts and checkpoints over its time without; 1 where no deadline is held against it."""
-    if e.step is None or workload.targets.deadline_h is None:
+    if workload.targets.deadline_h is None:
         return np.ones(1)
-    written, layout = np.array([checkpoint_bytes(job) for job in e.candidates.jobs])[e.candidates.job_index], e.table.layout
-    factor = lengthened(written, layout.gpus, np.ceil(layout.gpus / layout.gpus_per_node))
+    factor = with_failures(e, np.arange(e.table.rows))
     return np.where(factor < WORTH_TELLING, 1.0, np.minimum(factor, np.exp(MOST_FAILURES)))
+
+
+def with_failures(e: Evaluated, rows: Rows) -> Floats:
+    """Time of training with failures, restarts and checkpoints over its time without; 1 of jobs that do not train."""
+    if e.step is None:
+        return np.ones(rows.size)
+    written = np.array([checkpoint_bytes(job) for job in e.candidates.jobs])[e.candidates.job_index[rows]]
+    gpus, per_node = e.table.layout.gpus[rows], e.table.layout.gpus_per_node[rows]
+    return lengthened(written, gpus, np.ceil(gpus / per_node))
 
 
 def missed(name: str, value: float, limit: float) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from planner.engine.answers.plan import Flip, Plan, PlanRow
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.search.plan import first_gpu
+from planner.engine.search.plan import solutions
 from planner.errors import UserError
 from planner.workload.tasks import Lengths, Workload, trains
 
@@ -54,9 +54,10 @@ def _winner(task: Task, supply: Supply, change: dict[str, Any]) -> str | None:
     """The GPU that ranks first after `change`; None where nothing fits or the change cannot be."""
     try:
         changed = replace(task, workload=msgspec.structs.replace(task.workload, **change))
-        return first_gpu(changed, supply)
+        found = solutions(changed, supply, simulated=False)
     except UserError:
         return None
+    return found[0].node_type.gpu.name if found else None
 
 
 def _by_amount(task: Task, supply: Supply, key: str, now: str) -> Iterator[Flip]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost
 from planner.engine.procurement.portfolio.records import Problem
@@ -27,13 +27,7 @@ class Costs:
         key = pool, members
         if key not in self._known:
             p = self._problem
-            hard, soft = ([0] * len(p.weights) for _ in range(2))
-            for workload in members:
-                need = p.needs[workload, pool]
-                into = soft if need.interruptible else hard
-                for hour, gpus in enumerate(need.gpus):
-                    into[hour] += gpus
-            self._known[key] = pool_cost(p.pools[pool], hard, soft, p.weights)
+            self._known[key] = pool_cost(p.pools[pool], *summed_needs(p, pool, members), p.weights)
         return self._known[key]
 
     def total(self, placement: Sequence[int]) -> float:
@@ -51,6 +45,17 @@ class Costs:
 def members(placement: Sequence[int], pool: int) -> frozenset[int]:
     """The workloads in `pool`."""
     return frozenset(workload for workload, place in enumerate(placement) if place == pool)
+
+
+def summed_needs(problem: Problem, pool: int, members: Iterable[int]) -> tuple[list[int], list[int]]:
+    """(GPUs that stay, GPUs that may be interrupted) of the workloads `members` of `pool`, in every class of hours."""
+    hard, soft = ([0] * len(problem.weights) for _ in range(2))
+    for workload in members:
+        need = problem.needs[workload, pool]
+        into = soft if need.interruptible else hard
+        for hour, gpus in enumerate(need.gpus):
+            into[hour] += gpus
+    return hard, soft
 
 
 def choices(problem: Problem) -> list[list[int]]:

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from planner.engine.procurement.portfolio.local_search import Placement, choices
 from planner.engine.procurement.portfolio.records import Problem, Source
+
+if TYPE_CHECKING:
+    from highspy import Highs
 
 PROCESSOR_LIMIT_S, TIME_LIMIT_S = 4.0, 60.0
 """Seconds of a processor that a proof may take, so that a busy machine gives the answer of an idle one; and by the clock, at most."""
@@ -33,35 +36,6 @@ class Solved(NamedTuple):
     gap: float
 
 
-class _Programme:
-    """Columns and rows of a linear programme, as they are added."""
-
-    def __init__(self) -> None:
-        self.cost: list[float] = []
-        self.upper: list[float] = []
-        self.whole: list[bool] = []
-        self.row_low: list[float] = []
-        self.row_high: list[float] = []
-        self.starts: list[int] = []
-        self.indices: list[int] = []
-        self.values: list[float] = []
-
-    def column(self, cost: float, upper: float, *, whole: bool = True) -> int:
-        """A variable from 0 to `upper`."""
-        self.cost.append(cost)
-        self.upper.append(upper)
-        self.whole.append(whole)
-        return len(self.cost) - 1
-
-    def row(self, terms: list[tuple[int, float]], low: float, high: float) -> None:
-        """Low ≤ Σ value·column ≤ high."""
-        self.starts.append(len(self.indices))
-        self.indices += [column for column, _ in terms]
-        self.values += [value for _, value in terms]
-        self.row_low.append(low)
-        self.row_high.append(high)
-
-
 def solve(problem: Problem, processor_s: Callable[[], float] | None = None) -> Solved | None:
     """The cheapest placement; None where none is possible. Raises `ImportError` without highspy.
 
@@ -69,18 +43,16 @@ def solve(problem: Problem, processor_s: Callable[[], float] | None = None) -> S
     """
     import highspy
 
-    programme = _Programme()
-    places = {(workload, pool): programme.column(0.0, 1.0) for workload, pools in enumerate(choices(problem)) for pool in pools}
-    for workload, pools in enumerate(choices(problem)):
-        programme.row([(places[workload, pool], 1.0) for pool in pools], 1.0, 1.0)
-    bought = [_pool(programme, problem, pool, places) for pool in range(len(problem.pools))]
-    if problem.capex_usd is not None:
-        terms = [(column, _entry(problem.pools[pool].bought)) for pool, column in enumerate(bought) if column is not None]
-        programme.row(terms, -math.inf, problem.capex_usd)
     solver = highspy.Highs()
     for name, value in (("output_flag", False), ("time_limit", TIME_LIMIT_S), ("mip_rel_gap", GAP), ("threads", 1)):
         solver.setOptionValue(name, value)
-    solver.passModel(_model(programme))
+    places = {(workload, pool): _column(solver, 0.0, 1.0) for workload, pools in enumerate(choices(problem)) for pool in pools}
+    for workload, pools in enumerate(choices(problem)):
+        _row(solver, [(places[workload, pool], 1.0) for pool in pools], 1.0, 1.0)
+    bought = [_pool(solver, problem, pool, places) for pool in range(len(problem.pools))]
+    if problem.capex_usd is not None:
+        terms = [(column, _entry(problem.pools[pool].bought)) for pool, column in enumerate(bought) if column is not None]
+        _row(solver, terms, -math.inf, problem.capex_usd)
     if processor_s is not None:
         end_s = processor_s() + PROCESSOR_LIMIT_S
         solver.cbMipInterrupt.subscribe(lambda event: event.interrupt(processor_s() > end_s))
@@ -99,33 +71,31 @@ def _entry(source: Source | None) -> float:
     return source.entry_usd if source is not None else 0.0
 
 
-def _pool(programme: _Programme, problem: Problem, number: int, places: dict[tuple[int, int], int]) -> int | None:
+def _pool(solver: Highs, problem: Problem, number: int, places: dict[tuple[int, int], int]) -> int | None:
     """Add the columns and rows of one pool; returns the column of what is bought."""
     pool = problem.pools[number]
     mine = [(workload, place) for (workload, other), place in places.items() if other == number]
     if not mine:
         return None
     most = max(sum(problem.needs[workload, number].gpus[hour] for workload, _ in mine) for hour in range(len(problem.weights)))
-    paid = [
-        (source, programme.column(source.usd_per_month, _units(source, most))) for source in (pool.fixed, pool.bought) if source
-    ]
+    paid = [(source, _column(solver, source.usd_per_month, _units(source, most))) for source in (pool.fixed, pool.bought) if source]
     for needs, weight in _different_hours(problem, number, [workload for workload, _ in mine]).items():
         need = dict(zip((workload for workload, _ in mine), needs, strict=True))
         firm = [(place, -float(need[workload])) for workload, place in mine if not problem.needs[workload, number].interruptible]
         loose = [(place, -float(need[workload])) for workload, place in mine if problem.needs[workload, number].interruptible]
         there = [(column, float(source.gpus)) for source, column in paid]
         if pool.owned:
-            there.append((programme.column(pool.owned_usd_per_month * weight, float(pool.owned), whole=False), 1.0))
+            there.append((_column(solver, pool.owned_usd_per_month * weight, float(pool.owned), whole=False), 1.0))
         if pool.hourly:
-            column = programme.column(pool.hourly.usd_per_month * weight, _units(pool.hourly, most))
+            column = _column(solver, pool.hourly.usd_per_month * weight, _units(pool.hourly, most))
             there.append((column, float(pool.hourly.gpus)))
         if firm:
-            programme.row([*there, *firm], 0.0, math.inf)
+            _row(solver, [*there, *firm], 0.0, math.inf)
         if loose:
             if pool.spot:
-                column = programme.column(pool.spot.usd_per_month * weight, _units(pool.spot, most))
+                column = _column(solver, pool.spot.usd_per_month * weight, _units(pool.spot, most))
                 there.append((column, float(pool.spot.gpus)))
-            programme.row([*there, *firm, *loose], 0.0, math.inf)
+            _row(solver, [*there, *firm, *loose], 0.0, math.inf)
     return next((column for source, column in paid if source is pool.bought), None)
 
 
@@ -142,18 +112,18 @@ def _units(source: Source, gpus: int) -> float:
     return float(math.ceil(gpus / source.gpus))
 
 
-def _model(programme: _Programme) -> object:
-    import highspy
+def _column(solver: Highs, cost: float, upper: float, *, whole: bool = True) -> int:
+    """Add a variable from 0 to `upper`; returns its number."""
+    number: int = solver.getNumCol()
+    solver.addCol(cost, 0.0, upper, 0, [], [])
+    if whole:
+        from highspy import HighsVarType
 
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = len(programme.cost), len(programme.row_low)
-    model.col_cost_ = np.array(programme.cost)
-    model.col_lower_, model.col_upper_ = np.zeros(len(programme.cost)), np.array(programme.upper)
-    model.row_lower_, model.row_upper_ = np.array(programme.row_low), np.array(programme.row_high)
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    model.a_matrix_.start_ = np.array([*programme.starts, len(programme.indices)])
-    model.a_matrix_.index_ = np.array(programme.indices)
-    model.a_matrix_.value_ = np.array(programme.values)
-    kinds = {True: highspy.HighsVarType.kInteger, False: highspy.HighsVarType.kContinuous}
-    model.integrality_ = [kinds[whole] for whole in programme.whole]
-    return model
+        solver.changeColIntegrality(number, HighsVarType.kInteger)
+    return number
+
+
+def _row(solver: Highs, terms: list[tuple[int, float]], low: float, high: float) -> None:
+    """Add low ≤ Σ value·column ≤ high."""
+    columns = np.array([column for column, _ in terms], dtype=np.int32)
+    solver.addRow(low, high, len(terms), columns, np.array([value for _, value in terms]))

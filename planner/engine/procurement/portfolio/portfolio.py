@@ -9,7 +9,7 @@ import msgspec
 
 import planner
 from planner.engine.evaluate.supply import Supply
-from planner.engine.procurement.portfolio.local_search import local_search
+from planner.engine.procurement.portfolio.local_search import local_search, members, summed_needs
 from planner.engine.procurement.portfolio.options import Asked, Built, build
 from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost
 from planner.engine.procurement.portfolio.records import Need, Placed, Pool, PoolUse, Portfolio, PortfolioFile, Problem
@@ -81,21 +81,9 @@ def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply, proc
     )
 
 
-def _needs(problem: Problem, placement: Sequence[int], pool: int) -> tuple[list[int], list[int]]:
-    """(GPUs that stay, GPUs that may be interrupted) of the workloads in `pool`, in every class of hours."""
-    hard, soft = [0] * len(problem.weights), [0] * len(problem.weights)
-    for workload, place in enumerate(placement):
-        if place == pool:
-            need = problem.needs[workload, pool]
-            into = soft if need.interruptible else hard
-            for hour, gpus in enumerate(need.gpus):
-                into[hour] += gpus
-    return hard, soft
-
-
 def _use(problem: Problem, placement: Sequence[int], number: int, bought: int) -> PoolUse:
     pool = problem.pools[number]
-    hard, soft = _needs(problem, placement, number)
+    hard, soft = summed_needs(problem, number, members(placement, number))
     mix = pool_cost(_with_bought(pool, bought), hard, soft, problem.weights, bought)
     whole = [a + b for a, b in zip(hard, soft, strict=True)]
     hourly, spot = (_hours(problem, units) for units in (mix.hourly, mix.spot))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
@@ -10,20 +12,21 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
-from planner.engine.explain.answer import answer_of
+from planner.engine.explain.answer import answers_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
-from planner.engine.performance.interruptions import WORTH_TELLING, checkpoint_bytes, lengthened
+from planner.engine.performance.interruptions import WORTH_TELLING
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.rows.network import SUPPLY_KEYS, assumed_of_supply, network_of, suits, with_order
 from planner.engine.search.rows.terms import effective_usd_per_h, job_figures, terms_of
 from planner.engine.search.rows.verdict import verdict_of
-from planner.engine.search.selection import Choice
+from planner.engine.search.selection import Choice, by_deployments
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
+from planner.engine.search.targets import with_failures
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
@@ -31,14 +34,25 @@ MOST_PROVIDERS = 3
 """Rows of one candidate that differ only in who rents it out."""
 
 
-def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
-    """One evaluated candidate as a row without rank."""
+def plan_rows(choices: Sequence[Choice], spec_chip: FindChip) -> list[PlanRow]:
+    """Evaluated candidates as rows without rank, in the same order."""
+    found: dict[int, PlanRow] = {}
+    for d, numbers in by_deployments(choices):
+        rows = [choices[number].row for number in numbers]
+        failures = with_failures(d.evaluated, np.array(rows)).tolist()
+        for number, answer, longer in zip(numbers, answers_of(d.evaluated, rows), failures, strict=True):
+            found[number] = _row(choices[number], answer, longer, spec_chip)
+    return [found[number] for number in range(len(choices))]
+
+
+def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> PlanRow:
+    """One candidate without rank; failures make its job `longer` by that factor."""
     d, node, c = choice.deployments, choice.node_type, choice.deployments.evaluated.candidates
     chip = c.chips[int(c.chip_index[choice.row])]
     quote = d.quote(choice.row)
     effective = float(d.bill.effective_usd_per_h[choice.row])
     price = effective if np.isfinite(effective) else None
-    answer = priced(answer_of(d.evaluated, choice.row), price)
+    answer = priced(answer, price)
     answer = msgspec.structs.replace(
         answer,
         network=None if node.here else network_of(choice, quote),
@@ -62,7 +76,7 @@ def plan_row(choice: Choice, spec_chip: FindChip) -> PlanRow:
         other_offers=len({other.offer.provider for other in node.others} - ({quote.offer.provider} if quote else set())),
         owned=node.owned.answer(round(float(d.gpus[choice.row]))) if node.owned else None,
         job_h=(hours := _job_hours(d.workload, answer)),
-        expected_job_h=_expected_hours(hours, c.jobs[int(c.job_index[choice.row])], answer),
+        expected_job_h=hours.scaled(longer) if hours and WORTH_TELLING <= longer < np.inf else None,
         spec_answer=spec_answer,
     )
     usd_per_h = float(d.usd_per_h[choice.row])
@@ -171,14 +185,6 @@ def _job_hours(workload: Workload, answer: Answer) -> Figure | None:
     return None
 
 
-def _expected_hours(hours: Figure | None, job: Job, answer: Answer) -> Figure | None:
-    """`hours` of training with what failures add; None where that is less than `WORTH_TELLING`, or no work gets done between them."""
-    if hours is None or not job.train or answer.layout is None:
-        return None
-    factor = float(lengthened(checkpoint_bytes(job), answer.layout.gpus, answer.layout.nodes))
-    return hours.scaled(factor) if WORTH_TELLING <= factor < np.inf else None
-
-
 def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | None, spec_chip: FindChip) -> Answer | None:
     """Answer for the same candidate without the measurements of this machine."""
     c = d.evaluated.candidates
@@ -194,4 +200,4 @@ def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | N
         np.zeros(1, dtype=np.int64),
         one.layout,
     )
-    return priced(answer_of(evaluate(alone), 0), usd_per_h)
+    return priced(answers_of(evaluate(alone), [0])[0], usd_per_h)

@@ -6,8 +6,7 @@ import numpy as np
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.network import TermPrice
-from planner.engine.columns import Floats
-from planner.engine.evaluate.market_terms import COMMITTED_H, paid_hours, spot_factors
+from planner.engine.evaluate.market_terms import COMMITTED_H, paid_hours
 from planner.engine.evaluate.offer_prices import PRICE_FIELDS
 from planner.engine.search.selection import Choice
 from planner.engine.search.supply.quotes import Quote
@@ -21,7 +20,7 @@ def effective_usd_per_h(choice: Choice, quote: Quote) -> float:
     hours = _undisturbed_h(choice)
     if hours is None:
         return usd_per_h
-    return usd_per_h * _paid(choice, quote.term, quote.provider, hours * _factor(choice, quote.term)[1]) / hours
+    return usd_per_h * _paid(choice, quote.term, quote.provider, hours * _factor(choice, quote.term)[1])[0] / hours
 
 
 def job_figures(choice: Choice, quote: Quote | None, job_h: Figure | None, usd_per_h: float) -> tuple[Figure | None, Figure | None]:
@@ -71,9 +70,7 @@ def _factor(choice: Choice, term: Term) -> tuple[float, float, float]:
     """(low, value, high) of the factor by which `term` lengthens a job."""
     if term != "spot":
         return 1.0, 1.0, 1.0
-    d = choice.deployments
-    nodes: Floats = np.array([(d.instances if d.evaluated.step else d.joined)[choice.row]])
-    low, value, high = (float(factor[0]) for factor in spot_factors(d.workload, nodes))
+    low, value, high = (float(factor[choice.row]) for factor in choice.deployments.spot)
     return low, value, high
 
 
@@ -84,10 +81,11 @@ def _stretched(choice: Choice, term: Term, job_h: Figure) -> Figure:
 
 
 def _job_usd(choice: Choice, term: Term, provider: Provider | None, hours: Figure, usd_per_h: float) -> Figure:
-    value, low, high = (usd_per_h * _paid(choice, term, provider, each) for each in (hours.value, hours.low, hours.high))
-    return Figure(value, low, high, hours.basis)
+    value, low, high = _paid(choice, term, provider, hours.value, hours.low, hours.high)
+    return Figure(value, low, high, hours.basis).scaled(usd_per_h)
 
 
-def _paid(choice: Choice, term: Term, provider: Provider | None, hours: float) -> float:
+def _paid(choice: Choice, term: Term, provider: Provider | None, *hours: float) -> list[float]:
     use = choice.deployments.workload.commitment_use or 0.0
-    return float(paid_hours(term, np.array([hours]), use=use, provider=provider)[0])
+    paid: list[float] = paid_hours(term, np.array(hours), use=use, provider=provider).tolist()
+    return paid

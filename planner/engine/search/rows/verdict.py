@@ -9,7 +9,7 @@ from planner.engine.answers.plan import Verdict
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.supply.node_types import host_bytes_per_gpu
-from planner.engine.search.targets import missed, target_columns
+from planner.engine.search.targets import missed
 from planner.units import bytes_text, digits, percent_text
 
 HOST_SHORT = "does not fit the host's memory"
@@ -36,7 +36,7 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
 def _faults(d: Deployments, row: int) -> list[str]:
     """Every target that is missed."""
     node, faults = d.node_type(row), []
-    for name, column, limit in target_columns(d.evaluated, d.workload, d.expected_h, d.job_usd, d.usd_per_h):
+    for name, column, limit in d.targets:
         value = float(column[row] if column.size > 1 else column[0])
         if not np.isfinite(value) and not node.here:
             faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")

@@ -25,6 +25,8 @@ class Need(msgspec.Struct, frozen=True):
     """Hours without interruptions; NaN: the workload does not say how much there is to do."""
     failures: Floats
     """Time with failures over that without, where a deadline is held against it."""
+    spot: Floats
+    """Time on spot instances over that without interruptions."""
 
 
 class Terms(msgspec.Struct, frozen=True):
