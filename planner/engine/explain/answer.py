@@ -14,6 +14,7 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.figures import serve_figures, train_figures
+from planner.engine.explain.open_waits import open_waits
 from planner.engine.explain.row import Row
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
@@ -70,6 +71,8 @@ def _evidence(row: Row) -> dict[str, float]:
     divided = float(-np.log1p(-row(m.may_divide) / row(m.total)))
     of_memory = {TRANSIENT: transient, GROWING: growing, MAY_DIVIDE: divided, PROGRAM_OPEN: row.job.program_open}
     of_time = unstated_of(row, row.e.step).evidence() if row.e.step else {}
+    if row.e.serve:
+        of_time = open_waits(row, row.e.serve).evidence(row(row.e.serve.ttft_s.mean))
     every = of_memory | of_time | {NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
     return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}
 

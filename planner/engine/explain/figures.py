@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import msgspec
@@ -9,6 +10,7 @@ import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.explain.open_waits import NONE, OpenWaits, open_waits
 from planner.engine.explain.physical_limits import limits_of, step_floor_s
 from planner.engine.explain.row import Row
 from planner.engine.explain.unstated import Unstated, unstated_of
@@ -53,13 +55,22 @@ class _Range(msgspec.Struct, frozen=True):
         faster, slower = (unstated.faster, unstated.slower) if unstated else (1.0, 1.0)
         return cls(max(factor, faster), factor * slower, row.chip.basis)
 
+    def with_waits(self, waits: OpenWaits) -> _Range:
+        """The range of first tokens, as far as independent causes reach: the formulas, and how prompts meet."""
+        if waits == NONE:
+            return self
+        faster, slower = (
+            math.exp(math.hypot(math.log(one), end)) for one, end in ((self.faster, waits.apart), (self.slower, waits.together))
+        )
+        return _Range(faster, slower, self.basis)
+
     def __call__(self, value: float) -> Figure:
         return Figure(value, value / self.faster, value * self.slower, self.basis)
 
-    def seconds(self, value: float, least: float) -> Figure:
-        """A time that cannot be below `least`."""
+    def seconds(self, value: float, least: float, wait_s: float = 0.0) -> Figure:
+        """A time that cannot be below `least`, and may be `wait_s` longer beside what its range says."""
         low = min(value, max(least, value / self.faster))
-        return Figure(value, low, value * self.slower, self.basis)
+        return Figure(value, low, value * self.slower + wait_s, self.basis)
 
     def rate(self, value: float, most: float) -> Figure:
         """A rate that cannot be above `most`."""
@@ -91,10 +102,13 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
     """The fields of an answer that generating, prefilling and serving have."""
     job, queue, limits, served = row.job, row.e.queue, limits_of(row), row.job.task == "serve"
 
-    def latency(kind: str, of: Latency, least_s: float) -> Percentiles:
-        figure = _Range.of(row, kind if served else OF_A_BATCH[kind])
+    waits = open_waits(row, s)
+
+    def latency(kind: str, of: Latency, least_s: float, waits: OpenWaits = NONE) -> Percentiles:
+        figure = _Range.of(row, kind if served else OF_A_BATCH[kind]).with_waits(waits)
+        values = {share: row(seconds) for share, seconds in msgspec.structs.asdict(of).items()}
         return Percentiles(
-            **{share: figure.seconds(row(seconds), least_s) for share, seconds in msgspec.structs.asdict(of).items()}
+            **{share: figure.seconds(value, least_s, waits.cold_s.get(share, 0.0)) for share, value in values.items()}
         )
 
     prompts = 1.0 if served else -(-job.batch // layout.dp)  # of a fixed batch the fullest replica has so many sequences
@@ -112,7 +126,7 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
         "bottleneck": _bottleneck(by_class, row(s.compute_bound)),
         "flop_per_token": row(s.flop_per_token),
         "prefill_s": _Range.of(row, "prefill").seconds(row(s.prefill_s), prompts * limits.prompt_s),
-        "ttft_s": latency("time to first token", s.ttft_s, limits.prompt_s),
+        "ttft_s": latency("time to first token", s.ttft_s, limits.prompt_s, waits),
         "requests_per_s": rate.rate(requests, most),
         "tokens_per_s": rate.rate(tokens, most * made),
         "tokens_per_s_per_gpu": rate.rate(tokens / layout.gpus, most * made / layout.gpus),
@@ -129,9 +143,10 @@ def serve_figures(row: Row, s: ServeColumns, layout: LayoutAnswer) -> dict[str, 
     if queue is not None and queue.endless(row.number):
         del fields["ttft_s"]
     else:
-        fields["request_s"] = latency("request time", s.request_s, limits.prompt_s + (job.output_tokens - 1) * limits.token_s)
+        least_s = limits.prompt_s + (job.output_tokens - 1) * limits.token_s
+        fields["request_s"] = latency("request time", s.request_s, least_s, OpenWaits(cold_s=waits.cold_s))
         if queue is not None and queue.measured(row.number):
-            fields["wait_s"] = latency("time to first token", queue.wait_s, 0.0)
+            fields["wait_s"] = latency("time to first token", queue.wait_s, 0.0, waits)
             fields["utilisation"] = rate(row(queue.utilisation)).capped(1.0)
     return fields | {"output_tokens_per_s": rate.rate(tokens, most * made)}
 
