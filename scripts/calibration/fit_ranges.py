@@ -25,6 +25,7 @@ from ranges.residuals import Design, LeftOut, left_out
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
+from planner.engine.explain.open_waits import APART, COLD, TOGETHER
 from planner.engine.explain.unstated import SCORES_OPEN, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.engine.memory.total import GROWING, MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
@@ -39,8 +40,11 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
-NOT_OF_TIMES = (TRANSIENT, GROWING, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN)
+NOT_OF_TIMES = (TRANSIENT, GROWING, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, APART, TOGETHER, COLD)
 """Facts of memory alone, and those that move one end of a range by a formula."""
+TTFT = "time to first token"
+WAITING = (TTFT, "request time")
+"""Kinds whose range may reach up by a cold start."""
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
@@ -100,9 +104,14 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     of_memory = TRAINING_FACTS if trains(experiment.request.task) else MEMORY_FACTS
     facts = {name: amount for name, amount in facts.items() if (name in of_memory if memory else name not in NOT_OF_TIMES)}
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
+    if kind in WAITING and off > 0:  # the range reaches up to a cold start
+        cold_s = math.expm1(answer.evidence.get(COLD, 0.0)) * one.predicted
+        off = math.log(max(one.predicted, one.measured - cold_s) / one.predicted)
     if memory and off < 0:  # the range reaches down to divided states
         off = min(0.0, off + answer.evidence.get(MAY_DIVIDE, 0.0))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
+    if kind == TTFT:
+        network = math.hypot(network, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
     classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
     return Residual(kind, one.source, off, facts, network, lengths, one, classes)
 

@@ -3,7 +3,8 @@
 tests/data/unseen/*.csv: a value a row, the request in the program's own keys, and where it was published. `services`: lengths of MLPerf's and of ShareGPT's data
 are their means; NIM's and tt-inference-server's releases are taken by month. `recent`: releases of 2025 and 2026; SGLang's cookbook draws lengths evenly up
 to twice their mean, and its times to the first token are taken where one client sends alone, as later runs find the prompts of earlier ones in the
-cache. These rows are never part of the folder that ranges and constants are fitted to, and were written before the program was asked.
+cache. `latencies`: requests one by one and fixed batches, of which the other files have few. These rows are never part of the folder that ranges and
+constants are fitted to, and were written before the program was asked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,19 @@ from planner.engine.answers.answer import Answer
 ROWS = Path(__file__).parents[1] / "data" / "unseen"
 SHARES = ("p50", "p95")
 NOT_ASKED = {"group", "source", "metric", "value"} | {f"{side}_{share}" for side in ("input", "output") for share in SHARES}
-WHOLE = {"gpus", "tp", "pp", "dp", "ep", "requests", "max_num_seqs", "max_num_batched_tokens", "input_tokens", "output_tokens"}
+WHOLE = {
+    "gpus",
+    "tp",
+    "pp",
+    "dp",
+    "ep",
+    "batch",
+    "requests",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "input_tokens",
+    "output_tokens",
+}
 MEDIANS = {
     ("services", "output_tokens_per_s"): 0.16,
     ("services", "tpot_s"): 0.18,
@@ -36,12 +49,22 @@ MEDIANS = {
     ("recent", "tpot_s"): 0.25,
     ("recent", "requests_per_s"): 1.10,
     ("recent", "ttft_s"): 0.60,
+    ("latencies", "ttft_s"): 0.40,
+    ("latencies", "tpot_s"): 0.10,
+    ("latencies", "request_s"): 0.10,
+    ("latencies", "output_tokens_per_s"): 0.30,
 }
 """File and kind of figure -> largest median error."""
-INSIDE = {("services", "ttft_s"): 0.70, ("recent", "ttft_s"): 0.70, ("recent", "tpot_s"): 0.75, ("recent", "requests_per_s"): 0.0}
+INSIDE = {
+    ("services", "ttft_s"): 0.70,
+    ("recent", "ttft_s"): 0.70,
+    ("recent", "tpot_s"): 0.75,
+    ("recent", "requests_per_s"): 0.0,
+    ("latencies", "tpot_s"): 0.70,
+}
 """File and kind of figure -> least share inside the ranges, where it is not `USUAL`: how long a first token waits depends on how load generators send requests."""
 USUAL = 0.85
-LEAST_VALUES = {"services": 150, "recent": 100}
+LEAST_VALUES = {"services": 150, "recent": 100, "latencies": 34}
 """File -> values that it has more of."""
 
 

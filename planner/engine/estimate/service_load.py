@@ -13,7 +13,7 @@ from planner.engine.evaluate.request_rate import LATENCIES, with_simulated
 from planner.engine.job.job import Job
 from planner.engine.memory import sequences_that_fit
 from planner.engine.performance.disaggregated import pool_demand, steady_layout
-from planner.engine.performance.prefill_decode.engine_limits import most_sequences
+from planner.engine.performance.prefill_decode.engine_limits import growing_room, most_sequences
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.request_latency import Latency, blended
 from planner.engine.performance.simulation.batching_rules import batching_rules
@@ -76,11 +76,31 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     (`uniform_loop`) are simulated for the rest of them. A closed loop larger than the cache leaves requests waiting, B of c in
     flight: each waits (c - B) ÷ the rate of the replica before it is admitted.
     """
+    e, in_flight = _with_room(e, wanted)
     assert e.serve is not None
-    waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - e.candidates.layout.sequences, 0.0), 0.0)
+    waiting = np.where(np.isfinite(wanted.sequences), np.maximum(wanted.sequences - in_flight, 0.0), 0.0)
     wait_s = waiting / e.serve.requests_per_s
     ttft_s, request_s = (latency.map(lambda seconds: seconds + wait_s) for latency in (e.serve.ttft_s, e.serve.request_s))
     return _with_simulated(replace(e, serve=replace(e.serve, ttft_s=ttft_s, request_s=request_s)), wanted)
+
+
+def _with_room(e: Evaluated, wanted: LayoutColumns) -> tuple[Evaluated, Floats]:
+    """`e` at the sequences that run at once in closed loops larger than a cache that fills as answers grow (`growing_room`), and these sequences.
+
+    What B answers at random places hold has a standard deviation of sqrt(B) times that of one, a uniform share of its growth; about one such deviation
+    below the cache's size requests are not admitted. Requests in step grow together, so that no more of them fit than of full length.
+    """
+    t, sequences = e.table, np.broadcast_to(e.candidates.layout.sequences, e.table.rows)
+    grows = (t.engine.reserves_output == 0) & np.isfinite(wanted.sequences) & (wanted.sequences > sequences)
+    crowded = np.broadcast_to(grows, sequences.shape)
+    if not crowded.any():
+        return e, sequences
+    room = 1 + (growing_room(t) - 1) * (1 - t.job.uniform_loop * t.engine.prompts_first)
+    most = np.broadcast_to(e.memory.max_sequences, sequences.shape) * room
+    most = np.minimum(np.floor(most - np.sqrt(most) * (room - 1) / np.sqrt(3)), most_sequences(t))
+    in_flight = np.where(crowded, np.maximum(sequences, np.minimum(wanted.sequences, most)), sequences)
+    serve = serve_of(replace(t, layout=replace(t.layout, sequences=in_flight)), continuous=True)
+    return replace(e, serve=serve), in_flight
 
 
 def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:

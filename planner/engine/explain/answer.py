@@ -16,6 +16,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.chosen import Chosen, positive, records
 from planner.engine.explain.figures import figures, serve_figures, train_figures
+from planner.engine.explain.open_waits import open_waits
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.job.job import Job
@@ -67,6 +68,7 @@ def _evidence(of: Chosen) -> list[dict[str, float]]:
         MAY_DIVIDE: -np.log1p(-of(m.may_divide) / total),
         PROGRAM_OPEN: of(of.e.table.job.program_open),
         **(unstated_of(of, of.e.step).evidence() if of.e.step else {}),
+        **(open_waits(of, of.e.serve).evidence(of(of.e.serve.ttft_s.mean)) if of.e.serve else {}),
         NETWORK: of(ranges.network),
         LENGTHS: of(ranges.lengths),
         **{name: of(column) for name, column in ranges.facts.items()},

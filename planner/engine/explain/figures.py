@@ -11,6 +11,7 @@ import numpy as np
 from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.columns import Flags, Floats
 from planner.engine.explain.chosen import Chosen, positive, records
+from planner.engine.explain.open_waits import OpenWaits, open_waits
 from planner.engine.explain.physical_limits import limits_of
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.performance.operators.power import drawn_w
@@ -58,14 +59,20 @@ class _Range(NamedTuple):
         factor = np.exp(of(of.e.ranges.half_width(kind)))
         return cls(factor, factor, [chip.basis for chip in of.chips])
 
+    def with_waits(self, waits: OpenWaits) -> _Range:
+        """The range of first tokens, as far as independent causes reach: the formulas, and how prompts meet."""
+        ends = (self.faster, waits.apart), (self.slower, waits.together)
+        faster, slower = (np.where(end > 0, np.exp(np.hypot(np.log(one), end)), one) for one, end in ends)
+        return self._replace(faster=faster, slower=slower)
+
     def __call__(self, value: Floats) -> list[Figure]:
         """Figures of these values."""
         return figures(value, value / self.faster, value * self.slower, self.basis)
 
-    def seconds(self, value: Floats, least: Floats) -> list[Figure]:
-        """Times that cannot be below `least`."""
+    def seconds(self, value: Floats, least: Floats, wait_s: Floats | float = 0.0) -> list[Figure]:
+        """Times that cannot be below `least`, and may be `wait_s` longer beside what their range says."""
         low = np.minimum(value, np.maximum(least, value / self.faster))
-        return figures(value, low, value * self.slower, self.basis)
+        return figures(value, low, value * self.slower + wait_s, self.basis)
 
     def rate(self, value: Floats, most: Floats) -> list[Figure]:
         """Rates that cannot be above `most`."""
@@ -102,9 +109,13 @@ def serve_figures(of: Chosen, s: ServeColumns) -> Fields:
     replicas, gpus, output_tokens = of(layout.dp), of(layout.gpus), of(job.output_tokens)
     prefills = np.array([one.task == "prefill" for one in of.jobs])
 
-    def latency(kind: str, times: Latency, least_s: Floats) -> list[Percentiles]:
+    waits = open_waits(of, s)
+
+    def latency(kind: str, times: Latency, least_s: Floats, *, cold: bool = True) -> list[Percentiles]:
         figure = _Range.of(of, kind if served else OF_A_BATCH[kind])
-        return records(Percentiles, {share: figure.seconds(of(getattr(times, share)), least_s) for share in SHARES})
+        figure = figure.with_waits(waits) if kind == "time to first token" else figure
+        late_s = waits.cold_s if cold else dict.fromkeys(SHARES, 0.0)
+        return records(Percentiles, {share: figure.seconds(of(getattr(times, share)), least_s, late_s[share]) for share in SHARES})
 
     batch = np.array([one.batch for one in of.jobs])
     prompts = np.ones(1) if served else -(-batch // replicas)  # of a fixed batch the fullest replica has so many sequences
@@ -131,7 +142,7 @@ def serve_figures(of: Chosen, s: ServeColumns) -> Fields:
     }
     if prefills.all():
         return fields
-    between = latency("time per output token", s.tpot_s, limits.token_s)
+    between = latency("time per output token", s.tpot_s, limits.token_s, cold=False)
     fields["tpot_s"] = _where(~prefills & (output_tokens > 1) & (of(s.tpot_s.mean) > 0), between)
     fields["decode_tokens_per_s"] = [one and one.mean.inverse(1.0) for one in fields["tpot_s"]]
     fields["output_tokens_per_s"] = _where(~prefills, fields["tokens_per_s"])

@@ -66,7 +66,7 @@ def test_where_a_target_ends_it_is_just_met(served: tuple[Workload, PlanRow, Und
     again = at(workload, row, end.load.value)
     (here,) = [one for one in again.points if one.load == again.asked]
     assert here.request_s.p95 is not None
-    assert here.request_s.p95.value == pytest.approx(3.0, rel=0.1)
+    assert here.request_s.p95.value == pytest.approx(3.0, rel=0.15)  # straight between two loads of a curve that bends upwards
 
 
 def test_beyond_the_most_that_is_answered_there_is_no_latency(served: tuple[Workload, PlanRow, UnderLoad]) -> None:

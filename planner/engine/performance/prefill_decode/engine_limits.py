@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
+from planner.engine.memory.inference import kv_bytes_per_sequence
 from planner.units import GIB
 
 LARGE_BYTES, LARGE_CAPABILITY, HUGE_BYTES = 70 * GIB, 9.0, 160 * GIB
@@ -27,6 +28,16 @@ def chunk_tokens(t: Table) -> Floats:
     usual = np.where((t.chip.capacity_bytes >= HUGE_BYTES) & (t.engine.huge_chunk > 0) & serves, t.engine.huge_chunk, usual)
     chunk: Floats = np.where(t.job.max_num_batched_tokens > 0, t.job.max_num_batched_tokens, usual)
     return chunk
+
+
+def growing_room(t: Table) -> Floats:
+    """Sequences that a cache holds on average while answers grow, over those of full length; shape [rows].
+
+    Engines that do not reserve room for outputs (vLLM, SGLang) admit a request when there is room for its prompt, and preempt one when the cache runs out.
+    """
+    full, half = (kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens * share) for share in (1.0, 0.5))
+    found: Floats = np.where((t.engine.reserves_output > 0) | (half <= 0), 1.0, full / np.where(half > 0, half, 1.0))
+    return found
 
 
 def _is_small(t: Table) -> Flags:

@@ -5,6 +5,8 @@ Symbols: B sequences in flight on one replica · o output tokens of a request ·
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 import numpy as np
 from msgspec.structs import asdict
@@ -14,6 +16,9 @@ from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.prefill_decode.passes import Batch
 from planner.workload.traffic.lengths import ROUNDS
 
+N = TypeVar("N", float, Floats)
+MOST_BUSY = 0.95
+"""Most of the share of time that prompts take, beyond which a queue in a loop no longer grows."""
 NORMAL_TAILS = (1.645, 2.326)
 """Standard deviations to the 95th and the 99th percentile."""
 
@@ -62,6 +67,18 @@ def fixed_batch(batch: Batch, prefill_s: Floats, step_s: Floats) -> tuple[Latenc
     return ttft, tpot, request, batch.sequences / request_s
 
 
+def prompts_queued(sequences: N, prefill_s: N, decoding_s: N) -> N:
+    """Prompts that an independent request waits for, its own included: a queue that prompts keep busy for their share of the time."""
+    share = np.minimum(MOST_BUSY, sequences * prefill_s / (sequences * prefill_s + decoding_s))
+    found: N = 1 + np.minimum(sequences / 2, 0.5 * share / (1 - share))
+    return found
+
+
+def prompts_in_step(sequences: N, prompts: N) -> N:
+    """Prompts that the median of B requests in step waits for, its own included, where n share a pass (`_first_token`)."""
+    return (sequences + prompts) / 2 + prompts * (1 - prompts / sequences)
+
+
 def _first_token(t: Table, batch: Batch, times: LoopTimes) -> tuple[Floats, Floats, Floats, Floats]:
     """Time to first token in a closed loop of B requests of one length: (mean, 95th, 99th percentile, prompts the median waits for).
 
@@ -76,7 +93,7 @@ def _first_token(t: Table, batch: Batch, times: LoopTimes) -> tuple[Floats, Floa
     few = np.minimum(t.engine.waiting_prompts, first)
     few_s = single_s + (few - 1) * np.minimum(prefill_s, single_s)
     drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few_s
-    in_step = prefill_s * (first + prompts * (1 - prompts / sequences))
+    in_step = prefill_s * prompts_in_step(sequences, prompts)
     waits = t.engine.prompts_first > 0
     # a tenth of the requests are of the first round: its middle is the 95th percentile, nine tenths of it the 99th
     late = np.where(waits, prefill_s * sequences, np.maximum(first * prefill_s, few_s))
@@ -97,8 +114,7 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     sequences, prefill_s, step_s = batch.sequences, times.prefill_s, times.step_s
     output = np.maximum(t.job.output_tokens, 1.0)
     cycle = sequences * prefill_s + output * step_s
-    share = np.minimum(0.95, sequences * prefill_s / cycle)
-    queued = prefill_s * (1 + np.minimum(sequences / 2, 0.5 * share / (1 - share)))
+    queued = prefill_s * prompts_queued(sequences, prefill_s, output * step_s)
     together, late, last, first = _first_token(t, batch, times)
     uniform = t.job.uniform_loop
     in_step = uniform * (t.engine.prompts_first > 0)

@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.engine.columns import Flags, Floats, Table
 from planner.engine.columns.rows import RowRecord
-from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, most_sequences
+from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, growing_room, most_sequences
 from planner.engine.performance.prefill_decode.passes import micro_batches
 
 
@@ -35,7 +35,7 @@ def batching_rules(table: Table, most: Floats) -> BatchingRules:
 
     return BatchingRules(
         budget=full(np.where(chunk > 0, chunk, np.inf)),
-        sequences=full(np.minimum(held, most_sequences(table))),
+        sequences=full(np.minimum(held * growing_room(table), most_sequences(table))),
         capacity=full(held * (table.job.input_tokens + table.job.output_tokens)),
         reserve=full(table.engine.reserves_output) > 0,
         mixed=full(table.engine.prompts_first) <= 0,

@@ -1,0 +1,98 @@
+"""Waits of first tokens that a question leaves open: how prompts of a closed loop meet, and how a cold service begins.
+
+Symbols: B requests in flight on a replica · o output tokens of a request · p seconds of a prompt · d seconds of a decoding step · T seconds of a cold
+start · N requests in all · r requests a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.engine.columns import Flags, Floats
+from planner.engine.explain.chosen import Chosen
+from planner.engine.job.job import Job
+from planner.engine.performance.prefill_decode.generation import ServeColumns
+from planner.engine.performance.prefill_decode.request_latency import prompts_in_step, prompts_queued
+
+APART, TOGETHER = "prompts that may come apart", "prompts that may come together"
+"""Facts of which the amounts are half widths of the low and the high end."""
+COLD = "first requests that may find a cold service"
+"""Its amount is the logarithm of the factor on the mean."""
+USUAL_SHARE = 0.5
+"""Share of the distance (of logarithms) to where all prompts come apart, or all together, that nine in ten loops stay in: of 0, 0.5 and 1 the one with the
+least interval score of first tokens with each source left out (4.04, 3.42, 3.48; 2026-11-24). An engine that is not named may be one that keeps
+requests in step by itself: all of the distance."""
+COLD_START_S, COLD_START_PCIE_S = 1.5, 15.0
+"""Longest start of communicators when the first requests come to several GPUs, over the vendor's links and over PCIe: 0.6 s on two H200
+(vllm-project/vllm#40918), 1.4 s on MI355X (sgl-project/sglang#20477); 14 s on A10 (sgl-project/sglang#5808)."""
+SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+class OpenWaits(NamedTuple):
+    """What the first token of each row may wait less and more than it is predicted to."""
+
+    apart: Floats
+    """Half width of the low end beside that of the formulas."""
+    together: Floats
+    """Half width of the high end."""
+    cold_s: Mapping[str, Floats]
+    """Seconds by which the mean and percentiles may be longer, by name."""
+
+    def evidence(self, mean_s: Floats) -> dict[str, Floats]:
+        """Cause -> amount; `mean_s`: the mean of the first token."""
+        return {APART: self.apart, TOGETHER: self.together, COLD: np.log1p(self.cold_s["mean"] / mean_s)}
+
+
+def open_waits(of: Chosen, s: ServeColumns) -> OpenWaits:
+    """The waits of rows that generate, prefill or serve; 0 where a question leaves none open."""
+    serves = np.array([job.task == "serve" and not job.workload.disaggregated for job in of.jobs])
+    runs = np.array([job.workload.requests is not None for job in of.jobs])
+    loops = serves & ~runs & (of(of.e.table.job.uniform_loop) > 0) & (of(of.e.table.layout.sequences) > 1)
+    apart, together = np.zeros(serves.size), np.zeros(serves.size)
+    if loops.any():
+        apart[loops], together[loops] = _of_loop(_those(of, loops), s)
+    cold = {name: np.zeros(serves.size) for name in ("mean", *SHARES)}
+    for place in np.flatnonzero(serves & runs):
+        for name, seconds in _cold_start_s(
+            of.jobs[place], {name: bool(of(fact)[place]) for name, fact in of.e.ranges.facts.items()}
+        ).items():
+            cold[name][place] = seconds
+    return OpenWaits(apart, together, cold)
+
+
+def _those(of: Chosen, there: Flags) -> Chosen:
+    return Chosen.of(of.e, of.numbers[there].tolist())
+
+
+def _of_loop(of: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:
+    """Closed loops of one length: requests may be independent after all, as lengths that are given as a mean are, or may all come together."""
+    job, engine, sequences = of.e.table.job, of.e.table.engine, of(of.e.table.layout.sequences)
+    prompt_s, step_s, mean_s, steady = of(s.prefill_s), of(s.step_s), of(s.ttft_s.mean), of(job.uniform_loop)
+    chunk = np.where(of(job.max_num_batched_tokens) > 0, of(job.max_num_batched_tokens), of(engine.prefill_chunk))
+    shared = np.minimum(sequences, np.maximum(1.0, chunk // of(job.input_tokens - job.prefix_tokens)))
+    late_s = of(engine.front_end_s) + (0.5 + of(engine.late_steps)) * step_s
+    apart_s = prompt_s * prompts_queued(sequences, prompt_s, np.maximum(1.0, of(job.output_tokens)) * step_s) + late_s
+    together_s = prompt_s * prompts_in_step(sequences, shared) + late_s
+    up = np.array([USUAL_SHARE if one.workload.engine else 1.0 for one in of.jobs])
+    below, above = np.log(mean_s / apart_s), np.log(together_s / mean_s)
+    return steady * USUAL_SHARE * np.maximum(0.0, below), steady * up * np.maximum(0.0, above)
+
+
+def _cold_start_s(job: Job, facts: Mapping[str, bool]) -> dict[str, float]:
+    """Waits in a run of N requests, none before it, on GPUs that exchange: what comes in the first T seconds waits for their end.
+
+    At a rate these are r·T of N requests, T/2 each on average; where clients wait for their answers, those that are sent at once wait for all of T.
+    """
+    if job.workload.warmup_requests or not facts["several GPUs"]:
+        return {}
+    seconds = COLD_START_PCIE_S if facts["PCIe between GPUs"] else COLD_START_S
+    requests, rate = float(job.workload.requests or 1), job.request_rate_per_s
+    if not rate:
+        share = min(1.0, job.concurrency / requests)
+        return {"mean": share * seconds} | {name: seconds if 1 - at < share else 0.0 for name, at in SHARES.items()}
+    share = min(1.0, rate * seconds / requests)
+    mean_s = share * seconds / 2 if share < 1 else seconds - requests / rate / 2
+    return {"mean": mean_s} | {name: seconds * max(0.0, 1 - (1 - at) / share) for name, at in SHARES.items()}
