@@ -20,15 +20,15 @@ import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.pooling import choose
-from ranges.residual import UNSAID, Residual, interval_scores, mean_of_sources
+from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources
 from ranges.residuals import Design, LeftOut, left_out
 from ranges.shared_causes import shared_causes
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
-from planner.engine.explain.unstated import SCORES_OPEN, TF32_OPEN
+from planner.engine.explain.unstated import SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
-from planner.engine.memory.total import GROWING, MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
+from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_FLATTEN, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
@@ -40,7 +40,7 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
-NOT_OF_TIMES = (TRANSIENT, GROWING, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN)
+NOT_OF_TIMES = (TRANSIENT, GROWING, MAY_DIVIDE, MAY_FLATTEN, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, SLOWER_BEFORE)
 """Facts of memory alone, and those that move one end of a range by a formula."""
 
 
@@ -101,11 +101,13 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     of_memory = TRAINING_FACTS if trains(experiment.request.task) else MEMORY_FACTS
     facts = {name: amount for name, amount in facts.items() if (name in of_memory if memory else name not in NOT_OF_TIMES)}
     off = math.log((one.measured + one.part_bytes) / (one.predicted + one.part_bytes))
-    if memory and off < 0:  # the range reaches down to divided states
-        off = min(0.0, off + answer.evidence.get(MAY_DIVIDE, 0.0))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
     classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
-    return Residual(kind, one.source, off, facts, network, lengths, one, classes)
+    down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_FLATTEN, SLOWER_BEFORE))
+    if not memory:
+        is_time = answer.step_s is not None and one.predicted == answer.step_s.value
+        down, up = (0.0, slower) if is_time else (slower, 0.0)
+    return Residual(kind, one.source, off, facts, network, lengths, one, classes, down, up)
 
 
 def as_stated(residuals: Iterable[Residual]) -> list[Residual]:
@@ -141,6 +143,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
                 + (f", engines = {{ {engines} }}" if engines else "")
+                + (f", skew = {MEMORY_SKEW}" if KINDS[kind] == "memory" else "")
                 + (f", classes = [{seen}], unseen = {least:.3g} }}" if least else " }")
             )
         for name, slope in fitted.facts.items():
@@ -160,6 +163,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             f"# Written by scripts/calibration/fit_ranges.py on {today}; the script says the method. Do not edit: run it again.",
             "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
+            "# skew: share of the half width by which the range reaches further up, and less far down.",
             "# classes: architectures and shapes of models with published values; unseen: least half width of any other.",
             "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
@@ -175,8 +179,8 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
 
 def report(found: LeftOut) -> None:
     """Print coverage, width and interval score of each kind, new and as shipped."""
-    half, offs = found.half_widths(), np.array([one.off for one in found.residuals])
-    shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) for one in found.residuals])
+    half, offs = found.half_widths(), np.array([one.reach for one in found.residuals])
+    shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) / (1 + one.skew) for one in found.residuals])
     for kind, less in [(kind, less) for kind in KINDS for less in (False, True)]:
         own = np.array([one.kind == kind and bool(one.asked) == less for one in found.residuals])
         group = [one for one, counts in zip(found.residuals, own, strict=True) if counts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from planner.engine.explain.figures import serve_figures, train_figures
 from planner.engine.explain.row import Row
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
-from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, TRANSIENT, growing_share
+from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_FLATTEN, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
@@ -67,8 +68,15 @@ def _evidence(row: Row) -> dict[str, float]:
     grows = 0.0 if row.job.train else row.job.engine.cache_grows
     growing = float(growing_share(np.array(grows), np.array(row(m.kv_cache) / row(m.total))))
     facts = {name: row(column) for name, column in ranges.facts.items()}
-    divided = float(-np.log1p(-row(m.may_divide) / row(m.total)))
-    of_memory = {TRANSIENT: transient, GROWING: growing, MAY_DIVIDE: divided, PROGRAM_OPEN: row.job.program_open}
+    divided = -math.log1p(-row(m.may_divide) / row(m.total))
+    flattened = math.log1p(row(m.may_flatten) / row(m.total))
+    of_memory = {
+        TRANSIENT: transient,
+        GROWING: growing,
+        MAY_DIVIDE: divided,
+        MAY_FLATTEN: flattened,
+        PROGRAM_OPEN: row.job.program_open,
+    }
     of_time = unstated_of(row, row.e.step).evidence() if row.e.step else {}
     every = of_memory | of_time | {NETWORK: row(ranges.network), LENGTHS: row(ranges.lengths), **facts}
     return {name: round(amount, 3) for name, amount in sorted(every.items()) if amount > 0}
@@ -133,9 +141,11 @@ def _layout(row: Row) -> LayoutAnswer:
 
 def _memory(row: Row) -> MemoryBytes:
     m = row.e.memory
-    total, factor = row(m.total), float(np.exp(row(m.spread)))
+    total = row(m.total)
     parts = {name: row(getattr(m, name)) for name in MEMORY_COMPONENTS}
     known = sum(parts[name] for name in FIXED)
     divided = row(m.may_divide)
-    figure = Figure(total, min(total, max(known - divided, (total - divided) / factor)), total * factor, "spec")
+    low = max(known - divided, (total - divided) * math.exp(-row(m.below)))
+    high = (total + row(m.may_flatten)) * math.exp(row(m.above))
+    figure = Figure(total, min(total, low), high, "spec")
     return MemoryBytes(**parts, total=figure, capacity=row(row.e.table.chip.capacity_bytes))

@@ -1,4 +1,4 @@
-"""Ends of the range of a training step that rest on what reports and users often leave unsaid: TF32 for FP32, an encoder's stored scores."""
+"""Ends of the range of a training step that rest on what is often left unsaid: TF32 for FP32, an encoder's stored scores, a release."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from planner.engine.explain.row import Row
+from planner.engine.job.engines import ENGINES
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens
 from planner.engine.performance.training import EAGER_BACKWARD, StepColumns
 
@@ -13,6 +14,8 @@ TF32_OPEN = "FP32 products that may run as TF32"
 """NVIDIA's containers and PyTorch before 1.12 multiply FP32 as TF32 (torch.backends.cuda.matmul.allow_tf32); others do not, unless told to."""
 SCORES_OPEN = "encoder whose attention is not stated"
 """Encoders had no fused attention in transformers before 4.40 (2024-04), nor have NVIDIA's DeepLearningExamples."""
+SLOWER_BEFORE = "training engine whose older releases are slower"
+"""No release of it is named, so that today's is asked; what published runs took by older ones is in `Engine.device_factor`."""
 PRODUCTS = ("matmul", "attention", "head")
 
 
@@ -23,10 +26,13 @@ class Unstated(NamedTuple):
     slower: float
     peak: float
     """Factor on the data sheet's peak of what the products may be multiplied as."""
+    before: float = 1.0
+    """The part of `slower` by which older releases take longer."""
 
     def evidence(self) -> dict[str, float]:
         """Cause of a wider range -> the logarithm of its factor."""
-        return {TF32_OPEN: math.log(self.faster), SCORES_OPEN: math.log(self.slower)}
+        scores = math.log(self.slower / self.before)
+        return {TF32_OPEN: math.log(self.faster), SCORES_OPEN: scores, SLOWER_BEFORE: math.log(self.before)}
 
 
 NOTHING = Unstated(1.0, 1.0, 1.0)
@@ -34,11 +40,22 @@ NOTHING = Unstated(1.0, 1.0, 1.0)
 
 def unstated_of(row: Row, step: StepColumns) -> Unstated:
     """The factors of one row that trains."""
-    peak, stored_s = _tf32_gain(row), _stored_scores_s(row, step)
-    if peak == 1 and not stored_s:
+    peak, stored_s, older = _tf32_gain(row), _stored_scores_s(row, step), _older_factor(row)
+    if peak == older == 1 and not stored_s:
         return NOTHING
-    products = sum(row(step.by_class[name]) for name in PRODUCTS) / row(step.step_s)
-    return Unstated(1 / (1 - products * (1 - 1 / peak)), 1 + stored_s / row(step.step_s), peak)
+    seconds = row(step.step_s)
+    products = sum(row(step.by_class[name]) for name in PRODUCTS) / seconds
+    kernels = products + row(step.by_class["elementwise"]) / seconds
+    before = 1 + kernels * (older - 1)
+    return Unstated(1 / (1 - products * (1 - 1 / peak)), (1 + stored_s / seconds) * before, peak, before)
+
+
+def _older_factor(row: Row) -> float:
+    """Device factor of the slowest release of an engine over that of today's, where none is named; 1 for programs, which bring their engine with them."""
+    named = row.job.workload.engine
+    if named not in ENGINES:
+        return 1.0
+    return max(record.device_factor for record in ENGINES[named]) / row.job.engine.device_factor
 
 
 def _tf32_gain(row: Row) -> float:
