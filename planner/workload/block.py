@@ -9,7 +9,9 @@ class Block(msgspec.Struct, frozen=True):
     """Facts about the code of one family's block that decide which tensors autograd keeps; the defaults are those of Llama."""
 
     wide_norms: bool = False
-    """RMSNorm multiplies by its weight in FP32, so that its normalised input is kept in FP32, too."""
+    """RMSNorm multiplies by its weight in FP32, so that its normalised input is kept in FP32, too; LayerNorm reads a copy in FP32."""
+    written_norms: bool = False
+    """LayerNorm is written out in FP32: the input less its mean is kept for its square and for the product, and normalised for the weight."""
     branch_norms: bool = False
     """A norm stands after attention and after the MLP, whose input is not the residual stream."""
     plain_input: bool = False
@@ -17,7 +19,7 @@ class Block(msgspec.Struct, frozen=True):
     parallel: bool = False
     """Attention and MLP read the same input."""
     activation: str = "gelu"
-    """Activation of an MLP without gate, or of the gate where it is 'gelu-new': 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone)."""
+    """Activation of an MLP without gate, or of the gate where it is 'gelu-new': 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone), 'relu2' (its square beside it), 'xielu' (a mask and four tensors more)."""
     joined_rotary: bool = False
     """Rotated and other parts of a head are joined, so that the attention's output has to be copied for the next product."""
     fused_gate: bool = False

@@ -20,15 +20,15 @@ import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.pooling import choose
-from ranges.residual import UNSAID, Residual, interval_scores, mean_of_sources, shared_causes
+from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes
 from ranges.residuals import Design, LeftOut, left_out
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
 from planner.engine.explain.open_waits import APART, COLD, TOGETHER
-from planner.engine.explain.unstated import SCORES_OPEN, TF32_OPEN
+from planner.engine.explain.unstated import SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
-from planner.engine.memory.total import GROWING, MAY_DIVIDE, SEVERAL_THAT_TRAIN, TRANSIENT
+from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_FLATTEN, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
@@ -40,7 +40,9 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
-NOT_OF_TIMES = (TRANSIENT, GROWING, MAY_DIVIDE, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, APART, TOGETHER, COLD)
+NOT_OF_TIMES = (
+    TRANSIENT, GROWING, MAY_DIVIDE, MAY_FLATTEN, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, SLOWER_BEFORE, APART, TOGETHER, COLD,
+)  # fmt: skip
 """Facts of memory alone, and those that move one end of a range by a formula."""
 TTFT = "time to first token"
 WAITING = (TTFT, "request time")
@@ -107,13 +109,15 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     if kind in WAITING and off > 0:  # the range reaches up to a cold start
         cold_s = math.expm1(answer.evidence.get(COLD, 0.0)) * one.predicted
         off = math.log(max(one.predicted, one.measured - cold_s) / one.predicted)
-    if memory and off < 0:  # the range reaches down to divided states
-        off = min(0.0, off + answer.evidence.get(MAY_DIVIDE, 0.0))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
     if kind == TTFT:
         network = math.hypot(network, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
     classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
-    return Residual(kind, one.source, off, facts, network, lengths, one, classes)
+    down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_FLATTEN, SLOWER_BEFORE))
+    if not memory:
+        is_time = answer.step_s is not None and one.predicted == answer.step_s.value
+        down, up = (0.0, slower) if is_time else (slower, 0.0)
+    return Residual(kind, one.source, off, facts, network, lengths, one, classes, down, up)
 
 
 def as_stated(residuals: Iterable[Residual]) -> list[Residual]:
@@ -149,6 +153,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
                 + (f", engines = {{ {engines} }}" if engines else "")
+                + (f", skew = {MEMORY_SKEW}" if KINDS[kind] == "memory" else "")
                 + (f", classes = [{seen}], unseen = {least:.3g} }}" if least else " }")
             )
         for name, slope in fitted.facts.items():
@@ -168,6 +173,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             f"# Written by scripts/calibration/fit_ranges.py on {today}; the script says the method. Do not edit: run it again.",
             "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
+            "# skew: share of the half width by which the range reaches further up, and less far down.",
             "# classes: architectures and shapes of models with published values; unseen: least half width of any other.",
             "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
@@ -183,8 +189,8 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
 
 def report(found: LeftOut) -> None:
     """Print coverage, width and interval score of each kind, new and as shipped."""
-    half, offs = found.half_widths(), np.array([one.off for one in found.residuals])
-    shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) for one in found.residuals])
+    half, offs = found.half_widths(), np.array([one.reach for one in found.residuals])
+    shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) / (1 + one.skew) for one in found.residuals])
     for kind, less in [(kind, less) for kind in KINDS for less in (False, True)]:
         own = np.array([one.kind == kind and bool(one.asked) == less for one in found.residuals])
         group = [one for one, counts in zip(found.residuals, own, strict=True) if counts]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ranges.residual import Residual, interval_scores, mean_of_sources
+from ranges.residual import MEMORY_SKEW, Residual, interval_scores, mean_of_sources
 from ranges.residuals import left_out
 
 from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL
@@ -134,3 +134,11 @@ def test_the_interval_score_charges_width_and_misses() -> None:
     pair = [Residual("decode", name, 0.0) for name in ("a", "a", "b")]
     assert mean_of_sources(pair, np.array([0.0, 1.0, 1.0])) == pytest.approx(0.75)
     assert set(KINDS.values()) == {"training", "batch", "service", "memory"}
+
+
+def test_memory_compares_by_the_end_of_the_range_that_is_near_and_by_what_the_question_may_mean() -> None:
+    """Ranges of memory reach further up by a quarter; of what replicas may divide, a truth that is lower is not off."""
+    more, less = (Residual("training memory", "a", off, further_down=0.1, further_up=0.05) for off in (0.3, -0.25))
+    assert (more.reach, less.reach) == pytest.approx((0.25 / (1 + MEMORY_SKEW), -0.15 / (1 - MEMORY_SKEW)))
+    assert Residual("training memory", "a", -0.05, further_down=0.1).reach == 0.0
+    assert Residual("training speed", "a", -0.25).reach == -0.25

@@ -70,6 +70,15 @@ OTHERS |= {
     "opt": {"model_type": "opt", "hidden_size": 1024, "word_embed_proj_dim": 1024, "ffn_dim": 4096, "vocab_size": 50272}
     | {"num_hidden_layers": 3, "num_attention_heads": 16},
 }
+_SMALL = LLAMA | {"num_key_value_heads": 8, "vocab_size": 8000, "pad_token_id": 0}
+_OWN_HEADS = _SMALL | {"head_dim": 64}
+_BIGCODE = {"model_type": "gpt_bigcode", "n_embd": 768, "n_layer": 3, "n_head": 12, "vocab_size": 8000, "n_positions": 1024}
+_NAMED = {
+    "cohere cohere2 olmo starcoder2 stablelm exaone4 arcee apertus": _SMALL,
+    "glm glm4 helium nemotron seed_oss": _OWN_HEADS,
+}
+CODED = [_BIGCODE, *(sizes | {"model_type": name} for names, sizes in _NAMED.items() for name in names.split())]
+"""Families whose norms, rotary embedding, activation or dropout are code of their own."""
 LATENT = LLAMA | {
     "model_type": "deepseek_v3",
     "moe_intermediate_size": 512,
@@ -94,6 +103,31 @@ EXPERTS = (
     LATENT,
     LATENT | {"model_type": "deepseek_v2", "norm_topk_prob": False, "topk_method": "greedy"},
 )
+_PARTED = _OWN_HEADS | {"num_experts_per_tok": 4, "moe_intermediate_size": 512, "intermediate_size": 512}
+ROUTED = (
+    _PARTED
+    | {
+        "model_type": "glm4_moe",
+        "n_routed_experts": 16,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 0,
+        "n_group": 1,
+        "topk_group": 1,
+    },
+    _PARTED
+    | {
+        "model_type": "dots1",
+        "n_routed_experts": 16,
+        "n_shared_experts": 1,
+        "first_k_dense_replace": 0,
+        "n_group": 1,
+        "topk_group": 1,
+    },
+    _PARTED
+    | {"model_type": "ernie4_5_moe", "moe_num_experts": 16, "moe_k": 4, "moe_num_shared_experts": 1, "moe_layer_start_index": 0},
+    _PARTED | {"model_type": "minimax_m2", "num_local_experts": 8},
+)
+"""Mixtures whose router computes in FP32, or whose heads are rotated in part."""
 SINKS = LLAMA | {"model_type": "gpt_oss", "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 1024}
 SINKS |= {"num_local_experts": 8, "num_experts_per_tok": 2}
 _FALCON = {"model_type": "falcon", "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 3, "vocab_size": 32000}
@@ -135,9 +169,13 @@ def cases() -> Iterator[Case]:
     for model in OTHERS.values():
         yield Case(model=model, micro_batch=4)
         yield Case(model=model, recipe="amp", checkpointing="full", micro_batch=4)
+    for model in CODED:
+        yield Case(model=model)
     for model in EXPERTS:  # in 16 bit: there is no grouped product in FP32
         for checkpointing in ("none", "full"):
             yield Case(model=model, checkpointing=checkpointing, micro_batch=4)
+    for model in ROUTED:
+        yield Case(model=model, micro_batch=4)
     for model in STORED:
         for recipe in ("bf16", "amp", "fp32"):
             yield Case(model=model, recipe=recipe, attention="eager", micro_batch=4)

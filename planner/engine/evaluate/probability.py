@@ -38,7 +38,8 @@ def probability_fits(e: Evaluated) -> Floats:
     serves = np.array([one.task == "serve" for one in e.candidates.jobs])[e.candidates.job_index]
     spare = np.where(serves, m.kv_cache - np.minimum(m.kv_cache, m.kv_per_sequence + m.kv_shared), 0.0)
     states = m.weights + m.optimizer + m.kv_cache - spare
-    return np.where(states > room, 0.0, probability_below(np.log((room + spare) / m.total), m.spread))
+    log_room = np.log((room + spare) / m.total)
+    return np.where(states > room, 0.0, probability_below(log_room, np.where(log_room < 0, m.below, m.above)))
 
 
 def probability_meets(e: Evaluated, targets: Sequence[tuple[str, Floats, float]]) -> Floats:

@@ -20,7 +20,7 @@ from planner.engine.explain.open_waits import open_waits
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.job.job import Job
-from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, TRANSIENT, growing_share
+from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_FLATTEN, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
@@ -66,6 +66,7 @@ def _evidence(of: Chosen) -> list[dict[str, float]]:
         TRANSIENT: added(of(getattr(m, name)) for name in COMING_AND_GOING) / total,
         GROWING: growing_share(grows, of(m.kv_cache) / total),
         MAY_DIVIDE: -np.log1p(-of(m.may_divide) / total),
+        MAY_FLATTEN: np.log1p(of(m.may_flatten) / total),
         PROGRAM_OPEN: of(of.e.table.job.program_open),
         **(unstated_of(of, of.e.step).evidence() if of.e.step else {}),
         **(open_waits(of, of.e.serve).evidence(of(of.e.serve.ttft_s.mean)) if of.e.serve else {}),
@@ -139,9 +140,10 @@ def _layouts(of: Chosen) -> list[LayoutAnswer]:
 def _memory(of: Chosen) -> list[MemoryBytes]:
     m = of.e.memory
     parts = {name: of(getattr(m, name)) for name in MEMORY_COMPONENTS}
-    total, factor, divided = of(m.total), np.exp(of(m.spread)), of(m.may_divide)
+    total, divided = of(m.total), of(m.may_divide)
     known = added(parts[name] for name in FIXED)
-    low = np.minimum(total, np.maximum(known - divided, (total - divided) / factor))
-    totals = figures(total, low, total * factor, ["spec"] * total.size)
+    low = np.minimum(total, np.maximum(known - divided, (total - divided) * np.exp(-of(m.below))))
+    high = (total + of(m.may_flatten)) * np.exp(of(m.above))
+    totals = figures(total, low, high, ["spec"] * total.size)
     found: dict[str, list[Any]] = {name: part.tolist() for name, part in parts.items()}
     return records(MemoryBytes, found | {"total": totals, "capacity": of(of.e.table.chip.capacity_bytes).tolist()})

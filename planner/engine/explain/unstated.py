@@ -1,4 +1,4 @@
-"""Ends of the range of a training step that rest on what reports and users often leave unsaid: TF32 for FP32, an encoder's stored scores."""
+"""Ends of the range of a training step that rest on what is often left unsaid: TF32 for FP32, an encoder's stored scores, a release."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, added
 from planner.engine.explain.chosen import Chosen
+from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens
 from planner.engine.performance.operators.chip import Chip
@@ -17,6 +18,8 @@ TF32_OPEN = "FP32 products that may run as TF32"
 """NVIDIA's containers and PyTorch before 1.12 multiply FP32 as TF32 (torch.backends.cuda.matmul.allow_tf32); others do not, unless told to."""
 SCORES_OPEN = "encoder whose attention is not stated"
 """Encoders had no fused attention in transformers before 4.40 (2024-04), nor have NVIDIA's DeepLearningExamples."""
+SLOWER_BEFORE = "training engine whose older releases are slower"
+"""No release of it is named, so that today's is asked; what published runs took by older ones is in `Engine.device_factor`."""
 PRODUCTS = ("matmul", "attention", "head")
 
 
@@ -27,17 +30,30 @@ class Unstated(NamedTuple):
     slower: Floats
     peak: Floats
     """Factor on the data sheet's peak of what the products may be multiplied as."""
+    before: Floats
+    """The part of `slower` by which older releases take longer."""
 
     def evidence(self) -> dict[str, Floats]:
         """Cause of a wider range -> the logarithm of its factor."""
-        return {TF32_OPEN: np.log(self.faster), SCORES_OPEN: np.log(self.slower)}
+        scores = np.log(self.slower / self.before)
+        return {TF32_OPEN: np.log(self.faster), SCORES_OPEN: scores, SLOWER_BEFORE: np.log(self.before)}
 
 
 def unstated_of(of: Chosen, step: StepColumns) -> Unstated:
     """The factors of rows that train."""
     peak, step_s = np.array([_tf32_gain(chip) for chip in of.chips]), of(step.step_s)
     products = added(of(step.by_class[name]) for name in PRODUCTS) / step_s
-    return Unstated(1 / (1 - products * (1 - 1 / peak)), 1 + _stored_scores_s(of, step) / step_s, peak)
+    kernels = products + of(step.by_class["elementwise"]) / step_s
+    before = 1 + kernels * (np.array([_older_factor(job) for job in of.jobs]) - 1)
+    return Unstated(1 / (1 - products * (1 - 1 / peak)), (1 + _stored_scores_s(of, step) / step_s) * before, peak, before)
+
+
+def _older_factor(job: Job) -> float:
+    """Device factor of the slowest release of an engine over that of today's, where none is named; 1 for programs, which bring their engine with them."""
+    named = job.workload.engine
+    if named not in ENGINES:
+        return 1.0
+    return max(record.device_factor for record in ENGINES[named]) / job.engine.device_factor
 
 
 def _tf32_gain(chip: Chip) -> float:

@@ -51,6 +51,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     widens_residual: bool = False
     """What is not packed of a bitsandbytes base is FP32, and with it the residual stream, where weights are not sharded (PEFT's
     prepare_model_for_kbit_training)."""
+    head_apart: bool = False
+    """Embedding and head are two matrices, whatever the model's own code ties."""
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
     keeps_8_bit_inputs: bool = False

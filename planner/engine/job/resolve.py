@@ -44,6 +44,9 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     check_encoder(workload, architecture, problems)
     engine = _engine(workload, architecture, defaults, problems)
     encoder_assumed(architecture, engine, defaults)
+    if engine.head_apart and architecture.tied:
+        architecture = msgspec.structs.replace(architecture, tied=False)
+        defaults.assumed["head"] = f"{engine.label} keeps embedding and head apart"
     workload = _with_turned_on(workload, engine, defaults.assumed)
     defaults = Defaults(workload, defaults.assumed)
     dtype = defaults.given_or("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")

@@ -16,18 +16,20 @@ from planner.engine.memory.companions import companion_terms, draft_cache_per_se
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import WEIGHTS, cached_prefix_bytes, inference_terms, kv_bytes_per_sequence, prefix_bytes
 from planner.engine.memory.overhead import overhead_terms
-from planner.engine.memory.stages import stage_parameters
+from planner.engine.memory.stages import micro_batches, stage_parameters, zero_ranks
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, published_spreads
 
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
-MAY_DIVIDE = "optimizer states that replicas may divide"
+MAY_DIVIDE = "optimizer states that replicas may divide, and gradients that may be 16 bit"
 """Fact that lowers the low end of a range; its amount is the logarithm of the total over the total without these states."""
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
 the byte."""
+MAY_FLATTEN = "gradients of frozen weights that FSDP may keep"
+"""Fact that raises the high end of a range; its amount is the logarithm of the total with these gradients over the total."""
 GROWING, GROWN_SHARE = "cache that grows token by token", 0.25
 """Fact where blocks of every size a tensor grew through may stay reserved: of one model, engine and GPU, batches of 4, 8 and 16 were published with 17, 65
 and 26 GB, 8 alone three times what was in use. Its amount is the cache's share of the memory, which counts whole from `GROWN_SHARE` on."""
@@ -49,11 +51,16 @@ class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
     buffers: Floats
     overhead: Floats
     total: Floats
-    spread: Floats
-    """Half width (90 %) of the logarithm of `total`."""
+    above: Floats
+    """Logarithm of the upper end of the range (90 %) over `total`."""
+    below: Floats
+    """Logarithm of `total` over the lower end."""
     may_divide: Floats
-    """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same: the low end
-    of the range is without them."""
+    """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, and half of
+    gradients in FP32: the low end of the range is without them."""
+    may_flatten: Floats
+    """Gradients of frozen weights, which a program may keep that puts them into one flat tensor with those that are trained: the high end of the
+    range is with them."""
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
@@ -150,13 +157,16 @@ def memory_of(t: Table) -> MemoryColumns:
     terms = terms_of(t)
     parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
     total = added(parts.values())
+    spread, skew = _spread(t, parts, total)
     prefix = prefix_bytes(t)
     sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
     return MemoryColumns(
         **parts,
         total=total,
-        spread=_spread(t, parts, total),
-        may_divide=_may_divide(t, parts["optimizer"]),
+        above=spread * (1 + skew),
+        below=spread * (1 - skew),
+        may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]),
+        may_flatten=_may_flatten(t),
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
         kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
@@ -164,12 +174,29 @@ def memory_of(t: Table) -> MemoryColumns:
     )
 
 
-def _may_divide(t: Table, states: Floats) -> Floats:
-    """Bytes of `states` that a program which is not named would not keep: most divide them among replicas (ZeRO 1), and reports seldom say so."""
+def _may_divide(t: Table, states: Floats, gradients: Floats) -> Floats:
+    """Bytes of `states` and `gradients` that a program which is not named would not keep, as reports seldom say so.
+
+    Most divide states among replicas (ZeRO 1); beside master weights DeepSpeed, NeMo and Megatron-Bridge keep gradients in 16 bit, Megatron in FP32.
+    """
     s, j = t.layout, t.job
     replicas = np.maximum(s.dp * s.cp, 1.0)
-    unsaid = (j.engine_open + j.program_open > 0) & (s.zero == 0) & (j.offload_optimizer == 0)
-    return np.broadcast_to(np.where(unsaid, states * (1 - 1 / replicas), 0.0), (t.rows,))
+    divided = np.where((s.zero == 0) & (j.offload_optimizer == 0), states * (1 - 1 / replicas), 0.0)
+    narrower = np.where((j.master_bytes > 0) & (j.adapters == 0) & (j.gradient_bytes >= 4), gradients / 2, 0.0)
+    return np.broadcast_to(np.where(j.engine_open + j.program_open > 0, divided + narrower, 0.0), (t.rows,))
+
+
+def _may_flatten(t: Table) -> Floats:
+    """Bytes of gradients of frozen weights in 16 bit under FSDP, where the program is not named.
+
+    FSDP's first version gives frozen and trained weights of a block one flat tensor, with use_orig_params too, "which leads to larger gradient memory"
+    (docs.pytorch.org, FullyShardedDataParallel); LitGPT does so, torchtune and PEFT's wrap policy do not.
+    """
+    s, j, stage = t.layout, t.job, stage_parameters(t)
+    sharded = (s.zero >= 3) & (s.shard > 1) & (j.adapters > 0) & (j.linear_bytes >= 2) & (t.engine.flat_gradients == 0)
+    over = np.where(micro_batches(t) > 1, 1.0, zero_ranks(t, 2))
+    kept = (stage.linear + stage.other) * np.minimum(j.gradient_bytes, j.linear_bytes) / over
+    return np.broadcast_to(np.where(sharded & (j.engine_open + j.program_open > 0), kept, 0.0), (t.rows,))
 
 
 def usable_bytes(t: Table) -> Floats:
@@ -201,9 +228,10 @@ def growing_share(grows: Floats, cache_share: Floats) -> Floats:
     return found
 
 
-def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> Floats:
-    """Half width of the logarithm of `total`, by published peaks and this user's own."""
+def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> tuple[Floats, float]:
+    """Half width of the logarithm of `total`, by published peaks and this user's own, and how much further up it reaches than down."""
     kind, own = "inference memory", t.chip.own_inference_memory
     if t.job.train[0]:
         kind, own = "training memory", t.chip.own_training_memory
-    return published_spreads().half_width(kind, memory_facts(t, parts, total)) * own
+    published = published_spreads()
+    return published.half_width(kind, memory_facts(t, parts, total)) * own, published.kinds[kind].skew

@@ -39,9 +39,7 @@ def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts:
     total = needs.total[row]
     keep = total <= usable[node_index]
     fit = np.add.reduceat(keep, ends - sizes, dtype=np.int64)
-    surely = usable[node_index] / (1 - jobs[0].headroom) >= total * np.exp(
-        needs.spread[row] * room_for(jobs[0].workload.confidence)
-    )
+    surely = usable[node_index] / (1 - jobs[0].headroom) >= total * np.exp(needs.above[row] * room_for(jobs[0].workload.confidence))
     keep &= ~_needlessly_recomputed(layouts, surely)
     for node in np.flatnonzero(fit == 0):
         begin = ends[node] - sizes[node]

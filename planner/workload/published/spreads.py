@@ -59,6 +59,8 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Architectures of GPUs and shapes of models of which there are published values."""
     unseen: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Least half width where a class of the question is not among `classes`."""
+    skew: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    """Share of the half width by which the range reaches further up, and less far down."""
 
 
 class Wider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -29,8 +29,8 @@ def kinds_table(
     for group in groups:
         ways = [left_out(group), *(left_out(group, [of(one) for one in group]) for of in (generation, shape))]
         halves = [way.half_widths() for way in ways]
-        offs = np.array([one.off for one in group])
-        errors = np.abs(np.expm1(-offs))
+        offs = np.array([one.reach for one in group])
+        errors = np.abs(np.expm1([-one.off for one in group]))
         for kind in KINDS:
             own = np.array([one.kind == kind and not one.asked for one in group])
             if not own.any():
@@ -63,7 +63,7 @@ def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
     rows = []
     for group in groups:
         half = left_out(group).half_widths()
-        inside = np.abs([one.off for one in group]) <= half
+        inside = np.abs([one.reach for one in group]) <= half
         for name in sorted({name for one in group for name in one.facts}):
             own = np.array([one.facts.get(name, 0.0) > 0 and not one.asked for one in group])
             sources = len({one.source for one, counts in zip(group, own, strict=True) if counts})
@@ -79,7 +79,7 @@ def less_said_table(groups: Sequence[Sequence[Residual]]) -> str:
     rows = []
     for group in groups:
         half = left_out(group).half_widths()
-        inside = np.abs([one.off for one in group]) <= half
+        inside = np.abs([one.reach for one in group]) <= half
         for kind in KINDS:
             for unsaid in ("release", "program", "engine"):
                 own = np.array([one.kind == kind and one.asked == unsaid for one in group])
@@ -97,7 +97,7 @@ def observed(found: Sequence[LeftOut]) -> list[tuple[float, float, float]]:
     every = [one for way in found for one in way.residuals]
     stated = np.array([not one.asked for one in every])
     residuals = [one for one in every if not one.asked]
-    offs, points = np.abs([one.off for one in residuals]), []
+    offs, points = np.abs([one.reach for one in residuals]), []
     for share in SHARES:
         inside = np.where(offs <= np.concatenate([way.half_widths(share) for way in found])[stated], 1.0, 0.0)
         points.append((share, float(inside.mean()), mean_of_sources(residuals, inside)))

@@ -29,7 +29,7 @@ def score(groups: Sequence[Sequence[Residual]]) -> float:
     for group in groups:
         found = left_out(group)
         own = ~found.less_said
-        scores.extend(interval_scores(np.array([one.off for one in group])[own], found.half_widths()[own]))
+        scores.extend(interval_scores(np.array([one.reach for one in group])[own], found.half_widths()[own]))
         weights.extend(found.weights[own])
     return float(np.average(scores, weights=weights))
 

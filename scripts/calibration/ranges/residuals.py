@@ -165,7 +165,11 @@ class LeftOut:
         known = {kind: self.quantile(share, kind, without) for kind in sorted(set(self.kinds[counts]))}
         ratios = self.ratios[counts] / [known[kind] for kind in self.kinds[counts]]
         ratios = ratios / np.exp(slope * self.host_open[counts])
-        return max(1.0, weighted_quantile(ratios, self.weights[counts], _wanted(share)))
+        found = weighted_quantile(ratios, self.weights[counts], _wanted(share))
+        sources = {one.source for one, counted in zip(self.residuals, counts, strict=True) if counted}
+        if len(sources) >= SOURCES_FOR_VALUES:
+            found = max(found, weighted_quantile(ratios, np.ones(ratios.size), share * FEWEST))
+        return max(1.0, found)
 
     @cached_property
     def host_open(self) -> Floats:
@@ -183,7 +187,7 @@ class LeftOut:
         return found
 
     def _host_score(self, slope: float, own: NDArray[np.bool_], family: str) -> float:
-        offs = np.array([one.off for one in self.residuals])[own]
+        offs = np.array([one.reach for one in self.residuals])[own]
         return float(np.average(interval_scores(offs, self._fitted({family: slope})[own]), weights=self.weights[own]))
 
     def half_widths(self, share: float = NOMINAL) -> Floats:

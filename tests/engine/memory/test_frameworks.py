@@ -106,6 +106,23 @@ def test_flat_shards_keep_whole_gradients_of_frozen_weights(model: str, gpus: in
     assert apart.gradients < 0.01 * parameters
 
 
+@pytest.mark.parametrize(("dtype", "bytes_each", "published"), [("bf16", 2, 14.50e9), ("fp32", 4, 28.95e9)])
+def test_litgpt_keeps_a_head_that_others_tie(dtype: str, bytes_each: float, published: float) -> None:
+    """Falcon 7B's head is 65,024 · 4,544 parameters, which are published as well: 14.50 GB in 16 bit, 28.95 in FP32."""
+    asked = {
+        "model": "falcon-7b",
+        "gpu": "A100 40GB SXM",
+        "task": "generate",
+        "dtype": dtype,
+        "batch": 1,
+        "input_tokens": 1,
+        "output_tokens": 128,
+    }
+    apart, tied = (memory(**asked, engine=engine) for engine in ("litgpt", "torch"))
+    assert apart.weights - tied.weights == pytest.approx(bytes_each * 65024 * 4544)
+    assert apart.total.value - apart.overhead == pytest.approx(published, rel=0.01)
+
+
 def test_adapters_on_packed_weights_are_fp32_where_peft_prepares_them() -> None:
     fields = TUNED | {"model": "llama-2-7b", "lora": {"rank": 8, "targets": ["q", "v"], "base": "nf4"}}
     prepared, plain, kept = (memory(**fields | {"engine": engine}) for engine in ("transformers", "torch", "litgpt"))

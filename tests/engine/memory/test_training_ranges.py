@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from engine_sample import ask
 
-from planner.engine.memory.total import MAY_DIVIDE
+from planner.engine.memory import total as total_module
+from planner.engine.memory.total import MAY_DIVIDE, MAY_FLATTEN
 from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, Spreads, published_spreads
 
 SEVEN: dict[str, Any] = {
@@ -61,23 +63,67 @@ def test_less_said_of_the_program_is_never_narrower() -> None:
     assert (named, library, nothing) == pytest.approx((0.2, 0.3, 0.46))
 
 
-def test_the_range_of_undivided_states_reaches_down_to_divided_ones() -> None:
-    """12 B of states for each of 6.74 G parameters, of which seven eighths are other replicas' where states are divided: 70.8 GB."""
-    away = 12 * 6.738e9 * 7 / 8
+def test_the_range_of_undivided_states_reaches_down_to_divided_ones_and_16_bit_gradients() -> None:
+    """12 B of states for each of 6.74 G parameters, seven eighths of them other replicas' where states are divided: 70.8 GB; 2 of 4 B of a gradient: 13.5 GB."""
+    away, narrower = 12 * 6.738e9 * 7 / 8, 2 * 6.738e9
     whole, divided = (ask(**SEVEN, gpus=8, dp=8, sharding=sharding, engine=None) for sharding in ("none", "zero1"))
     assert whole.memory_bytes is not None
     assert divided.memory_bytes is not None
-    total = whole.memory_bytes.total
-    assert whole.evidence[MAY_DIVIDE] == pytest.approx(math.log(total.value / (total.value - away)), rel=0.01)
-    assert total.low < divided.memory_bytes.total.value < total.value
-    assert total.high / total.value == pytest.approx((total.value - away) / total.low, rel=0.01)
-    assert MAY_DIVIDE not in divided.evidence
+    total, other = whole.memory_bytes.total, divided.memory_bytes.total
+    assert whole.evidence[MAY_DIVIDE] == pytest.approx(math.log(total.value / (total.value - away - narrower)), rel=0.01)
+    assert total.low < other.value < total.value
+    assert divided.evidence[MAY_DIVIDE] == pytest.approx(math.log(other.value / (other.value - narrower)), rel=0.02)
     assert not whole.fits
 
 
 @pytest.mark.parametrize(
-    "said", [{"engine": "litgpt"}, {"engine": None, "gpus": 1, "dp": 1}, {"engine": None, "offload": "optimizer"}]
+    "said",
+    [
+        {"engine": "litgpt"},
+        {"engine": None, "gpus": 1, "dp": 1, "recipe": "bf16"},
+        {"engine": None, "offload": "optimizer", "recipe": "bf16"},
+    ],
 )
 def test_states_of_a_known_program_of_one_replica_or_of_the_host_stay_whole(said: dict[str, Any]) -> None:
     found = ask(**SEVEN | {"gpus": 8, "dp": 8, "sharding": "none"} | said)
     assert MAY_DIVIDE not in found.evidence
+
+
+def test_the_range_of_adapters_under_fsdp_reaches_up_to_gradients_of_frozen_weights() -> None:
+    """FSDP's first version keeps one gradient for frozen and trained weights of a block: 13.5 GB over two ranks, whole between micro batches."""
+    tuned = {
+        "task": "finetune",
+        "recipe": "bf16",
+        "lora": {"rank": 8, "targets": ["q", "v"]},
+        "gpus": 2,
+        "dp": 2,
+        "sharding": "zero3",
+    }
+    open_, named, packed = (
+        ask(**SEVEN | tuned | said)
+        for said in (
+            {"engine": "torch", "global_batch": 2},
+            {"engine": "litgpt", "global_batch": 2},
+            {"engine": "torch", "global_batch": 2, "lora": {"rank": 8, "targets": ["q", "v"], "base": "nf4"}},
+        )
+    )
+    several = ask(**SEVEN | tuned | {"engine": "torch"})
+    assert open_.memory_bytes is not None
+    assert several.memory_bytes is not None
+    total, frozen = open_.memory_bytes.total.value, 2 * 6.738e9
+    assert open_.evidence[MAY_FLATTEN] == pytest.approx(math.log1p(frozen / 2 / total), rel=0.02)
+    assert several.evidence[MAY_FLATTEN] == pytest.approx(math.log1p(frozen / several.memory_bytes.total.value), rel=0.02)
+    assert not {MAY_FLATTEN} & (named.evidence.keys() | packed.evidence.keys())
+
+
+def test_ranges_of_memory_reach_further_up_than_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A half width of 0.2 and a skew of a quarter: exp(0.25) up, exp(0.15) down; what is a quarter below the limit is likelier to pass it."""
+    shipped = published_spreads()
+    kind = msgspec.structs.replace(shipped.kinds["training memory"], half_width=0.2, skew=0.25, engines={})
+    skewed = msgspec.structs.replace(shipped, kinds={**shipped.kinds, "training memory": kind}, wider={})
+    monkeypatch.setattr(total_module, "published_spreads", lambda: skewed)
+    found = ask(**SEVEN, engine="megatron-bridge", gpus=8, dp=8, sharding="zero3").memory_bytes
+    assert found is not None
+    total = found.total
+    assert math.log(total.high / total.value) == pytest.approx(0.25)
+    assert math.log(total.value / total.low) == pytest.approx(0.15)

@@ -83,7 +83,7 @@ def test_candidates_screened_are_those_one_by_one_with_the_same_memory(preset: s
     keep = every.fits.copy()
     for begin, end in pairwise(begins):
         keep[begin + filled[begin:end].tolist().index(filled[begin:end].min())] = True
-    surely = np.log(every.usable / (1 - job.headroom) / every.total) >= every.spread * room_for(job.workload.confidence)
+    surely = np.log(every.usable / (1 - job.headroom) / every.total) >= every.above * room_for(job.workload.confidence)
     keep &= ~needless(layouts, surely)
     found = screen([job], np.zeros(len(nodes), dtype=np.int64), chips, layouts)
     np.testing.assert_array_equal(found.node_index, node[keep])

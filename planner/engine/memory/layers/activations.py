@@ -17,6 +17,8 @@ from planner.workload.block import Block
 
 ROW_INDEX = 8.0
 """Bytes of the index of a row's largest score."""
+XIELU = 7.0
+"""Bytes an element that xIELU keeps in 16 bit beside its input: the mask of its sign and three tensors (transformers' XIELUActivation in Python)."""
 ROUTING = 40.0
 """Bytes a chosen expert: indices before, while and after tokens are sorted by expert, and weights."""
 
@@ -57,11 +59,14 @@ def _as_described(a: Architecture, saved: float, how: LayerExecution) -> Activat
 def _norm(a: Architecture, block: Block, how: LayerExecution, size: float, *, rows: float = 1.0, element: float = 0.0) -> float:
     """A norm over `size` elements of `element` bytes (0: of the residual stream), but for its output.
 
-    LayerNorm is one kernel: its input, mean and deviation. RMSNorm is written out: its input in FP32, one statistic a row, and
+    LayerNorm is one kernel: its input, mean and deviation; written out, three tensors in FP32. RMSNorm is written out: its input in FP32, one statistic a row, and
     the normalised input where its weight is trained.
     """
     element = element or how.residual_bytes
+    if a.centred and block.written_norms and not how.fused:
+        return (8 + 4 * how.trained) * size + STATISTIC * rows
     if a.centred:
+        element = 4.0 if block.wide_norms else element
         return element * size + 2 * element * rows
     if how.fused:
         return element * size + STATISTIC * rows
@@ -167,6 +172,8 @@ def _mlp(a: Architecture, block: Block, how: LayerExecution, width: float) -> fl
         inner = ((20.0 if how.autocast else 6 * w) if written_out else (2.0 if how.fused else 3.0) * w) * width
     elif written_out:
         inner = (14.0 if how.autocast else 4 * w) * width
+    elif block.activation == "xielu" and not how.fused:
+        inner = (XIELU + w) * width
     else:
         inner = 0.0 if block.activation == "relu" else w * width
     relu = not a.gated and block.activation == "relu"

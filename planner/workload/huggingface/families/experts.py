@@ -21,7 +21,7 @@ from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Attending, Role, Sublayer
 
 
-@family("minimax_m2")
+@family("minimax_m2", Block(joined_rotary=True))
 def minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the whole projection; experts in every layer, with corrections of the router."""
     sizes = line_sizes(keys)
@@ -30,7 +30,7 @@ def minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | experts | {"attention_norm": norm} | further_tokens(keys, "num_mtp_modules")
 
 
-@family("glm4_moe", Block(wide_router=True))
+@family("glm4_moe", Block(wide_router=True, joined_rotary=True))
 def glm4_moe(keys: ConfigKeys) -> dict[str, Any]:
     """GLM 4.5 to 4.7: biases of query, key and value, and q/k norms over the head, where asked for."""
     sizes = line_sizes(keys, whole=False)
@@ -89,7 +89,7 @@ def llama4(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | experts | {"ffn": dense, "dense_layers": layers - sparse, "shared_ffn": experts["expert_ffn"]}
 
 
-@family("ernie4_5_moe")
+@family("ernie4_5_moe", Block(wide_router=True))
 def ernie4_5_moe(keys: ConfigKeys) -> dict[str, Any]:
     """ERNIE 4.5: experts in the layers from `moe_layer_start_index` to `moe_layer_end_index`, and some that all tokens pass."""
     sizes = line_sizes(keys, tied=True, kv_heads=4)

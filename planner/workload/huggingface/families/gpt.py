@@ -48,7 +48,7 @@ def gpt2(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"learned_positions": positions, "max_context": positions, "dropout": True, "fused_qkv": True}
 
 
-@family("gpt_bigcode", Block(activation="gelu-new", attention_dropout=True))
+@family("gpt_bigcode", Block(attention_dropout=True))
 def gpt_bigcode(keys: ConfigKeys) -> dict[str, Any]:
     """StarCoder and SantaCoder: as GPT-2 with one key head, unless the config says otherwise."""
     sizes = gpt2(keys)
@@ -165,7 +165,7 @@ def gpt_neox_japanese(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"rotary": True, "fused_qkv": True, "attention_bias": 0, "mlp_vector": 0, "beside": (last,)}
 
 
-@family("persimmon", Block(activation="relu"))
+@family("persimmon", Block(activation="relu2"))
 def persimmon(keys: ConfigKeys) -> dict[str, Any]:
     """Rotary positions, biases, q/k LayerNorms over the head, an untied head."""
     sizes = named_block(keys, keys.size("intermediate_size"), keys.size("vocab_size"), positions=16384)

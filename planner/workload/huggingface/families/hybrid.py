@@ -97,7 +97,7 @@ def granite_hybrid(keys: ConfigKeys) -> dict[str, Any]:
 _LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
 
 
-@family("nemotron_h", Block(activation="relu"))
+@family("nemotron_h", Block(activation="relu2"))
 def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
     """Each layer is one thing: Mamba-2, attention, an MLP or experts; `hybrid_override_pattern` or `layers_block_type` says which."""
     pattern = keys.value("hybrid_override_pattern")
