@@ -39,6 +39,12 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     scan_flop: float = 0
     """FLOP of the recurrence for one token."""
 
+    @classmethod
+    def scored(cls, layers: int, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
+        """Attention by scores, with a cache of keys of `dim` and values of `value_dim` elements (0: as many) for each of `kv_heads`."""
+        value, kept = value_dim or dim, kv_heads * (dim + (value_dim or dim))
+        return cls(layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept)
+
     @property
     def attended(self) -> int:
         """Elements of queries and values: half the FLOPs of a token for each token it attends to."""
@@ -80,6 +86,17 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
     def parameters(self) -> int:
         """Parameters of all of these layers."""
         return self.kept * (self.matrix + self.convolution + self.other + self.bias + self.norm)
+
+
+def projected_attention(
+    width: int, seen: Attending, *, further: tuple[tuple[Role, int, int], ...] = (), also: tuple[Attending, ...] = (), **rest: int | None
+) -> Sublayer:
+    """Attention with a projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
+    query, key, value = seen.heads * seen.score_dim, seen.kv_heads * seen.score_dim, seen.kv_heads * seen.value_dim
+    matrices: tuple[tuple[Role, int, int], ...] = (
+        ("q", width, query), ("k", width, key), ("v", width, value), ("o", seen.heads * seen.value_dim, width), *further
+    )  # fmt: skip
+    return Sublayer(part="attention", layers=seen.layers, matrices=matrices, attending=(seen, *also), **rest)  # type: ignore[arg-type]
 
 
 class ReadsContext:

@@ -21,6 +21,10 @@ class ConfigKeys:
         self._problems = problems
         self._prefix = prefix
 
+    def also(self, **given: Any) -> ConfigKeys:
+        """These keys, and `given` under names that the config does not have."""
+        return ConfigKeys({**given, **self._config}, self._problems, self._prefix)
+
     def size(self, *names: str, default: int | None = None) -> int:
         """A positive whole number under the first of `names` that is given; without `default` one is required."""
         for name in names:

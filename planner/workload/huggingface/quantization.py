@@ -73,7 +73,8 @@ _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
 
 def quantised_format(config: Mapping[str, Any]) -> str:
     """The format; '' where the config names none, or one that has no name here."""
-    given = config.get("quantization_config")
+    part = config.get("text_config")
+    given = config.get("quantization_config") or (part.get("quantization_config") if isinstance(part, Mapping) else None)
     if not isinstance(given, Mapping):
         return ""
     method = _text(given.get("quant_method")) or _unnamed(given)

@@ -14,7 +14,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.block import Block
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import Attending, Role, Sublayer
 
 SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
 """Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not say."""
@@ -56,24 +56,9 @@ def _crossing(sizes: dict[str, Any], layers: int, *, bias: int, key_bias: int, n
     """(queries and outputs in `layers` decoder layers, keys and values of the encoder's output)."""
     width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
     inner = heads * dim
-    seen = Attending(
-        layers=layers,
-        heads=heads,
-        kv_heads=heads,
-        score_dim=dim,
-        value_dim=dim,
-        reach="source",
-        cached=2 * inner,
-        read=2 * inner,
-    )
-    asks = Sublayer(
-        part="attention",
-        layers=layers,
-        matrices=(("q", width, inner), ("o", inner, width)),
-        bias=bias,
-        norm=norm,
-        attending=(seen,),
-    )
+    seen = Attending.scored(layers, heads, heads, dim, reach="source")
+    matrices: tuple[tuple[Role, int, int], ...] = (("q", width, inner), ("o", inner, width))
+    asks = Sublayer(part="attention", layers=layers, matrices=matrices, bias=bias, norm=norm, attending=(seen,))
     answers = Sublayer(part="attention", layers=layers, matrices=(("k", width, inner), ("v", width, inner)), bias=key_bias)
     return asks, answers
 

@@ -217,6 +217,8 @@ TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
     "qwen2_5_vl_vision": _qwen2_5,
     "qwen2_vl": _qwen2,
     "qwen2_vl_vision": _qwen2,
+    "qwen3_5": _qwen3,
+    "qwen3_5_moe": _qwen3,
     "qwen3_5_moe_vision": _qwen3,
     "qwen3_5_vision": _qwen3,
     "qwen3_vl": _qwen3,

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from planner.workload.block import Block
 from planner.workload.huggingface.families.selective import without_attention
-from planner.workload.huggingface.families.sizes import head_normed, line_sizes, routed, windowed
+from planner.workload.huggingface.families.sizes import head_normed, line_sizes, projected, routed, windowed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import Attending, Sublayer, projected_attention
 
 
 @family("diffllama")
 def diffllama(keys: ConfigKeys) -> dict[str, Any]:
     """The difference of two attentions: each head reads the values of two."""
     sizes = line_sizes(keys, biased=True)
-    layers, width, heads, groups, dim = (sizes[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
-    query, key = heads * dim, groups * dim
-    attending = Attending(
-        layers=layers, heads=heads, kv_heads=groups, score_dim=2 * dim, value_dim=2 * dim, cached=2 * key, read=2 * key
-    )
-    attention = Sublayer(
-        part="attention",
-        layers=layers,
-        matrices=(("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width)),
-        other=4 * dim,
-        bias=sizes["attention_bias"],
-        attending=(attending,),
-    )
-    return sizes | {"attention_bias": 0, "instead": (attention,)}
+    seen = Attending.scored(sizes["layers"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
+    plain = projected_attention(sizes["width"], seen, other=4 * seen.score_dim, bias=sizes["attention_bias"])
+    twice = replace(seen, score_dim=2 * seen.score_dim, value_dim=2 * seen.value_dim)
+    return sizes | {"attention_bias": 0, "instead": (replace(plain, attending=(twice,)),)}
 
 
 @family("doge")
@@ -114,9 +106,7 @@ def jetmoe(keys: ConfigKeys) -> dict[str, Any]:
         convolution=2 * chosen * width * key,
         other=2 * (number - chosen) * width * key,
         bias=width,
-        attending=(
-            Attending(layers=layers, heads=heads, kv_heads=groups, score_dim=dim, value_dim=dim, cached=2 * key, read=2 * key),
-        ),
+        attending=(Attending.scored(layers, heads, groups, dim),),
     )
     return (
         sizes
@@ -150,25 +140,10 @@ def hrm_text(keys: ConfigKeys) -> dict[str, Any]:
     stack = keys.size("num_layers_per_stack", "num_hidden_layers")
     sizes = line_sizes(keys, head_dim=128, layers=stack * high * (low + 1))
     layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
-    query, key = sizes["heads"] * sizes["head_dim"], sizes["kv_heads"] * sizes["head_dim"]
-    attention = Sublayer(
-        part="attention",
-        layers=layers,
-        stored=2 * stack,
-        matrices=(("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width), ("other", width, query)),
-        bias=(2 * query + 2 * key + width) * keys.flag("attention_bias", default=False),
-        attending=(
-            Attending(
-                layers=layers,
-                heads=sizes["heads"],
-                kv_heads=sizes["kv_heads"],
-                score_dim=sizes["head_dim"],
-                value_dim=sizes["head_dim"],
-                cached=2 * key,
-                read=2 * key,
-            ),
-        ),
-    )
+    query = sizes["heads"] * sizes["head_dim"]
+    seen = Attending.scored(layers, sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
+    biases = (projected(sizes) + query + width) * keys.flag("attention_bias", default=False)
+    attention = projected_attention(width, seen, further=(("other", width, query),), stored=2 * stack, bias=biases)
     mlp = Sublayer(
         part="mlp",
         layers=layers,
