@@ -84,7 +84,8 @@ class ModelShelf:
         if folded.endswith(GGUF):
             return self.gguf(path).config
         if explicit or kind_of(path):
-            return read_json(path / "config.json" if kind_of(path) == stat.S_IFDIR else path, "model")
+            folder = kind_of(path) == stat.S_IFDIR
+            return _with_quantisation(read_json(path / "config.json" if folder else path, "model"), path if folder else path.parent)
         return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
 
     def gguf(self, path: Path) -> GgufFile:
@@ -160,6 +161,14 @@ class ModelShelf:
             path = self._paths[canonical]
             self._read[canonical] = read_struct(Model, read_toml(path), str(path))
         return self._read[canonical]
+
+
+def _with_quantisation(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """`config` with what ModelOpt writes into a file beside it, where it has no `quantization_config`."""
+    beside = folder / "hf_quant_config.json"
+    if "quantization_config" in config or kind_of(beside) != stat.S_IFREG:
+        return config
+    return config | {"quantization_config": read_json(beside, "model")}
 
 
 def is_path(model: str) -> bool:

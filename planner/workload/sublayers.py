@@ -43,7 +43,9 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     def scored(cls, layers: int, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
         """Attention by scores, with a cache of keys of `dim` and values of `value_dim` elements (0: as many) for each of `kv_heads`."""
         value, kept = value_dim or dim, kv_heads * (dim + (value_dim or dim))
-        return cls(layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept)
+        return cls(
+            layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept
+        )
 
     @property
     def attended(self) -> int:
@@ -89,7 +91,12 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def projected_attention(
-    width: int, seen: Attending, *, further: tuple[tuple[Role, int, int], ...] = (), also: tuple[Attending, ...] = (), **rest: int | None
+    width: int,
+    seen: Attending,
+    *,
+    further: tuple[tuple[Role, int, int], ...] = (),
+    also: tuple[Attending, ...] = (),
+    **rest: int | None,
 ) -> Sublayer:
     """Attention with a projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
     query, key, value = seen.heads * seen.score_dim, seen.kv_heads * seen.score_dim, seen.kv_heads * seen.value_dim
@@ -97,6 +104,11 @@ def projected_attention(
         ("q", width, query), ("k", width, key), ("v", width, value), ("o", seen.heads * seen.value_dim, width), *further
     )  # fmt: skip
     return Sublayer(part="attention", layers=seen.layers, matrices=matrices, attending=(seen, *also), **rest)  # type: ignore[arg-type]
+
+
+def gated_mlp(width: int, ffn: int) -> tuple[tuple[Role, int, int], ...]:
+    """Matrices of an MLP with a gate."""
+    return ("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)
 
 
 class ReadsContext:

@@ -39,11 +39,13 @@ _FURTHER = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layer
 """Keys of the number of layers that predict further tokens, which transformers does not build."""
 _SAME = {
     "baichuan": "llama",
+    "bailing_moe_v2": "bailing_moe",
     "emu3_text_model": "llama",
     "glm4v_moe_text": "glm4_moe",
     "glm4v_text": "glm4",
     "internlm2": "llama",
     "mimo": "qwen2",
+    "new": "gte",
     "minimax_m1": "minimax",
     "minimax_m3": "minimax_m3_vl_text",
     "minimax_text_01": "minimax",
@@ -57,13 +59,14 @@ _SAME = {
     "qwen3_omni_moe_text": "qwen3_moe",
     "qwen3_vl_moe_text": "qwen3_moe",
     "qwen3_vl_text": "qwen3",
+    "step3p7": "step3p5",
 }
 """`model_type` -> the family that it is built as."""
 
 
 _OTHER_TWO_STACKS = (
     "bigbird_pegasus", "encoder-decoder", "fsmt", "led", "longt5", "moonshine", "nllb-moe", "pegasus_x", "prophetnet",
-    "seamless_m4t", "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5gemma", "trocr", "udop", "vision-encoder-decoder",
+    "seamless_m4t", "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5gemma2", "trocr", "udop", "vision-encoder-decoder",
 )  # fmt: skip
 """Model types of an encoder and a decoder that are no family here."""
 NO_SINGLE_TOKEN = {
@@ -86,16 +89,19 @@ def known_family(config: Mapping[str, Any]) -> bool:
 
 def _type(config: Mapping[str, Any]) -> object:
     """`model_type` of a config; where it is of no family, the family after which its class is named, if there is one."""
-    given, classes = config.get("model_type"), config.get("architectures")
+    given = config.get("model_type")
     if isinstance(given, str) and (given in FAMILIES or given in _SAME or TEXT_PART in config):
         return given
+    classes = config.get("architectures")
     name = str(classes[0]).removesuffix("ForCausalLM").casefold() if isinstance(classes, list) and len(classes) == 1 else ""
     return next((family for family in FAMILIES if name and family.replace("_", "").replace("-", "") == name), given)
 
 
 def _type_of_text(config: Mapping[str, Any], part: Mapping[str, Any]) -> object:
     """`model_type` of the text of a wrapper, whose own names it where the part does not."""
-    return part.get("model_type") or next((f"{given}_text" for given in (str(config.get("model_type")),) if f"{given}_text" in FAMILIES), None)
+    return part.get("model_type") or next(
+        (f"{given}_text" for given in (str(config.get("model_type")),) if f"{given}_text" in FAMILIES), None
+    )
 
 
 def one_stack(config: Mapping[str, Any]) -> bool:
@@ -169,7 +175,8 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     sizes = family.read_sizes(keys)
     further = next((name for name in _FURTHER if keys.count(name)), "")
     if further:
-        sizes |= {"mtp_layers": keys.count(further), "left_out": (*sizes.get("left_out", ()), further)}
+        sizes |= {"mtp_layers": keys.count(further)}
+    sizes |= {"left_out": (*([further] if further else ()), *keys.sizes_not_read())}
     groups, chosen = keys.count("n_group"), keys.count("topk_group")
     if 0 < chosen < groups:
         sizes["routed_share"] = chosen / groups

@@ -143,8 +143,10 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         dense_layers=0,
         window=max(windows, default=None),
         saved_bytes=sum(saved.values()) / len(layers) if saved else None,
+        towers=found.get("towers", 0),
+        encoder=bool(found.get("encoder")),
     )
-    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"]
+    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"] + architecture.towers
     if architecture.total != counted:
         raise ValueError(f"its description adds up to {architecture.total:,} parameters, its code has {counted:,}")
     return architecture

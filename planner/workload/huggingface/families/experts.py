@@ -17,7 +17,7 @@ from planner.workload.huggingface.families.sizes import (
 )
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Reach, Role, Sublayer, projected_attention
+from planner.workload.sublayers import Attending, Reach, Sublayer, gated_mlp, projected_attention
 
 
 @family("minimax_m2")
@@ -132,7 +132,8 @@ def minimax_m3(keys: ConfigKeys) -> dict[str, Any]:
         also=(Attending(layers=choosing, heads=heads, score_dim=inner, cached=inner, read=inner),),
         norm=2 * (dim + inner),
     )
-    of = {"chosen": named.size("index_block_size", default=128) * blocks, "instead": (sparse,)} if choosing else {}
+    chosen = named.size("index_block_size", default=128) * blocks
+    of = {"chosen": chosen, "instead": (sparse,)} if choosing else {}
     frequency, listed = keys.items("moe_layer_freq"), keys.items("mlp_layer_types")
     experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
     return (
@@ -165,7 +166,6 @@ def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
     experts = routed(keys, top_k="moe_topk", inner="expert_ffn_hidden_size")
     empty, number = keys.count("zero_expert_num", absent=256), experts["experts"]
     second = second_latent(sizes)
-    mlps: tuple[tuple[Role, int, int], ...] = (("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)) * 2
     return (
         sizes
         | experts
@@ -174,7 +174,7 @@ def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
             "experts_per_token": max(1, round(experts["experts_per_token"] * number / (number + empty))),
             "router_vector": number + empty + empty * width,
             "dense_layers": 0,
-            "beside": (second, Sublayer(part="mlp", layers=layers, matrices=mlps)),
+            "beside": (second, Sublayer(part="mlp", layers=layers, matrices=gated_mlp(width, ffn) * 2)),
         }
     )
 

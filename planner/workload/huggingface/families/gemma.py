@@ -11,7 +11,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.sizes import line_sizes
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Role, Sublayer, gated_mlp
 
 _PATTERN = 6
 """Period of the layers that attend to everything, where `layer_types` does not say."""
@@ -93,7 +93,7 @@ def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
     sizes |= {"norms": 4, "per_layer_embedding": embedding, "beside": beside}
     reusing, width, ffn = keys.count("num_kv_shared_layers"), sizes["width"], sizes["ffn"]
     if reusing and keys.flag("use_double_wide_mlp", default=False):
-        wide: tuple[tuple[Role, int, int], ...] = (("gate", width, 2 * ffn), ("up", width, 2 * ffn), ("down", 2 * ffn, width))
+        wide = gated_mlp(width, 2 * ffn)
         sizes["instead"] += (Sublayer(part="mlp", layers=reusing, first=sizes["layers"] - reusing, matrices=wide),)
         sizes["dense_layers"] -= reusing
     if not keys.flag("enable_moe_block", default=False):

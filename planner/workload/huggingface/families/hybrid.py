@@ -103,7 +103,8 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
     kinds = [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else keys.items("layers_block_type")
     of = {"mamba": "linear_attention", "attention": "full_attention"}
     count = Counter(of.get(kind, kind) for kind in kinds)
-    sizes = line_sizes(keys, kv_heads=8, head_dim=128, biased=True, layers=len(kinds) or None)
+    named = keys.also(head_dim=keys.size("attention_head_dim", default=128))
+    sizes = line_sizes(named, kv_heads=8, biased=True, layers=len(kinds) or None)
     mixing, others = count["linear_attention"] + count["full_attention"], count["mlp"] + count["moe"]
     recurrent = mamba2(keys, sizes["width"], count["linear_attention"], named=_NEMOTRON)
     bare = (Sublayer(part="attention", layers=others), Sublayer(part="mlp", layers=mixing))

@@ -111,9 +111,7 @@ def _latent_delta(keys: ConfigKeys, *, low_rank: bool) -> dict[str, Any]:
         experts["dense_layers"] = kinds.count("dense")
     of = given if isinstance(given, dict) else {}
     layers, width = sizes["layers"], sizes["width"]
-    gate = Sublayer(
-        part="attention", layers=layers - linear, matrices=(("other", width, sizes["heads"] * sizes["value_dim"]),)
-    )
+    gate = Sublayer(part="attention", layers=layers - linear, matrices=(("other", width, sizes["heads"] * sizes["value_dim"]),))
     depth = Sublayer(part="attention", layers=layers, other=2 * width, norm=2 * width)
     gated = keys.flag("mla_use_output_gate", default=False) and layers > linear
     inner = keys.count("routed_expert_hidden_size")
@@ -124,7 +122,7 @@ def _latent_delta(keys: ConfigKeys, *, low_rank: bool) -> dict[str, Any]:
         linear,
         heads=of.get("num_heads") or keys.size("linear_num_heads", default=32),
         dim=of.get("head_dim") or keys.size("linear_head_dim", default=128),
-        kernel=of.get("short_conv_kernel_size") or keys.size("linear_conv_kernel_dim", default=4),
+        kernel=of.get("short_conv_kernel_size") or keys.size("linear_conv_kernel_dim", "short_conv_kernel_size", default=4),
         low_rank=low_rank,
         gate_low_rank=low_rank and not of.get("use_full_rank_gate"),
     )
