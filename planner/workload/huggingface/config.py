@@ -170,7 +170,7 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     if not isinstance(name, str) or name not in FAMILIES or _decoder_taken_out(config):
         raise UserError(_unknown(name, where, f"{prefix}model_type"))
     problems = Problems(where)
-    family = FAMILIES[name]
+    family, config = FAMILIES[name], _of_the_stack(config)
     keys = ConfigKeys(config, problems, prefix)
     sizes = family.read_sizes(keys)
     further = next((name for name in _FURTHER if keys.count(name)), "")
@@ -185,6 +185,15 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     problems.raise_if_any()
     usual = {"block": family.block, "eager_attention": family.eager_attention}
     return Architecture(**{"family": name, **usual, **sizes})
+
+
+def _of_the_stack(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`config` with the kinds of its layers alone, where those that predict further tokens are listed behind them."""
+    kinds, layers = config.get("layer_types"), config.get("num_hidden_layers")
+    if not isinstance(kinds, list) or not isinstance(layers, int) or len(kinds) <= layers:
+        return config
+    listed = any(len(kinds) - layers == config.get(name) for name in _FURTHER)
+    return {**config, "layer_types": kinds[:layers]} if listed else config
 
 
 def _unknown(name: object, where: str, key: str) -> Problem:

@@ -63,7 +63,10 @@ def test_passes_take_the_flops_of_the_code(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cache_is_that_of_the_code(name: str) -> None:
     a, found = traced(name)
-    assert (2 * (a.cached_all + a.cached_window), found["prompt_tokens"] * a.cached_source) == (found["own_cache"], found["prompt_cache"])
+    assert (2 * (a.cached_all + a.cached_window), found["prompt_tokens"] * a.cached_source) == (
+        found["own_cache"],
+        found["prompt_cache"],
+    )
 
 
 def test_published_counts() -> None:
