@@ -85,7 +85,8 @@ class ModelShelf:
             return self.gguf(path).config
         if explicit or kind_of(path):
             folder = kind_of(path) == stat.S_IFDIR
-            return _with_quantisation(read_json(path / "config.json" if folder else path, "model"), path if folder else path.parent)
+            config = read_json(path / "config.json" if folder else path, "model", constants=True)
+            return _with_quantisation(config, path if folder else path.parent)
         return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
 
     def gguf(self, path: Path) -> GgufFile:
@@ -134,7 +135,7 @@ class ModelShelf:
         """A failure is remembered, so that a stream of requests for one unknown model waits for the network once."""
         if name not in self._not_fetched:
             try:
-                return read_json(fetched_config(name), "model")
+                return read_json(fetched_config(name), "model", constants=True)
             except NotFetched as error:
                 self._not_fetched[name] = str(error)
         text = (

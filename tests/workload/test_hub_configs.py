@@ -98,6 +98,15 @@ def test_layers_of_different_heads_by_hand() -> None:
     assert (a.cached_all, a.cached_window) == (1 * 2 * 2 * 64, 3 * 2 * 2 * 64)
 
 
+def test_numbers_without_end_are_accepted_as_python_writes_them(tmp_path: Path) -> None:
+    """time_step_limit of Nemotron 3: [0.0, Infinity], which is no JSON."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]}))
+    assert "Infinity" in path.read_text()
+    assert SHELF.config(str(path))["time_step_limit"] == [0.0, None]
+    assert read_architecture(SHELF.config(str(path))).total == read_architecture(LLAMA).total
+
+
 def test_quantisation_is_read_from_the_file_beside(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     assert read_architecture(SHELF.config(f"{tmp_path}/")).stored_as == ""
