@@ -7,6 +7,7 @@ keeps for its backward pass. Only code of the installed transformers is run, nev
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-FORMAT = 1
+FORMAT = 2
 LENGTHS, SHORT = (256, 512, 768), (32, 64, 96)
 """Tokens of a prompt: multiples of the chunks that recurrences take at once; fewer of a model whose code takes token after token."""
 GROWTH = 1.2
@@ -29,15 +30,19 @@ def identity(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)  # noqa: SLF001  # the address is 0 for all of the meta device
 
 
-def hooked(model: Any, path: list[str]) -> list[Any]:
-    """Hooks that keep in `path` the names of the modules that are running."""
+def hooked(model: Any, path: list[str], ran: set[str]) -> list[Any]:
+    """Hooks that keep in `path` the names of the modules that are running, and in `ran` those that have."""
+
+    def entered(name: str) -> None:
+        path.append(name)
+        ran.add(name)
 
     def left(*_: Any) -> None:
         path.pop()
 
     hooks = []
     for name, module in model.named_modules():
-        hooks.append(module.register_forward_pre_hook(lambda *_, name=name: path.append(name)))
+        hooks.append(module.register_forward_pre_hook(lambda *_, name=name: entered(name)))
         hooks.append(module.register_forward_hook(left, always_call=True))
     return hooks
 
@@ -57,7 +62,9 @@ class Trace:
         """Module -> (batch, m, n, k) of products of activations."""
         self.total = self.operators = 0
         self.used: set[str] = set()
-        self.hooks = hooked(model, self.path)
+        self.ran: set[str] = set()
+        """Modules that ran."""
+        self.hooks = hooked(model, self.path, self.ran)
 
     def take(self, packet: Any, args: Any, flops: int) -> None:
         """Note one product."""
@@ -111,12 +118,13 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
                 trace.take(packet, args, int(flop_registry[packet](*args, **(kwargs or {}), out_val=out)))
             return out
 
-    more = {} if cache is None else {"past_key_values": cache}
+    keeps = "use_cache" in inspect.signature(model.forward).parameters
+    more = ({"use_cache": True} if keeps else {}) | ({} if cache is None else {"past_key_values": cache})
     if masked:
         more["attention_mask"] = torch.ones(1, tokens, dtype=torch.long, device="meta")
     try:
         with torch.no_grad(), torch.device("meta"), Mode():
-            answer = model(torch.zeros(1, tokens, dtype=torch.long), use_cache=True, **more)
+            answer = model(torch.zeros(1, tokens, dtype=torch.long), **more)
     finally:
         trace.close()
     return trace, answer
@@ -202,8 +210,25 @@ def built(config: dict[str, Any]) -> Any:
     described._experts_implementation = "batched_mm"  # noqa: SLF001  # the other ways depend on values
     if decoder := getattr(described, "decoder_layers", None):  # a decoder without its encoder: caches are made by this number
         described.num_hidden_layers = decoder
+    classes = [transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText, transformers.AutoModelForSeq2SeqLM]
+    classes.append(transformers.AutoModelForMaskedLM)
+    if "text_config" in config:  # the whole, with what reads pictures
+        classes = [*classes[1:], classes[0]]
+    chosen = next((one for one in classes if type(described) in one._model_mapping), classes[0])  # noqa: SLF001  # no other way to ask
     with torch.device("meta"):
-        return transformers.AutoModelForCausalLM.from_config(described, dtype=torch.bfloat16, attn_implementation="eager").eval()
+        return chosen.from_config(described, dtype=torch.bfloat16, attn_implementation="eager").eval()
+
+
+def idle(model: Any, ran: set[str]) -> set[str]:
+    """Parameters in parts of the model that no text passes: towers, and what is behind them. Lists of layers count as a whole."""
+    active = {".".join(parts[:depth]) for name in ran for parts in [name.split(".")] for depth in range(len(parts) + 1)}
+    found = set()
+    for name, _ in model.named_parameters():
+        parts = name.split(".")[:-1]
+        inside = next((at for at, part in enumerate(parts) if part.isdigit()), len(parts))
+        if parts and any(".".join(parts[:depth]) not in active for depth in range(1, inside + 1)):
+            found.add(name)
+    return found
 
 
 def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple[int, ...]) -> dict[int, float] | None:
@@ -214,7 +239,7 @@ def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple
         found: Counter[int] = Counter()
         seen: set[int] = set()
         path: list[str] = [""]
-        hooks = hooked(model, path)
+        hooks = hooked(model, path, set())
 
         def pack(tensor: torch.Tensor) -> torch.Tensor:
             layer, own = layer_of(path[-1], stack), identity(tensor)
@@ -227,7 +252,7 @@ def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple
         kept: list[Any] = []
         try:
             with torch.device("meta"), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-                model(torch.zeros(1, tokens, dtype=torch.long), use_cache=True)
+                model(torch.zeros(1, tokens, dtype=torch.long))
         finally:
             for hook in hooks:
                 hook.remove()
@@ -257,18 +282,22 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
 
     model = built(config)
     modules = dict(model.named_modules())
-    tensors = dict(model.named_parameters())
+    whole = dict(model.named_parameters())
+    storages = {identity(value): name for name, value in whole.items()}
+    masked = False
+    try:
+        first = traced(model, storages, SHORT[0])[0]
+    except RuntimeError:  # some code looks for padding among the tokens where it gets no mask
+        masked = True
+        first = traced(model, storages, SHORT[0], masked=True)[0]
+    apart = idle(model, first.ran) if "text_config" in config else set()
+    tensors = {name: value for name, value in whole.items() if name not in apart}
+    apart = {name for name in apart if "mtp" not in name}  # layers that predict further tokens
+    few = first.operators
     corrections = sum(
         value.numel() for name, value in model.named_buffers() if "correction_bias" in name or name.endswith("expert_bias")
     )
-    storages = {identity(value): name for name, value in tensors.items()}
     stack = main_stack({name: value.numel() for name, value in tensors.items()})
-    masked = False
-    try:
-        few = traced(model, storages, SHORT[0])[0].operators
-    except RuntimeError:  # some code looks for padding among the tokens where it gets no mask
-        masked = True
-        few = traced(model, storages, SHORT[0], masked=True)[0].operators
     twice = traced(model, storages, SHORT[1], masked=masked)[0].operators
     lengths = SHORT if twice > GROWTH * few else lengths_within(model.config)
     traces, caches = {}, {}
@@ -291,6 +320,8 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "model_type": config.get("model_type"),
         "stack": stack,
         "corrections": corrections,
+        "encoder": "ForMaskedLM" in type(model).__name__,
+        "towers": sum(whole[name].numel() for name in apart),
         "embedding_width": widths[0] if widths else 0,
         "tensors": [
             [name, kind_of(name, modules[name.rpartition(".")[0]], value), list(value.shape)] for name, value in tensors.items()

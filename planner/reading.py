@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -69,20 +70,24 @@ def read_text(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> str:
         raise UserError(Problem(str(path), key, "is not text in UTF-8.")) from None
 
 
-def read_json(path: Path, key: str = "") -> dict[str, Any]:
-    """The JSON object in a file; raises `UserError` naming the file."""
-    found = parse_json(read_file(path, key), str(path), key)
+def read_json(path: Path, key: str = "", *, constants: bool = False) -> dict[str, Any]:
+    """The JSON object in a file; raises `UserError` naming the file. `constants`: Infinity and NaN, which Python writes, read null."""
+    found = parse_json(read_file(path, key), str(path), key, constants=constants)
     if not isinstance(found, dict):
         raise UserError(Problem(str(path), key, "is not a JSON object."))
     return found
 
 
-def parse_json(text: bytes, where: str, key: str = "") -> Any:
+def parse_json(text: bytes, where: str, key: str = "", *, constants: bool = False) -> Any:
     """Value of the JSON `text`; raises `UserError` for `where`."""
     import msgspec
 
+    plain = text.removeprefix(codecs.BOM_UTF8)
     try:
-        found = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8))
+        if constants and (b"Infinity" in plain or b"NaN" in plain):
+            found = json.loads(plain, parse_constant=lambda _: None)
+        else:
+            found = msgspec.json.decode(plain)
     except (msgspec.DecodeError, ValueError) as error:
         raise UserError(Problem(where, key, f"is not JSON: {error}.")) from None
     except RecursionError:

@@ -341,7 +341,8 @@ class Inventory:
             self.tell(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")
             found = make_description(config, self.descriptions, python)
         try:
-            return replace(described_architecture(found), left_out=parts_beside_text(config))
+            a = described_architecture(found)
+            return replace(a, left_out=() if a.towers else parts_beside_text(config))
         except ValueError as error:
             raise UserError(Problem("", "model", f"cannot be described by its own code: {error}.")) from None
 

@@ -99,6 +99,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     routed_share: float = 1.0
     """Share of the experts among which those of a token are chosen, where groups of them are chosen first."""
     expert_ffn: int = 0
+    narrowed: int = 0
+    """Width of what routed experts read and give, where projections make it narrower than the layers; 0: it is not."""
     shared_ffn: int = 0
     """Summed inner width of the experts every token passes."""
     expert_vector: int = 0
@@ -261,9 +263,14 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         return self.mlp_matrices * self.width * self.ffn
 
     @property
+    def expert_width(self) -> int:
+        """Elements of a token that a routed expert reads and gives."""
+        return self.narrowed or self.width
+
+    @property
     def expert_matrix(self) -> int:
         """Matrix parameters of one routed expert."""
-        return self.mlp_matrices * self.width * self.expert_ffn
+        return self.mlp_matrices * self.expert_width * self.expert_ffn
 
     @property
     def shared_matrix(self) -> int:

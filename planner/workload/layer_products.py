@@ -14,7 +14,7 @@ def product_shapes(a: Architecture) -> tuple[tuple[int, int, int], ...]:
     if a.dense_layers or not a.experts:
         matrices += [(a.ffn, a.width), (a.width, a.ffn)]
     if a.experts:
-        matrices += [(a.expert_ffn, a.width), (a.width, a.expert_ffn)]
+        matrices += [(a.expert_ffn, a.expert_width), (a.expert_width, a.expert_ffn)]
     matrices.append((a.vocabulary, a.width))
     sized = dict.fromkeys((outputs, inputs) for outputs, inputs in matrices if outputs > 0 and inputs > 0)
     return tuple((m, n, k) for m in (PROMPT_TOKENS, DECODING_TOKENS) for n, k in sized)

@@ -110,20 +110,20 @@ def _attention(a: Architecture) -> Iterator[Matrix]:
 
 def _mlp(a: Architecture) -> Iterator[Matrix]:
     moe = a.moe_layers
-    blocks: tuple[tuple[Part, int, int, int, int], ...] = (
-        ("mlp", a.ffn, 0, a.dense_layers, 1),
-        ("experts", a.expert_ffn, a.dense_layers, moe, a.experts),
-        ("shared", a.shared_ffn, a.dense_layers, moe, 1),
+    blocks: tuple[tuple[Part, int, int, int, int, int], ...] = (
+        ("mlp", a.width, a.ffn, 0, a.dense_layers, 1),
+        ("experts", a.expert_width, a.expert_ffn, a.dense_layers, moe, a.experts),
+        ("shared", a.width, a.shared_ffn, a.dense_layers, moe, 1),
     )
-    for part, inner, first, layers, copies in blocks:
+    for part, width, inner, first, layers, copies in blocks:
         if layers and inner:
             if a.fused_gate_up:
-                yield Matrix(part, "gate_up", a.width, 2 * inner, first, layers, copies)
+                yield Matrix(part, "gate_up", width, 2 * inner, first, layers, copies)
             else:
                 if a.gated:
-                    yield Matrix(part, "gate", a.width, inner, first, layers, copies)
-                yield Matrix(part, "up", a.width, inner, first, layers, copies)
-            yield Matrix(part, "down", inner, a.width, first, layers, copies)
+                    yield Matrix(part, "gate", width, inner, first, layers, copies)
+                yield Matrix(part, "up", width, inner, first, layers, copies)
+            yield Matrix(part, "down", inner, width, first, layers, copies)
     if moe:
         yield Matrix("router", "router", a.width, a.experts, a.dense_layers, moe)
         if a.shared_gate:

@@ -84,7 +84,9 @@ class ModelShelf:
         if folded.endswith(GGUF):
             return self.gguf(path).config
         if explicit or kind_of(path):
-            return read_json(path / "config.json" if kind_of(path) == stat.S_IFDIR else path, "model")
+            folder = kind_of(path) == stat.S_IFDIR
+            config = read_json(path / "config.json" if folder else path, "model", constants=True)
+            return _with_quantisation(config, path if folder else path.parent)
         return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
 
     def gguf(self, path: Path) -> GgufFile:
@@ -133,7 +135,7 @@ class ModelShelf:
         """A failure is remembered, so that a stream of requests for one unknown model waits for the network once."""
         if name not in self._not_fetched:
             try:
-                return read_json(fetched_config(name), "model")
+                return read_json(fetched_config(name), "model", constants=True)
             except NotFetched as error:
                 self._not_fetched[name] = str(error)
         text = (
@@ -160,6 +162,14 @@ class ModelShelf:
             path = self._paths[canonical]
             self._read[canonical] = read_struct(Model, read_toml(path), str(path))
         return self._read[canonical]
+
+
+def _with_quantisation(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """`config` with what ModelOpt writes into a file beside it, where it has no `quantization_config`."""
+    beside = folder / "hf_quant_config.json"
+    if "quantization_config" in config or kind_of(beside) != stat.S_IFREG:
+        return config
+    return config | {"quantization_config": read_json(beside, "model")}
 
 
 def is_path(model: str) -> bool:

@@ -39,6 +39,14 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     scan_flop: float = 0
     """FLOP of the recurrence for one token."""
 
+    @classmethod
+    def scored(cls, layers: int, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
+        """Attention by scores, with a cache of keys of `dim` and values of `value_dim` elements (0: as many) for each of `kv_heads`."""
+        value, kept = value_dim or dim, kv_heads * (dim + (value_dim or dim))
+        return cls(
+            layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept
+        )
+
     @property
     def attended(self) -> int:
         """Elements of queries and values: half the FLOPs of a token for each token it attends to."""
@@ -82,86 +90,76 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
         return self.kept * (self.matrix + self.convolution + self.other + self.bias + self.norm)
 
 
+def projected_attention(
+    width: int,
+    seen: Attending,
+    *,
+    further: tuple[tuple[Role, int, int], ...] = (),
+    also: tuple[Attending, ...] = (),
+    **rest: int | None,
+) -> Sublayer:
+    """Attention with a projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
+    query, key, value = seen.heads * seen.score_dim, seen.kv_heads * seen.score_dim, seen.kv_heads * seen.value_dim
+    matrices: tuple[tuple[Role, int, int], ...] = (
+        ("q", width, query), ("k", width, key), ("v", width, value), ("o", seen.heads * seen.value_dim, width), *further
+    )  # fmt: skip
+    return Sublayer(part="attention", layers=seen.layers, matrices=matrices, attending=(seen, *also), **rest)  # type: ignore[arg-type]
+
+
+def gated_mlp(width: int, ffn: int) -> tuple[tuple[Role, int, int], ...]:
+    """Matrices of an MLP with a gate."""
+    return ("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)
+
+
+_SUMS: dict[str, tuple[str, tuple[Reach, ...]]] = {
+    "attended_all": ("attended", ("all",)),
+    "attended_window": ("attended", ("window",)),
+    "attended_chosen": ("attended", ("chosen",)),
+    "attended_source": ("attended", ("source",)),
+    "cached_all": ("cached", ("all", "chosen")),
+    "cached_window": ("cached", ("window",)),
+    "cached_source": ("cached", ("source",)),
+    "read_all": ("read", ("all",)),
+    "read_window": ("read", ("window",)),
+    "read_chosen": ("read", ("chosen",)),
+    "read_source": ("read", ("source",)),
+    "state": ("state", ()),
+    "wide_state": ("wide_state", ()),
+    "scan_flop": ("scan_flop", ()),
+}
+"""Sum over the layers -> figure of a layer, and the reach of those that count; (): all."""
+
+
 class ReadsContext:
-    """Sums over the layers of what depends on the tokens before: what formulas read of an architecture's `attention`."""
+    """Sums over the layers of what depends on the tokens before (`_SUMS`): what formulas read of an architecture's `attention`."""
+
+    attended_all: float
+    attended_window: float
+    attended_chosen: float
+    attended_source: float
+    cached_all: float
+    cached_window: float
+    cached_source: float
+    read_all: float
+    read_window: float
+    read_chosen: float
+    read_source: float
+    state: float
+    wide_state: float
+    scan_flop: float
 
     @property
     def attention(self) -> tuple[Attending, ...]:
         """The layers in groups of equal ones."""
         raise NotImplementedError
 
-    def _sum(self, name: str, reach: Reach | None = None) -> float:
-        return float(sum(one.layers * getattr(one, name) for one in self.attention if reach in {None, one.reach}))
-
-    @cached_property
-    def attended_all(self) -> float:
-        """Elements of queries and values of one token, over the layers that attend to all tokens."""
-        return self._sum("attended", "all")
-
-    @cached_property
-    def attended_window(self) -> float:
-        """Elements of queries and values of one token, over the layers that attend to a window."""
-        return self._sum("attended", "window")
-
-    @cached_property
-    def attended_chosen(self) -> float:
-        """Elements of queries and values of one token, over the layers that attend to chosen tokens."""
-        return self._sum("attended", "chosen")
-
-    @cached_property
-    def cached_all(self) -> float:
-        """Elements kept of every token, over all layers."""
-        return self._sum("cached", "all") + self._sum("cached", "chosen")
-
-    @cached_property
-    def cached_window(self) -> float:
-        """Elements kept of the tokens of the window."""
-        return self._sum("cached", "window")
-
-    @cached_property
-    def read_all(self) -> float:
-        """Elements of the cache read of every token."""
-        return self._sum("read", "all")
-
-    @cached_property
-    def read_window(self) -> float:
-        """Elements of the cache read of the tokens of the window."""
-        return self._sum("read", "window")
-
-    @cached_property
-    def read_chosen(self) -> float:
-        """Elements of the cache read of chosen tokens."""
-        return self._sum("read", "chosen")
-
-    @cached_property
-    def attended_source(self) -> float:
-        """Elements of queries and values of one token over the layers that attend to an encoder's output."""
-        return self._sum("attended", "source")
-
-    @cached_property
-    def cached_source(self) -> float:
-        """Elements kept of every token of the encoder's output."""
-        return self._sum("cached", "source")
-
-    @cached_property
-    def read_source(self) -> float:
-        """Elements read of every token of the encoder's output."""
-        return self._sum("read", "source")
-
-    @cached_property
-    def state(self) -> float:
-        """Elements of a sequence kept whatever its length, in the dtype of the activations."""
-        return self._sum("state")
-
-    @cached_property
-    def wide_state(self) -> float:
-        """Elements of a sequence kept whatever its length, in FP32."""
-        return self._sum("wide_state")
-
-    @cached_property
-    def scan_flop(self) -> float:
-        """FLOP of all recurrences for one token."""
-        return self._sum("scan_flop")
+    def __getattr__(self, name: str) -> float:
+        if name not in _SUMS:
+            raise AttributeError(name)
+        figure, reaches = _SUMS[name]
+        total = float(sum(one.layers * getattr(one, figure) for one in self.attention if not reaches or one.reach in reaches))
+        self.__dict__[name] = total
+        return total
 
     @cached_property
     def window_heads(self) -> int:

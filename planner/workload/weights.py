@@ -77,6 +77,8 @@ class WeightFormat(msgspec.Struct, frozen=True):
     """Further bits per input of a matrix."""
     experts_only: bool = False
     """Experts alone are quantised in a model that has some."""
+    others_bits: float = 0
+    """Per parameter of a linear layer outside the experts, where experts alone have `bits`; 0: `kept_bits`."""
     mix: gguf.Mix | None = None
 
     def stored(self, architecture: Architecture) -> StoredWeights:
@@ -102,8 +104,10 @@ class WeightFormat(msgspec.Struct, frozen=True):
         """Bits of all weights of `matrix`."""
         if self.mix is not None:
             return gguf.stored_bits(self.mix, matrix, a)
-        if matrix.part == "router" or (self.experts_only and a.experts and matrix.part != "experts"):
+        if matrix.part == "router":
             return matrix.parameters * self.kept_bits
+        if self.experts_only and a.experts and matrix.part != "experts":
+            return matrix.parameters * (self.others_bits or self.kept_bits)
         scales = self.row_bits * matrix.outputs + self.column_bits * matrix.inputs
         return matrix.parameters * self.bits + scales * matrix.layers * matrix.copies
 
@@ -177,6 +181,13 @@ FORMATS: dict[str, WeightFormat] = {
             4 + 8 / 32,
             source="OCP Microscaling 1.0: an 8-bit scale a block of 32; gpt-oss: experts only",
             experts_only=True,
+        ),
+        WeightFormat(
+            "mxfp4-fp8",
+            4 + 8 / 32,
+            source="config.json of DeepSeek-V4 (expert_dtype): experts in MXFP4, other layers in FP8",
+            experts_only=True,
+            others_bits=8,
         ),
         WeightFormat(
             "mxfp4_moe",

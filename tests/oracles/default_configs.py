@@ -11,11 +11,12 @@ from typing import Any
 
 from golden import ROOT
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from planner.errors import UserError
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.huggingface.family import FAMILIES
+from planner.workload.huggingface.two_stacks import TWO_STACKS
 
 GIVEN: dict[str, dict[str, Any]] = {
     "dots1": {"n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2, "first_k_dense_replace": 1},
@@ -54,7 +55,7 @@ def main() -> None:
     rows = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
     counted = {row["config"]["model_type"] for row in rows}
     found = {}
-    for name in sorted(set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) & set(FAMILIES)):
+    for name in sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_MASKED_LM_MAPPING_NAMES} & set(FAMILIES) - set(TWO_STACKS)):
         config = Recorded(json.loads(json.dumps(CONFIG_MAPPING[name](**GIVEN.get(name, {})).to_dict(), default=str)))
         try:
             read_architecture(config)
@@ -62,7 +63,11 @@ def main() -> None:
             if name in counted:  # its defaults are of no model: rows of `architectures.json` count it
                 continue
             raise
-        found[name] = {key: config.inner[key] for key in config.inner if key in config.asked}
+        found[name] = {
+            key: config.inner[key]
+            for key in config.inner
+            if key in config.asked and (key, config.inner[key]) != ("architectures", None)
+        }
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(config)}" for name, config in found.items())
     (ROOT / "tests" / "data" / "default_configs.json").write_text(f"{{\n{lines}\n}}\n")
 

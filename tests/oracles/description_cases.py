@@ -54,11 +54,15 @@ def shortened(config: dict[str, Any]) -> dict[str, Any]:
 CASES = {name: shortened(config) for name, config in DEFAULTS.items() if name not in UNTRACED}
 TRACED: dict[str, dict[str, Any]] = {
     "axk2": {"num_hidden_layers": LAYERS},
+    "deberta-v2": {"num_hidden_layers": LAYERS},
+    "ernie4_5_vl_moe": {"text_config": {"num_hidden_layers": 3}},
+    "molmo2": {"text_config": {"num_hidden_layers": 3}},
+    "voxtral": {"text_config": {"model_type": "llama", "num_hidden_layers": 3}},
     "bart": {"decoder_layers": LAYERS, "is_encoder_decoder": False},
     "phi4_multimodal": {"num_hidden_layers": LAYERS},
     "rembert": {"num_hidden_layers": LAYERS},
 }
-"""Decoders of no known family, with what differs from the library's defaults: described whole, and planned by their code alone."""
+"""Models of no known family, or with one that reads pictures or sound, with what differs from the library's defaults: described whole, and planned by their code alone."""
 ASKED = CASES | {name: {"model_type": name, **config} for name, config in TRACED.items()}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from planner.workload.huggingface.config import TEXT_PART
 
@@ -18,15 +19,25 @@ HEADS = (
     "embed_out",
     "project_out",
     "transform.dense",
+    "vocab_transform",
+    "head.dense",
     "lm_head.dense",
     "generator_predictions.dense",
 )
 """Ends of the names of output heads, and of products right before them."""
 MIXERS = {"conv", "temporal_block", "linear_attn", "attn_hc", "ffn_hc", "hc_head", "mlstm_layer"}
 """Modules that mix tokens, or copies of the residual stream, whose names do not say attention."""
+BESIDE = {"mlps", "fc1_latent_proj", "fc2_latent_proj"}
+"""Products of a layer with experts that are no part of a shared one."""
 MLP = ("up_proj", "down_proj", "gate_proj")
 """Names of an MLP's projections where attention and MLP are both called mixers."""
-WITHOUT_CODE = {"kimi_k2": "deepseek_v3", "qwen3_vl_moe_text": "qwen3_moe", "qwen3_vl_text": "qwen3"}
+WITHOUT_CODE = {
+    "kimi_k2": "deepseek_v3",
+    "mimo": "qwen2",
+    "minimax_m3": "minimax_m3_vl_text",
+    "qwen3_vl_moe_text": "qwen3_moe",
+    "qwen3_vl_text": "qwen3",
+}
 """Families whose code as a causal language model is that of another one of the library."""
 
 
@@ -38,7 +49,8 @@ def build(config: dict[str, Any]) -> Any:
     if (family := config["model_type"]) != "bert":
         kept["model_type"] = kept.get("model_type", f"{family}_text")
     kept["model_type"] = WITHOUT_CODE.get(kept["model_type"], kept["model_type"])
-    kind = transformers.AutoModelForMaskedLM if family == "bert" else transformers.AutoModelForCausalLM
+    causal = family != "bert" and kept["model_type"] in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    kind = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForMaskedLM
     with torch.device("meta"):
         return kind.from_config(transformers.AutoConfig.for_model(**kept))
 
@@ -48,8 +60,10 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
     path, _, leaf = name.rpartition(".")
     if "norm" in type(module).__name__.lower() and "Head" not in type(module).__name__:
         return "norms"
-    if tied and path == "lm_head.decoder":
+    if tied and path == "lm_head.decoder" and leaf != "bias":
         return "embedding"
+    if "latent_proj" in path:
+        return "mlp"
     if "attention.experts" in path:
         return "biases" if leaf == "bias" else "attention"
     if ".experts" in path or "ParallelExperts" in type(module).__name__:
@@ -93,7 +107,9 @@ def counted(model: Any) -> Counter[str]:
         )  # LongCat's experts without weights have one in the library, none in checkpoints
         tensor = whole[: len(tensors[name.replace("gate_up", "down")])] if joined else whole
         kind = kind_of(name, modules[name.rpartition(".")[0]], tied=tied)
-        found["shared" if kind == "mlp" and layer_of(name) in routed and ".mlps." not in name else kind] += tensor.numel()
+        found["shared" if kind == "mlp" and layer_of(name) in routed and not BESIDE & set(name.split(".")) else kind] += (
+            tensor.numel()
+        )
     for name, tensor in model.named_buffers():
         if name.endswith(("e_score_correction_bias", "expert_bias")):
             found["router"] += tensor.numel()

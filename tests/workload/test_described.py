@@ -76,7 +76,9 @@ def test_a_description_says_what_the_family_says(name: str) -> None:
 @pytest.mark.parametrize("name", TRACED)
 def test_a_decoder_of_no_family_is_planned_as_its_code_is(name: str) -> None:
     traced, found = described_architecture(golden(name)), golden(name)
-    assert traced.total == sum(product(shape) for _, _, shape in found["tensors"]) + found["corrections"]
+    assert traced.total == sum(product(shape) for _, _, shape in found["tensors"]) + found["corrections"] + found["towers"]
+    assert bool(found["towers"]) == ("text_config" in ASKED[name])
+    assert traced.encoder == (name == "deberta-v2")
     assert {tokens: flops(traced, int(tokens)) for tokens in found["flops"]} == pytest.approx(found["flops"], rel=1e-3)
     assert {tokens: cache_bytes(traced, int(tokens)) for tokens in found["flops"]} == sums(found)
 

@@ -38,6 +38,19 @@ GIVEN: list[tuple[dict[str, Any], str]] = [
     ({"quant_method": "modelopt", "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}, "fp8"),
     ({"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "W4A8_AWQ"}}, "awq"),
     (packed({"num_bits": 4, "type": "float", "group_size": 16}) | {"quant_method": "modelopt"}, "nvfp4"),
+    ({"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}, "nvfp4"),
+    (
+        {
+            "quant_method": "modelopt",
+            "quant_algo": "MIXED_PRECISION",
+            "quantized_layers": {
+                "layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
+                "layers.0.self_attn.k_proj": {"quant_algo": "FP8"},
+                "layers.0.mlp.up_proj": {"quant_algo": "W4A16_NVFP4"},
+            },
+        },
+        "nvfp4",
+    ),
     ({"quant_method": "awq", "bits": 4, "group_size": 128}, "awq"),
     ({"quant_method": "awq", "w_bit": 4, "q_group_size": 32}, "awq-g32"),
     ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "gptq-int4-g32"),

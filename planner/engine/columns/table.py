@@ -70,6 +70,7 @@ class ModelColumns(Columns, frozen=True):
     experts_per_token: Floats
     routed_share: Floats
     expert_ffn: Floats
+    expert_width: Floats
     shared_ffn: Floats
     moe_layers: Floats
     dense_share: Floats

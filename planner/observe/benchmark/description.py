@@ -18,7 +18,7 @@ from planner.durable import write_whole
 from planner.errors import Problem, UserError
 from planner.reading import read_json
 
-FORMAT = 1
+FORMAT = 2
 """Format of `bench.describe`; a description of another format is made again."""
 LONGEST_S = 300.0
 """Limit of one description: a hundred layers take 40 s on two busy cores, and more where their code takes token after token."""
@@ -27,8 +27,10 @@ MOST_LAYERS = 200
 _LAYERS = re.compile(r"(n_|num_)?((hidden|decoder|encoder)_)?(layers?|blocks?)")
 """Names of counts of layers: n_layer, num_hidden_layers, decoder_layers, num_blocks."""
 INSTALL = "pip install 'gpu-planner[models]'"
-_NAMES = re.compile(r"^MODEL_FOR_CAUSAL_LM_MAPPING_NAMES\b(.*?)^\)", re.MULTILINE | re.DOTALL)
-"""The table of transformers that says which model types it builds for generation."""
+_NAMES = re.compile(
+    r"^MODEL_FOR_(?:CAUSAL_LM|IMAGE_TEXT_TO_TEXT|SEQ_TO_SEQ_CAUSAL_LM|MASKED_LM)_MAPPING_NAMES\b(.*?)^\)", re.MULTILINE | re.DOTALL
+)
+"""The tables of transformers that say which model types it builds to predict tokens: of text, also about pictures or sound."""
 
 
 @cache
@@ -41,8 +43,7 @@ def described_types() -> frozenset[str]:
         text = (Path(found.origin).parent / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return frozenset()
-    table = _NAMES.search(text)
-    return frozenset(re.findall(r'\(\s*"([^"]+)",', table[1])) if table else frozenset()
+    return frozenset(name for table in _NAMES.findall(text) for name in re.findall(r'\(\s*"([^"]+)",', table))
 
 
 def require_few_layers(config: Mapping[str, Any], within: str = "model.") -> None:

@@ -35,15 +35,19 @@ TEXT_PART = "text_config"
 STORED_AS = "stored_as"
 """Key of the format of weights in configs that were read from a GGUF file."""
 _OTHER_PARTS = ("vision_config", "audio_config")
-_TEXT_FAMILIES = {"gemma3": "gemma3_text"}
-"""`model_type` of a wrapper -> that of its text part, where the part may leave it out."""
+_FURTHER = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
+"""Keys of the number of layers that predict further tokens, which transformers does not build."""
 _SAME = {
     "baichuan": "llama",
+    "bailing_moe_v2": "bailing_moe",
     "emu3_text_model": "llama",
     "glm4v_moe_text": "glm4_moe",
     "glm4v_text": "glm4",
     "internlm2": "llama",
+    "mimo": "qwen2",
+    "new": "gte",
     "minimax_m1": "minimax",
+    "minimax_m3": "minimax_m3_vl_text",
     "minimax_text_01": "minimax",
     "mistral4": "deepseek_v2",
     "paddleocr_vl_text": "ernie4_5",
@@ -55,13 +59,14 @@ _SAME = {
     "qwen3_omni_moe_text": "qwen3_moe",
     "qwen3_vl_moe_text": "qwen3_moe",
     "qwen3_vl_text": "qwen3",
+    "step3p7": "step3p5",
 }
 """`model_type` -> the family that it is built as."""
 
 
 _OTHER_TWO_STACKS = (
     "bigbird_pegasus", "encoder-decoder", "fsmt", "led", "longt5", "moonshine", "nllb-moe", "pegasus_x", "prophetnet",
-    "seamless_m4t", "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5gemma", "trocr", "udop", "vision-encoder-decoder",
+    "seamless_m4t", "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5gemma2", "trocr", "udop", "vision-encoder-decoder",
 )  # fmt: skip
 """Model types of an encoder and a decoder that are no family here."""
 NO_SINGLE_TOKEN = {
@@ -78,8 +83,25 @@ def known_family(config: Mapping[str, Any]) -> bool:
     if _decoder_taken_out(config):
         return False
     part = config.get(TEXT_PART)
-    inner = part.get("model_type", _TEXT_FAMILIES.get(str(config.get("model_type")))) if isinstance(part, Mapping) else None
-    return any(isinstance(name, str) and _SAME.get(name, name) in FAMILIES for name in (config.get("model_type"), inner))
+    inner = _type_of_text(config, part) if isinstance(part, Mapping) else None
+    return any(isinstance(name, str) and _SAME.get(name, name) in FAMILIES for name in (_type(config), inner))
+
+
+def _type(config: Mapping[str, Any]) -> object:
+    """`model_type` of a config; where it is of no family, the family after which its class is named, if there is one."""
+    given = config.get("model_type")
+    if isinstance(given, str) and (given in FAMILIES or given in _SAME or TEXT_PART in config):
+        return given
+    classes = config.get("architectures")
+    name = str(classes[0]).removesuffix("ForCausalLM").casefold() if isinstance(classes, list) and len(classes) == 1 else ""
+    return next((family for family in FAMILIES if name and family.replace("_", "").replace("-", "") == name), given)
+
+
+def _type_of_text(config: Mapping[str, Any], part: Mapping[str, Any]) -> object:
+    """`model_type` of the text of a wrapper, whose own names it where the part does not."""
+    return part.get("model_type") or next(
+        (f"{given}_text" for given in (str(config.get("model_type")),) if f"{given}_text" in FAMILIES), None
+    )
 
 
 def one_stack(config: Mapping[str, Any]) -> bool:
@@ -96,10 +118,10 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
     Of a wrapper the text part and a known tower for pictures are counted; `Architecture.left_out` names the others.
     """
-    family = config.get("model_type")
+    family = _type(config)
     part = config.get(TEXT_PART)
     if isinstance(part, Mapping) and (not isinstance(family, str) or family not in FAMILIES):
-        inner = part.get("model_type", _TEXT_FAMILIES.get(family) if isinstance(family, str) else None)
+        inner = _type_of_text(config, part)
         own = config.get("tie_word_embeddings")
         tied = {} if own is None else {"tie_word_embeddings": own}
         return _stored_as(_with_towers(_read(inner, {**part, **tied}, where, f"model.{TEXT_PART}."), config), config)
@@ -148,9 +170,13 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     if not isinstance(name, str) or name not in FAMILIES or _decoder_taken_out(config):
         raise UserError(_unknown(name, where, f"{prefix}model_type"))
     problems = Problems(where)
-    family = FAMILIES[name]
+    family, config = FAMILIES[name], _of_the_stack(config)
     keys = ConfigKeys(config, problems, prefix)
     sizes = family.read_sizes(keys)
+    further = next((name for name in _FURTHER if keys.count(name)), "")
+    if further:
+        sizes |= {"mtp_layers": keys.count(further)}
+    sizes |= {"left_out": (*([further] if further else ()), *keys.sizes_not_read())}
     groups, chosen = keys.count("n_group"), keys.count("topk_group")
     if 0 < chosen < groups:
         sizes["routed_share"] = chosen / groups
@@ -159,6 +185,15 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     problems.raise_if_any()
     usual = {"block": family.block, "eager_attention": family.eager_attention}
     return Architecture(**{"family": name, **usual, **sizes})
+
+
+def _of_the_stack(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`config` with the kinds of its layers alone, where those that predict further tokens are listed behind them."""
+    kinds, layers = config.get("layer_types"), config.get("num_hidden_layers")
+    if not isinstance(kinds, list) or not isinstance(layers, int) or len(kinds) <= layers:
+        return config
+    listed = any(len(kinds) - layers == config.get(name) for name in _FURTHER)
+    return {**config, "layer_types": kinds[:layers]} if listed else config
 
 
 def _unknown(name: object, where: str, key: str) -> Problem:

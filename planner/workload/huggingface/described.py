@@ -31,6 +31,10 @@ _ROUTERS = {"gate", "router", "gating"}
 _MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
 
 
+TOLERANCE = 0.02
+"""Share by which FLOPs of the architecture may differ from those that were traced; small products without a layer are not all found."""
+
+
 class _Layer(msgspec.Struct):
     """Measured parameters and work of one layer."""
 
@@ -143,11 +147,22 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         dense_layers=0,
         window=max(windows, default=None),
         saved_bytes=sum(saved.values()) / len(layers) if saved else None,
+        towers=found.get("towers", 0),
+        encoder=bool(found.get("encoder")),
     )
-    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"]
+    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"] + architecture.towers
     if architecture.total != counted:
         raise ValueError(f"its description adds up to {architecture.total:,} parameters, its code has {counted:,}")
+    _require_flops(architecture, found, first)
     return architecture
+
+
+def _require_flops(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
+    """Raises `ValueError` where a prompt takes other FLOPs than eager code: the head for every token, and all scores whatever a window hides."""
+    seen = a.attended_all + a.attended_window + a.attended_chosen
+    told, made = tokens * (2 * a.active_matrix + 2 * seen * tokens + a.scan_flop), found["flops"][str(tokens)]
+    if made and abs(told / made - 1) > TOLERANCE:
+        raise ValueError(f"its description takes {told:,.0f} FLOP for {tokens} tokens, its code takes {made:,}")
 
 
 def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
@@ -156,7 +171,13 @@ def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
     numbers = {number for name, _, _ in found["tensors"] if (number := _number(name, stack)) is not None}
     layers = [_Layer() for _ in range(max(numbers, default=-1) + 1)]
     at_home = {name for where, name, *_ in found["products"] if _number(where, stack) == _number(name, stack)}
-    for name, kind, shape in found["tensors"]:
+    ran = {
+        name
+        for name, kind, _ in found["tensors"]
+        if kind == "expert" and any(name.startswith(f"{one}.") for one in found["expert_flops"])
+    }
+    for name, given, shape in found["tensors"]:
+        kind = "other" if given == "expert" and ran and name not in ran else given  # experts that no text passes
         if (number := _number(name, stack)) is not None:
             used = name in at_home or (kind == "router" and name in found["used"])
             layers[number].sums["other" if kind == "matrix" and not used else kind] += _size(shape)

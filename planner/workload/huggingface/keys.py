@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,21 @@ MOST_LAYERS, MOST_SIZE = 10_000, 10**9
 LARGEST_FACTOR = 1000
 """End of the range of factors of a width."""
 
+WORDS_OF_SIZES = frozenset(
+    {"size", "dim", "rank", "heads", "experts", "layers", "width", "groups", "ffn", "inner", "channels", "expand"}
+)
+WITHOUT_EFFECT = frozenset(
+    {
+        "block_dim", "chunk_size_feed_forward", "classifier_proj_size", "cross_attention_hidden_size", "decoder_vocab_size", "dim_model_base",
+        "encoder_no_repeat_ngram_size", "expand", "global_attn_every_n_layers", "keep_window_size", "kv_channels", "layer_group_size",
+        "mamba_expand", "max_window_layers", "median_filter_width", "no_repeat_ngram_size", "num_hidden_layers",
+        "num_kv_heads", "num_query_groups", "prompt_mid_dim", "qk_head_dim", "qk_rope_head_dim", "rotary_dim",
+        "sliding_window_size", "swa_head_dim", "swa_num_attention_heads", "swa_num_key_value_heads", "swa_v_head_dim",
+        "task_type_vocab_size", "time_step_rank", "vocab_size_per_layer_input", "window_size",
+    }
+)  # fmt: skip
+"""Keys of sizes that other keys say too, or that no part here depends on."""
+
 
 class ConfigKeys:
     """The keys of one config. After a problem reading goes on with a harmless value, so that all problems are found."""
@@ -20,11 +36,39 @@ class ConfigKeys:
         self._config = config
         self._problems = problems
         self._prefix = prefix
+        self._read: set[str] = set()
+
+    def also(self, **given: Any) -> ConfigKeys:
+        """These keys, and `given` under names that the config does not have."""
+        both: Mapping[str, Any] = ChainMap(self._config, given)  # type: ignore[arg-type]  # it is read alone
+        further = ConfigKeys(both, self._problems, self._prefix)
+        further._read = self._read
+        return further
+
+    def part(self, name: str) -> ConfigKeys:
+        """The keys of the mapping under `name`."""
+        given = self._given(name)
+        return ConfigKeys(given if isinstance(given, Mapping) else {}, self._problems, f"{self._prefix}{name}.")
+
+    def sizes_not_read(self) -> tuple[str, ...]:
+        """Keys that say a size by their names, hold a number above 1 that no key read has, and were not read: their meaning is not known."""
+        known = {value for name in self._read if isinstance(value := self._config.get(name), int)}
+        named = (
+            name
+            for name in self._config
+            if name not in self._read | WITHOUT_EFFECT and not WORDS_OF_SIZES.isdisjoint(name.split("_"))
+        )
+        sizes = ((name, self._config.get(name)) for name in named)
+        return tuple(
+            name
+            for name, value in sizes
+            if isinstance(value, int) and value > 1 and not isinstance(value, bool) and value not in known
+        )
 
     def size(self, *names: str, default: int | None = None) -> int:
         """A positive whole number under the first of `names` that is given; without `default` one is required."""
         for name in names:
-            value = self._config.get(name)
+            value = self._given(name)
             if isinstance(value, list) and value and len(value) <= MOST_LAYERS and all(one == value[0] for one in value):
                 value = value[0]  # one for each layer, all the same
             if value is not None:
@@ -38,21 +82,21 @@ class ConfigKeys:
 
     def size_or_none(self, name: str, *, absent: int | None = None) -> int | None:
         """A positive whole number; None where the config says null, `absent` where it does not have the key."""
-        if name not in self._config:
+        if self._given(name) is None and name not in self._config:
             return absent
-        value = self._config[name]
+        value = self._given(name)
         return None if value is None else self._whole(name, value, least=1)
 
     def count(self, name: str, *, absent: int = 0) -> int:
         """A whole number from 0 on; 0 where the config says null."""
-        if name not in self._config:
+        if self._given(name) is None and name not in self._config:
             return absent
-        value = self._config[name]
+        value = self._given(name)
         return 0 if value is None else self._whole(name, value, least=0)
 
     def share(self, name: str, *, default: float) -> float:
         """A number from 0 to below 1, like a dropout rate."""
-        value = self._config.get(name)
+        value = self._given(name)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
@@ -62,7 +106,7 @@ class ConfigKeys:
 
     def factor(self, name: str, *, default: float) -> float:
         """A factor of a width; null and a missing one read `default`."""
-        value = self._config.get(name)
+        value = self._given(name)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST_FACTOR:
@@ -72,7 +116,7 @@ class ConfigKeys:
 
     def flag(self, name: str, *, default: bool) -> bool:
         """A truth value."""
-        value = self._config.get(name)
+        value = self._given(name)
         if value is None:
             return default
         if not isinstance(value, bool):
@@ -82,17 +126,21 @@ class ConfigKeys:
 
     def value(self, name: str) -> object:
         """Value of the config under `name`; None where it has none."""
-        return self._config.get(name)
+        return self._given(name)
 
     def items(self, name: str) -> list[Any]:
         """A list; empty when absent."""
-        value = self._config.get(name)
+        value = self._given(name)
         if value is None:
             return []
         if not isinstance(value, list) or len(value) > MOST_LAYERS:
             self.reject(name, f"{shown(value)} is not accepted; it has to be a list of at most {MOST_LAYERS:,} items.")
             return []
         return value
+
+    def _given(self, name: str) -> Any:
+        self._read.add(name)
+        return self._config.get(name)
 
     def reject(self, name: str, message: str) -> None:
         """Note what is wrong with `name`."""

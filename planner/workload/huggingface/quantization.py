@@ -5,6 +5,7 @@ Each method of quantisation is one reader of its own keys, as transformers 5.23,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -73,17 +74,22 @@ _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
 
 def quantised_format(config: Mapping[str, Any]) -> str:
     """The format; '' where the config names none, or one that has no name here."""
-    given = config.get("quantization_config")
+    part = config.get("text_config")
+    given = config.get("quantization_config") or (part.get("quantization_config") if isinstance(part, Mapping) else None)
     if not isinstance(given, Mapping):
         return ""
     method = _text(given.get("quant_method")) or _unnamed(given)
+    if method == "fp8" and config.get("expert_dtype") == "fp4":
+        return _ALGORITHMS.get(_text(given.get("moe_quant_algo")).upper(), "mxfp4-fp8")
     return WHOLE.get(method, "") or (_READERS[method](given) if method in _READERS else "")
 
 
 def _unnamed(given: Mapping[str, Any]) -> str:
     """Method of a config that does not name it: of the first checkpoints of bitsandbytes, and of ModelOpt's `hf_quant_config.json`."""
     producer = given.get("producer")
-    if isinstance(producer, Mapping) and producer.get("name") == "modelopt":
+    inner = given.get("quantization")
+    named = isinstance(producer, Mapping) and producer.get("name") == "modelopt"
+    if named or (isinstance(inner, Mapping) and "quant_algo" in inner):
         return "modelopt"
     return "bitsandbytes" if given.get("load_in_4bit") or given.get("load_in_8bit") else ""
 
@@ -98,8 +104,24 @@ def _bitsandbytes(given: Mapping[str, Any]) -> str:
 
 def _modelopt(given: Mapping[str, Any]) -> str:
     inner = given.get("quantization")
-    algorithm = (inner if isinstance(inner, Mapping) else given).get("quant_algo")
+    of = inner if isinstance(inner, Mapping) else given
+    algorithm, layers = of.get("quant_algo"), of.get("quantized_layers")
+    if algorithm == "MIXED_PRECISION" and isinstance(layers, Mapping):
+        algorithm = _mostly(layers)
     return _ALGORITHMS.get(str(algorithm).upper(), "") if algorithm else _compressed(given)
+
+
+def _mostly(layers: Mapping[str, Any]) -> object:
+    """Algorithm of most experts, or of most MLPs where there are none, which hold most of the weights."""
+    for part in ("experts", "mlp", ""):
+        found = Counter(
+            str(one.get("quant_algo"))
+            for name, one in layers.items()
+            if part in name and "shared" not in name and isinstance(one, Mapping)
+        )
+        if found:
+            return found.most_common(1)[0][0]
+    return None
 
 
 def _compressed(given: Mapping[str, Any]) -> str:

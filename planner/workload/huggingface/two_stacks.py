@@ -12,9 +12,11 @@ import msgspec
 
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
+from planner.workload.huggingface.families.gpt import plain_block
+from planner.workload.huggingface.families.llama import gemma2
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import Attending, Role, Sublayer
 
 SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
 """Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not say."""
@@ -48,33 +50,22 @@ BART_LINE: dict[str, Facts] = {
     "plbart": Facts(extra_positions=2, embedding_norm=True, attention_dropout=0.1),
 }
 """`model_type` -> its facts."""
-TWO_STACKS = (*BART_LINE, "mt5", "t5", "umt5", "whisper")
+TWO_STACKS = (*BART_LINE, "mt5", "t5", "t5gemma", "umt5", "whisper")
 """Model types of all families here."""
 
 
-def _crossing(sizes: dict[str, Any], layers: int, *, bias: int, key_bias: int, norm: int) -> tuple[Sublayer, Sublayer]:
-    """(queries and outputs in `layers` decoder layers, keys and values of the encoder's output)."""
-    width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
-    inner = heads * dim
-    seen = Attending(
-        layers=layers,
-        heads=heads,
-        kv_heads=heads,
-        score_dim=dim,
-        value_dim=dim,
-        reach="source",
-        cached=2 * inner,
-        read=2 * inner,
+def _crossing(
+    sizes: dict[str, Any], layers: int, *, bias: int, key_bias: int, norm: int, read: int = 0
+) -> tuple[Sublayer, Sublayer]:
+    """(queries and outputs in `layers` decoder layers, keys and values of the encoder's output, `read` wide where not as the decoder)."""
+    width, heads, groups, dim = sizes["width"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"]
+    inner, key = heads * dim, groups * dim
+    seen = Attending.scored(layers, heads, groups, dim, reach="source")
+    matrices: tuple[tuple[Role, int, int], ...] = (("q", width, inner), ("o", inner, width))
+    asks = Sublayer(part="attention", layers=layers, matrices=matrices, bias=bias, norm=norm, attending=(seen,))
+    answers = Sublayer(
+        part="attention", layers=layers, matrices=(("k", read or width, key), ("v", read or width, key)), bias=key_bias
     )
-    asks = Sublayer(
-        part="attention",
-        layers=layers,
-        matrices=(("q", width, inner), ("o", inner, width)),
-        bias=bias,
-        norm=norm,
-        attending=(seen,),
-    )
-    answers = Sublayer(part="attention", layers=layers, matrices=(("k", width, inner), ("v", width, inner)), bias=key_bias)
     return asks, answers
 
 
@@ -137,24 +128,10 @@ def t5(keys: ConfigKeys) -> dict[str, Any]:
 def _bart_stack(keys: ConfigKeys, side: str, facts: Facts, *, key_bias: bool = True) -> dict[str, Any]:
     """Sizes of the stack called `side`."""
     width, heads, layers = keys.size("d_model"), keys.size(f"{side}_attention_heads"), keys.size(f"{side}_layers")
-    ffn, positions = keys.size(f"{side}_ffn_dim"), keys.size("max_position_embeddings", default=facts.positions)
-    if width % heads:
-        keys.reject(f"{side}_attention_heads", f"{heads} does not divide the width of {width}.")
-    return {
-        "layers": layers,
-        "width": width,
-        "heads": heads,
-        "kv_heads": heads,
-        "head_dim": max(1, width // heads),
-        "ffn": ffn,
-        "gated": False,
-        "vocabulary": keys.size("vocab_size"),
-        "tied": keys.flag("tie_word_embeddings", default=True),
+    positions = keys.size(f"max_{side}_position_embeddings", "max_position_embeddings", default=facts.positions)
+    ffn, vocabulary = keys.size(f"{side}_ffn_dim"), keys.size("vocab_size")
+    return plain_block(keys, width, heads, layers, vocabulary, ffn, key=f"{side}_attention_heads") | {
         "attention_bias": (3 + key_bias) * width,
-        "mlp_vector": ffn + width,
-        "norm_parameters": 2 * width,
-        "centred": True,
-        "dense_layers": layers,
         "final_norms": facts.embedding_norm + facts.last_norm,
         "learned_positions": (positions + facts.extra_positions) * facts.learned,
         "max_context": positions,
@@ -190,6 +167,22 @@ def _bart_reader(name: str, facts: Facts) -> Any:
 
 for _name, _facts in BART_LINE.items():
     family(_name)(_bart_reader(_name, _facts))
+
+
+_GEMMA = Block(wide_norms=True, branch_norms=True, capped_scores=True, capped_logits=True)
+
+
+@family("t5gemma", _GEMMA, eager_attention=True)
+def t5gemma(keys: ConfigKeys) -> dict[str, Any]:
+    """Two stacks of Gemma 2, of sizes and with an embedding of their own; grouped keys and two norms where the decoder reads the encoder."""
+    decoder, encoder = (
+        gemma2(keys.part(side).also(vocab_size=keys.size("vocab_size", default=256000))) for side in ("decoder", "encoder")
+    )
+    asks, answers = _crossing(decoder, decoder["layers"], bias=0, key_bias=0, norm=2 * decoder["width"], read=encoder["width"])
+    words = encoder["vocabulary"] * encoder["width"]
+    tied = keys.flag("tie_word_embeddings", default=True)
+    own = encoder | {"beside": (answers,), "per_layer_embedding": words}
+    return _with_encoder(decoder | {"beside": (asks,), "tied": tied}, own, _GEMMA, "t5gemma")
 
 
 @family("whisper")

@@ -49,160 +49,139 @@ class Tower(NamedTuple):
     """Matrix parameters that each token of a picture is multiplied with behind the layers."""
 
 
-def _blocks(width: int, ffn: int, layers: int, *, norm: int = 2, gated: bool = False, attention: int = 4, mlp: bool = True) -> int:
-    """Parameters of a stack: `norm` vectors a norm, `attention` biases of the width, `mlp`: biases of the MLP."""
-    matrices = 3 if gated else 2
-    biases = attention * width + ((matrices - 1) * ffn + width) * mlp
-    return layers * (4 * width * width + matrices * width * ffn + biases + 2 * norm * width)
+def _sizes(keys: ConfigKeys, **usual: int) -> list[int]:
+    """Sizes under the names of `usual`, with what the library takes where the config has none."""
+    return [keys.size(name, default=size) for name, size in usual.items()]
 
 
-def _side(keys: ConfigKeys, name: str, default: int) -> int:
-    """A side in pixels, which some configs give twice."""
-    return keys.size(name, default=default)
-
-
-def _merged(keys: ConfigKeys, width: int, out: int, *, norm: int) -> int:
-    """Merger of neighbouring patches: a norm, and two products with biases."""
-    joined = keys.size("spatial_merge_size", default=2) ** 2 * width
-    return norm + joined * joined + joined + joined * out + out
-
-
-def _patch(keys: ConfigKeys, width: int, *, patch: int) -> int:
-    return _side(keys, "patch_size", patch) ** 2 * keys.size("in_channels", "num_channels", "in_chans", default=3) * width
-
-
-def _by_size(keys: ConfigKeys, parameters: int, patch: int, stack: Stack, projection: int) -> Tower:
-    merge = keys.size("spatial_merge_size", default=2)
-    pixels = _side(keys, "patch_size", patch) * merge
-    return Tower(parameters, pixels=pixels, stack=stack._replace(patches=merge**2), projection=projection)
-
-
-def _square(
-    keys: ConfigKeys, parameters: int, grid: int, width: int, *, patch: int, ffn: int, layers: int, classed: int = 0
+def _tower(
+    keys: ConfigKeys,
+    width: int,
+    ffn: int,
+    layers: int,
+    heads: int,
+    *,
+    patch: int,
+    norm: int = 2,
+    gated: bool = False,
+    attention: int = 4,
+    mlp: bool = True,
+    own: int = 0,
+    pictures: int = 0,
+    classed: int = 0,
+    temporal: bool = False,
+    merges: bool = True,
+    projection: int = 0,
+    window: int = 0,
+    whole: int = 0,
 ) -> Tower:
-    """A tower of pictures of one size, `grid` patches wide, of `layers` plain layers; `classed`: class tokens."""
-    heads, embedded = keys.size("num_attention_heads", default=12), _patch(keys, width, patch=patch)
-    stack = Stack(width, heads, layers, ffn, gated=False, patch=embedded, patches=grid**2 + classed)
-    return Tower(parameters, tokens=grid**2, stack=stack)
+    """A tower of layers: `norm` vectors a norm, `attention` biases of the width, `mlp`: biases of the MLP, `own`: parameters besides.
+
+    `pictures`: patches along a side of pictures of one size, `classed` of them class tokens; 0: pictures have their own sizes, and `merges`:
+    neighbouring patches become one token. `temporal`: a patch spans several frames. The rest: see `Stack`.
+    """
+    side, matrices = keys.size("patch_size", default=patch), 3 if gated else 2
+    frames = keys.size("temporal_patch_size", default=2) if temporal else 1
+    embedded = frames * side**2 * keys.size("in_channels", "num_channels", "in_chans", default=3) * width
+    biases = attention * width + ((matrices - 1) * ffn + width) * mlp
+    blocks = layers * (4 * width * width + matrices * width * ffn + biases + 2 * norm * width)
+    merge = keys.size("spatial_merge_size", default=2) if merges and not pictures else 1
+    patches = pictures**2 + classed if pictures else merge**2
+    stack = Stack(width, heads, layers, ffn, gated, embedded, patches, window, whole)
+    return Tower(embedded + blocks + own, pictures**2, 0 if pictures else side * merge, stack, projection)
 
 
-def _joined(keys: ConfigKeys, width: int, out: int) -> int:
-    """Matrices of the merger of neighbouring patches."""
+def _merged(keys: ConfigKeys, width: int, out: int) -> tuple[int, int]:
+    """Merger of neighbouring patches, without its norm: (parameters, matrices) of two products with biases."""
     joined = keys.size("spatial_merge_size", default=2) ** 2 * width
-    return joined * joined + joined * out
+    matrices = joined * joined + joined * out
+    return matrices + joined + out, matrices
+
+
+def _grid(keys: ConfigKeys, *, image: int, patch: int) -> int:
+    """Patches along the side of a picture."""
+    return keys.size("image_size", default=image) // keys.size("patch_size", default=patch)
 
 
 def _qwen2(keys: ConfigKeys) -> Tower:
-    width, out = keys.size("embed_dim", default=1280), keys.size("hidden_size", default=3584)
-    ratio = keys.value("mlp_ratio")
+    width, out, layers, heads = _sizes(keys, embed_dim=1280, hidden_size=3584, depth=32, num_heads=16)
+    ratio, (merger, joined) = keys.value("mlp_ratio"), _merged(keys, width, out)
     ffn = int(width * (ratio if isinstance(ratio, int | float) else 4))
-    patches = keys.size("temporal_patch_size", default=2) * _patch(keys, width, patch=14)
-    layers, heads = keys.size("depth", default=32), keys.size("num_heads", default=16)
-    stack = Stack(width, heads, layers, ffn, gated=False, patch=patches, patches=0)
-    whole = patches + _blocks(width, ffn, layers) + _merged(keys, width, out, norm=2 * width)
-    return _by_size(keys, whole, 14, stack, _joined(keys, width, out))
+    return _tower(keys, width, ffn, layers, heads, patch=14, temporal=True, own=merger + 2 * width, projection=joined)
 
 
 def _qwen2_5(keys: ConfigKeys) -> Tower:
-    width, out = keys.size("hidden_size", default=3584), keys.size("out_hidden_size", default=3584)
-    patches = keys.size("temporal_patch_size", default=2) * _patch(keys, width, patch=14)
-    ffn, layers, heads = (
-        keys.size(name, default=usual) for name, usual in (("intermediate_size", 3420), ("depth", 32), ("num_heads", 16))
+    width, out, ffn, layers, heads = _sizes(
+        keys, hidden_size=3584, out_hidden_size=3584, intermediate_size=3420, depth=32, num_heads=16
     )
-    window = (keys.size("window_size", default=112) // _side(keys, "patch_size", 14)) ** 2
-    whole = len(keys.items("fullatt_block_indexes")) or QWEN_WHOLE_LAYERS
-    stack = Stack(width, heads, layers, ffn, gated=True, patch=patches, patches=0, window=window, whole=whole)
-    blocks = _blocks(width, ffn, layers, norm=1, gated=True)
-    return _by_size(keys, patches + blocks + _merged(keys, width, out, norm=width), 14, stack, _joined(keys, width, out))
+    window = (keys.size("window_size", default=112) // keys.size("patch_size", default=14)) ** 2
+    whole, (merger, joined) = len(keys.items("fullatt_block_indexes")) or QWEN_WHOLE_LAYERS, _merged(keys, width, out)
+    more: dict[str, Any] = {"temporal": True, "own": merger + width, "projection": joined, "window": window, "whole": whole}
+    return _tower(keys, width, ffn, layers, heads, patch=14, norm=1, gated=True, **more)
 
 
 def _qwen3(keys: ConfigKeys) -> Tower:
-    width, out = keys.size("hidden_size", default=1152), keys.size("out_hidden_size", default=3584)
-    patches = keys.size("temporal_patch_size", default=2) * _patch(keys, width, patch=16) + width
-    positions = keys.size("num_position_embeddings", default=2304) * width
-    ffn, layers = keys.size("intermediate_size", default=4304), keys.size("depth", default=27)
-    joined = keys.size("spatial_merge_size", default=2) ** 2 * width
-    mergers, deep = _merged(keys, width, out, norm=2 * width), len(keys.items("deepstack_visual_indexes"))
-    mergers += deep * _merged(keys, width, out, norm=2 * joined)
-    heads = keys.size("num_heads", default=16)
-    stack = Stack(width, heads, layers, ffn, gated=False, patch=patches - width, patches=0)
-    whole = patches + positions + _blocks(width, ffn, layers) + mergers
-    return _by_size(keys, whole, 16, stack, (1 + deep) * _joined(keys, width, out))
+    width, out, ffn, layers, heads, positions, merge = _sizes(
+        keys, hidden_size=1152, out_hidden_size=3584, intermediate_size=4304, depth=27, num_heads=16, num_position_embeddings=2304,
+        spatial_merge_size=2,
+    )  # fmt: skip
+    (merger, joined), deep = _merged(keys, width, out), len(keys.items("deepstack_visual_indexes"))
+    own = (1 + positions + 2) * width + merger + deep * (merger + 2 * merge**2 * width)
+    return _tower(keys, width, ffn, layers, heads, patch=16, temporal=True, own=own, projection=(1 + deep) * joined)
 
 
 def _glm4v(keys: ConfigKeys) -> Tower:
-    width, out = keys.size("hidden_size", default=1536), keys.size("out_hidden_size", default=4096)
-    ffn, merge = keys.size("intermediate_size", default=13696), keys.size("spatial_merge_size", default=2)
-    patches = keys.size("temporal_patch_size", default=2) * _patch(keys, width, patch=14) + width
-    grid = _side(keys, "image_size", 336) // _side(keys, "patch_size", 14)
-    biased = 4 * keys.flag("attention_bias", default=False)
-    layers, heads = keys.size("depth", default=24), keys.size("num_heads", default=12)
-    blocks = _blocks(width, out, layers, norm=1, gated=True, attention=biased, mlp=False)
+    width, out, ffn, layers, heads, merge = _sizes(
+        keys, hidden_size=1536, out_hidden_size=4096, intermediate_size=13696, depth=24, num_heads=12, spatial_merge_size=2
+    )
+    grid, biased = _grid(keys, image=336, patch=14), 4 * keys.flag("attention_bias", default=False)
     projection = out * out + 3 * out * ffn + width * merge**2 * out
-    stack = Stack(width, heads, layers, out, gated=True, patch=patches - width, patches=0)
-    return _by_size(keys, patches + grid**2 * width + blocks + projection + 3 * out + 2 * width, 14, stack, projection)
+    own = (1 + grid**2 + 2) * width + projection + 3 * out
+    more: dict[str, Any] = {"attention": biased, "mlp": False, "own": own, "temporal": True, "projection": projection}
+    return _tower(keys, width, out, layers, heads, patch=14, norm=1, gated=True, **more)
 
 
 def _siglip(keys: ConfigKeys) -> Tower:
-    width, ffn = keys.size("hidden_size", default=768), keys.size("intermediate_size", default=3072)
-    grid = _side(keys, "image_size", 224) // _side(keys, "patch_size", 16)
-    head = 5 * width + 4 * width * width + 2 * width * ffn + ffn + 3 * width
-    own = _patch(keys, width, patch=16) + width + grid**2 * width + 2 * width
-    layers = keys.size("num_hidden_layers", default=12)
-    headed = keys.value("model_type") != "idefics3_vision" and keys.flag("vision_use_head", default=True)
-    whole = own + _blocks(width, ffn, layers) + head * headed
-    return _square(keys, whole, grid, width, patch=16, ffn=ffn, layers=layers)
+    width, ffn, layers, heads = _sizes(keys, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    grid, headed = _grid(keys, image=224, patch=16), keys.flag("vision_use_head", default=True)
+    head = (5 * width + 4 * width * width + 2 * width * ffn + ffn + 3 * width) * headed
+    return _tower(keys, width, ffn, layers, heads, patch=16, own=(1 + grid**2 + 2) * width + head, pictures=grid)
 
 
 def _idefics3(keys: ConfigKeys) -> Tower:
-    width, grid = keys.size("hidden_size", default=1152), _side(keys, "image_size", 224) // _side(keys, "patch_size", 32)
-    own = _patch(keys, width, patch=32) + width + grid**2 * width + 2 * width
-    ffn, layers = keys.size("intermediate_size", default=3072), keys.size("num_hidden_layers", default=12)
-    return _square(keys, own + _blocks(width, ffn, layers), grid, width, patch=32, ffn=ffn, layers=layers)
+    width, ffn, layers, heads = _sizes(keys, hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    grid = _grid(keys, image=224, patch=32)
+    return _tower(keys, width, ffn, layers, heads, patch=32, own=(1 + grid**2 + 2) * width, pictures=grid)
 
 
 def _clip(keys: ConfigKeys) -> Tower:
-    width, grid = keys.size("hidden_size", default=768), _side(keys, "image_size", 224) // _side(keys, "patch_size", 32)
-    own = width + _patch(keys, width, patch=32) + (grid**2 + 1) * width + 4 * width
-    ffn, layers = keys.size("intermediate_size", default=3072), keys.size("num_hidden_layers", default=12)
-    return _square(keys, own + _blocks(width, ffn, layers), grid, width, patch=32, ffn=ffn, layers=layers, classed=1)
+    width, ffn, layers, heads = _sizes(keys, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    grid = _grid(keys, image=224, patch=32)
+    return _tower(keys, width, ffn, layers, heads, patch=32, own=(1 + grid**2 + 1 + 4) * width, pictures=grid, classed=1)
 
 
 def _pixtral(keys: ConfigKeys) -> Tower:
-    width, ffn = keys.size("hidden_size", default=1024), keys.size("intermediate_size", default=4096)
-    layers, heads, patch = (
-        keys.size("num_hidden_layers", default=24),
-        keys.size("num_attention_heads", default=16),
-        _side(keys, "patch_size", 16),
-    )
-    blocks = _blocks(width, ffn, layers, norm=1, gated=True, attention=0, mlp=False)
-    embedded = _patch(keys, width, patch=16)
-    stack = Stack(width, heads, layers, ffn, gated=True, patch=embedded, patches=1)
-    return Tower(embedded + width + blocks, pixels=patch, stack=stack)
+    width, ffn, layers, heads = _sizes(keys, hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
+    return _tower(keys, width, ffn, layers, heads, patch=16, norm=1, gated=True, attention=0, mlp=False, own=width, merges=False)
 
 
 def _llama4(keys: ConfigKeys) -> Tower:
-    width, ffn = keys.size("hidden_size", default=768), keys.size("intermediate_size", default=5632)
-    grid = _side(keys, "image_size", 448) // _side(keys, "patch_size", 14)
-    own = width + (grid**2 + 1) * width + _patch(keys, width, patch=14) + 4 * width
-    inner, out = keys.size("projector_input_dim", default=4096), keys.size("projector_output_dim", default=4096)
-    ratio = keys.share("pixel_shuffle_ratio", default=0.5)
-    blocks = _blocks(width, ffn, keys.size("num_hidden_layers", default=34))
-    return Tower(own + blocks + ffn * inner + inner * out, tokens=round(grid**2 * ratio * ratio))
+    width, ffn, layers, inner, out = _sizes(
+        keys, hidden_size=768, intermediate_size=5632, num_hidden_layers=34, projector_input_dim=4096, projector_output_dim=4096
+    )
+    grid, ratio = _grid(keys, image=448, patch=14), keys.share("pixel_shuffle_ratio", default=0.5)
+    own = (1 + grid**2 + 1 + 4) * width + ffn * inner + inner * out
+    found = _tower(keys, width, ffn, layers, 1, patch=14, own=own, pictures=grid)
+    return Tower(found.parameters, tokens=round(grid**2 * ratio * ratio))
 
 
 def _internvl(keys: ConfigKeys) -> Tower:
-    width, ffn = keys.size("hidden_size", default=1024), keys.size("intermediate_size", default=4096)
-    grid = _side(keys, "image_size", 448) // _side(keys, "patch_size", 14)
-    layers = keys.size("num_hidden_layers", default=24)
-    biases = 1 + 3 * keys.flag("attention_bias", default=False)
-    own = width + (grid**2 + 1) * width + _patch(keys, width, patch=14) + width
-    heads = keys.size("num_attention_heads", default=16)
-    stack = Stack(width, heads, layers, ffn, gated=False, patch=_patch(keys, width, patch=14), patches=grid**2 + 1)
-    scales = layers * width * (2 + 2 * keys.flag("use_qk_norm", default=False))
+    width, ffn, layers, heads = _sizes(keys, hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
+    grid, biases = _grid(keys, image=448, patch=14), 1 + 3 * keys.flag("attention_bias", default=False)
     norm = 1 if keys.value("norm_type") == "rms_norm" else 2
-    last = norm * width * (not keys.flag("use_mean_pooling", default=True))
-    return Tower(own + _blocks(width, ffn, layers, norm=norm, attention=biases) + scales + last, tokens=grid**2, stack=stack)
+    last = norm * (not keys.flag("use_mean_pooling", default=True))
+    own = (1 + grid**2 + 1 + 1 + last + layers * (2 + 2 * keys.flag("use_qk_norm", default=False))) * width
+    return _tower(keys, width, ffn, layers, heads, patch=14, norm=norm, attention=biases, own=own, pictures=grid, classed=1)
 
 
 TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
@@ -217,6 +196,8 @@ TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
     "qwen2_5_vl_vision": _qwen2_5,
     "qwen2_vl": _qwen2,
     "qwen2_vl_vision": _qwen2,
+    "qwen3_5": _qwen3,
+    "qwen3_5_moe": _qwen3,
     "qwen3_5_moe_vision": _qwen3,
     "qwen3_5_vision": _qwen3,
     "qwen3_vl": _qwen3,

@@ -53,17 +53,20 @@ def test_passes_take_the_flops_of_the_code(name: str) -> None:
     a, found = traced(name)
     s, n = a.source, found["prompt_tokens"]
     assert s is not None
-    read = 2 * n * (s.active_matrix + s.attended_all * n)
+    read = 2 * n * (s.active_matrix + (s.attended_all + s.attended_window) * n)
     if name == "whisper":
         read += 2 * n * 3 * 80 * s.width  # its first convolution runs once a frame, twice a token
-    first, step = (2 * (a.active_matrix + a.attended_all * own + a.attended_source * n) for own in (1, 2))
+    first, step = (2 * (a.active_matrix + (a.attended_all + a.attended_window) * own + a.attended_source * n) for own in (1, 2))
     assert (read + first, step) == (found["prompt_flop"], found["step_flop"])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cache_is_that_of_the_code(name: str) -> None:
     a, found = traced(name)
-    assert (2 * a.cached_all, found["prompt_tokens"] * a.cached_source) == (found["own_cache"], found["prompt_cache"])
+    assert (2 * (a.cached_all + a.cached_window), found["prompt_tokens"] * a.cached_source) == (
+        found["own_cache"],
+        found["prompt_cache"],
+    )
 
 
 def test_published_counts() -> None:

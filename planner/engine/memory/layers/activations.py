@@ -188,10 +188,10 @@ def _experts(a: Architecture, block: Block, how: LayerExecution) -> float:
     w, chosen = how.product_bytes, a.experts_per_token
     router = STATISTIC * a.experts + ROUTING * chosen
     entered = (w + 4.0 * (block.wide_router and w < 4)) * a.width if how.trained else 0.0
-    gathered = how.inputs(("up",), a.width, wide=False) if how.trained else how.inputs(("gate", "up"), a.width, wide=False)
+    gathered = how.inputs(("up",) if how.trained else ("gate", "up"), a.expert_width, wide=False)
     tensors = 2.0 if how.fused else 6.0 if block.clamped_gate else 3.0
     inner = tensors * w * a.expert_ffn + how.inputs(("down",), a.expert_ffn, wide=False)
-    weighed_after = 0.0 if how.weighs_inside else w * a.width
+    weighed_after = 0.0 if how.weighs_inside else w * a.expert_width
     routed = chosen * (gathered + inner + weighed_after)
     common = 0.0 if how.input_bytes else w * a.width * how.trained  # the input it has in common with the router
     shared = _mlp(a, block, how, a.shared_ffn) - common if a.shared_ffn else 0.0

@@ -76,7 +76,7 @@ def _by_modules(a: Architecture, how: LayerExecution) -> Kept:
         again += work * (one.role in UNPACKING or one.part in {"mlp", "shared"})
         projected += one.layers * one.outputs * (one.part == "attention" and one.role not in UNPACKING | {"o", "out"})
     attention = w * projected / a.layers + (w + how.input_bytes) * _attention_output(a) + STATISTIC * a.heads
-    routed = a.experts_per_token * ((how.input_bytes or w) * a.width + (1 + a.gated) * w * a.expert_ffn + ROUTED_INDEX)
+    routed = a.experts_per_token * ((how.input_bytes or w) * a.expert_width + (1 + a.gated) * w * a.expert_ffn + ROUTED_INDEX)
     experts = a.moe_layers / a.layers * (routed + STATISTIC * a.experts)
     return Kept(
         bytes=max(a.norms, 1) * begin + attention + experts,

@@ -76,7 +76,7 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """
     m, j, s = t.model, t.job, t.layout
     there = np.where((j.narrow_bytes > 0) & (j.train == 0), j.narrow_bytes, j.activation_bytes)
-    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.width * (there + j.activation_bytes) * imbalance(t), 0.0)
+    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.expert_width * (there + j.activation_bytes) * imbalance(t), 0.0)
     return tokens * _elsewhere(t, s.ep), tokens * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
 
 

@@ -75,4 +75,4 @@ def routed_traffic_bytes(t: Table, rows: Floats) -> Floats:
     tiles = (t.chip.compute_capability >= TILES_SINCE) & (t.chip.compute_capability < TILES_BEFORE)
     multiple = np.where((t.engine.fuses_experts > 0) & tiles & (j.narrow_bytes == 1), 1.0, multiple)
     routed = rows * s.expert_streams * m.experts_per_token / s.ep * imbalance(t)
-    return multiple * routed * (2 * m.width + 3 * m.expert_ffn / expert_split(t)) * j.activation_bytes
+    return multiple * routed * (2 * m.expert_width + 3 * m.expert_ffn / expert_split(t)) * j.activation_bytes

@@ -27,18 +27,39 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True):
     """Norms outside the layers: after the embedding, after the last layer, in the head."""
     sinusoidal: bool = False
     """Positions are a table of sines of a head's width."""
+    rotary: bool = False
+    gated: bool = False
+    biased: bool = True
+    """Projections of attention have biases, and so have those of the MLP; of a gated one the last alone."""
+    buckets: bool = False
+    """A learned bias of the scores by distance, which all layers share."""
     factored: bool = False
     """The embedding may be narrower than the layers (`embedding_size`), and the head is as wide as it."""
+    pooler: bool = True
+    """A product and a bias stand behind the layers where there is no head that predicts tokens."""
+    named: tuple[tuple[str, str], ...] = ()
+    """(BERT's key, this family's)."""
 
 
+_NAMES = (
+    ("hidden_size", "dim"),
+    ("intermediate_size", "hidden_dim"),
+    ("num_hidden_layers", "n_layers"),
+    ("num_attention_heads", "n_heads"),
+)
 ENCODERS: dict[str, Encoder] = {
     "bert": Encoder(),
     "bert-generation": Encoder(vocabulary=50358, token_types=0, head=False, final_norms=1),
     "camembert": Encoder(),
     "data2vec-text": Encoder(),
-    "electra": Encoder(factored=True, final_norms=0),
+    "distilbert": Encoder(token_types=0, pooler=False, named=_NAMES),
+    "electra": Encoder(factored=True, final_norms=0, pooler=False),
     "ernie": Encoder(),
+    "gte": Encoder(vocabulary=250048, positions=8192, token_types=1, rotary=True, gated=True),
+    "jina_embeddings_v3": Encoder(vocabulary=250002, positions=8194, token_types=1, rotary=True),
     "megatron-bert": Encoder(vocabulary=29056),
+    "mpnet": Encoder(vocabulary=30527, token_types=0, buckets=True),
+    "nomic_bert": Encoder(vocabulary=30528, positions=2048, rotary=True, gated=True, biased=False),
     "roberta": Encoder(vocabulary=50265),
     "roberta-prelayernorm": Encoder(vocabulary=50265, final_norms=3),
     "roformer": Encoder(vocabulary=50000, positions=1536, sinusoidal=True),
@@ -50,25 +71,50 @@ ENCODERS: dict[str, Encoder] = {
 
 def _reader(facts: Encoder) -> Callable[[ConfigKeys], dict[str, Any]]:
     def read(keys: ConfigKeys) -> dict[str, Any]:
+        keys = keys.also(**{name: keys.value(own) for name, own in facts.named if keys.value(own) is not None})
         vocabulary = keys.size("vocab_size", default=facts.vocabulary)
         sizes = named_block(keys, keys.size("intermediate_size"), vocabulary, positions=facts.positions)
         if keys.flag("is_decoder", default=False):
             keys.reject("is_decoder", "an encoder made to generate is not supported.")
-        width, positions = sizes["width"], sizes["max_context"]
-        head = width * facts.head
+        width, positions, ffn = sizes["width"], sizes["max_context"], sizes["ffn"]
+        head, learned = width * facts.head, not (facts.sinusoidal or facts.rotary)
+        biases = keys.size("relative_attention_num_buckets", default=32) * sizes["heads"] * facts.buckets
         further: dict[str, Any] = {
             "encoder": True,
-            "learned_positions": 0 if facts.sinusoidal else positions,
-            "per_layer_embedding": positions * sizes["head_dim"] * facts.sinusoidal,
+            "gated": facts.gated,
+            "rotary": facts.rotary,
+            "attention_bias": sizes["attention_bias"] * facts.biased,
+            "mlp_vector": (width + ffn * (not facts.gated)) * facts.biased,
+            "learned_positions": positions * learned,
+            "per_layer_embedding": positions * sizes["head_dim"] * facts.sinusoidal + biases,
             "token_types": keys.size("type_vocab_size", default=facts.token_types) if facts.token_types else 0,
-            "dropout": keys.share("hidden_dropout_prob", default=0.1) > 0,
+            "dropout": keys.share("dropout" if facts.named else "hidden_dropout_prob", default=0.1) > 0,
             "output_matrix": width * head,
             "final_norms": facts.final_norms,
             "final_bias": head + vocabulary * (1 if sizes["tied"] or not facts.head else 2),
         }
-        return sizes | further | (_narrow(keys, sizes, further) if facts.factored else {})
+        found = sizes | further | (_narrow(keys, sizes, further) if facts.factored else {})
+        return found | read_head(keys, found, norms=facts.head, pooler=facts.pooler)
 
     return read
+
+
+def read_head(keys: ConfigKeys, sizes: dict[str, Any], *, norms: bool, pooler: bool) -> dict[str, Any]:
+    """Sizes of what stands behind the layers where `architectures` names no model that predicts tokens: nothing or a pooler, and classes."""
+    classes = keys.items("architectures")
+    named = str(classes[0]) if classes else ""
+    if named.endswith(("ForMaskedLM", "ForCausalLM", "ForPreTraining", "LMHeadModel")) or not named:
+        return {}
+    width, labels = sizes["width"], keys.value("id2label")
+    number = len(labels) if isinstance(labels, dict) else keys.size("num_labels", default=2)
+    classified = named.endswith("ForSequenceClassification")
+    product = pooler or classified
+    return {
+        "tied": True,
+        "output_matrix": (width * product + number * classified) * width,
+        "final_norms": sizes["final_norms"] - norms,
+        "final_bias": width * product + number * classified,
+    }
 
 
 def _narrow(keys: ConfigKeys, sizes: dict[str, Any], further: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.block import Block
-from planner.workload.huggingface.families.sizes import further_tokens, line_sizes, routed
+from planner.workload.huggingface.families.sizes import line_sizes, routed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Attending, Role, Sublayer
@@ -69,7 +69,6 @@ def deepseek_v4(keys: ConfigKeys) -> dict[str, Any]:
         "chosen": keys.size("index_topk", default=512) * sparse_rate,
         "instead": (own,),
         "beside": (*(one for one in beside if one.layers), corrections, *hyper_connections(width, layers, copies, mixed=True)),
-        **further_tokens(keys, "num_nextn_predict_layers"),
     }
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.families.compressed import hyper_connections
 from planner.workload.huggingface.families.sizes import (
-    further_tokens,
     head_normed,
     latent,
     latent_sizes,
@@ -18,7 +17,7 @@ from planner.workload.huggingface.families.sizes import (
 )
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Reach, Sublayer, gated_mlp, projected_attention
 
 
 @family("minimax_m2", Block(joined_rotary=True))
@@ -27,7 +26,7 @@ def minimax_m2(keys: ConfigKeys) -> dict[str, Any]:
     sizes = line_sizes(keys)
     norm = (sizes["heads"] + sizes["kv_heads"]) * sizes["head_dim"]
     experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
-    return sizes | experts | {"attention_norm": norm} | further_tokens(keys, "num_mtp_modules")
+    return sizes | experts | {"attention_norm": norm}
 
 
 @family("glm4_moe", Block(wide_router=True, joined_rotary=True))
@@ -38,7 +37,7 @@ def glm4_moe(keys: ConfigKeys) -> dict[str, Any]:
         sizes = head_normed(sizes)
     experts = routed(keys, shared="n_shared_experts", dense=1, corrected=True)
     biases = projected(sizes) * keys.flag("attention_bias", default=False)
-    return sizes | experts | {"attention_bias": biases} | further_tokens(keys, "num_nextn_predict_layers")
+    return sizes | experts | {"attention_bias": biases}
 
 
 @family("deepseek_v32", Block(wide_router=True))
@@ -48,7 +47,7 @@ def sparse_latent(keys: ConfigKeys) -> dict[str, Any]:
 
     GLM 5 lets a layer use the choice of an earlier one (`indexer_types`).
     """
-    sizes = latent(keys, first_dense=3, shared=1)
+    sizes = latent(keys, first_dense=3, shared=1, corrected=True)
     heads, dim, width = keys.size("index_n_heads", default=64), keys.size("index_head_dim", default=128), sizes["width"]
     kinds = keys.items("indexer_types")
     layers = sum(kind == "full" for kind in kinds) if kinds else sizes["layers"]
@@ -61,8 +60,7 @@ def sparse_latent(keys: ConfigKeys) -> dict[str, Any]:
     )
     if dense := keys.items("mlp_layer_types"):
         sizes["dense_layers"] = dense.count("dense")
-    further = {"router_vector": sizes["experts"], "chosen": keys.size("index_topk", default=2048), "beside": (index,)}
-    return sizes | further | further_tokens(keys, "num_nextn_predict_layers")
+    return sizes | {"chosen": keys.size("index_topk", default=2048), "beside": (index,)}
 
 
 @family("hy_v4", Block(wide_router=True, sinks=True))
@@ -119,47 +117,45 @@ def ernie4_5_moe(keys: ConfigKeys) -> dict[str, Any]:
 @family("minimax_m3_vl_text", Block(wide_norms=True, clamped_gate=True))
 def minimax_m3(keys: ConfigKeys) -> dict[str, Any]:
     """q/k norms over the head; layers called sparse choose blocks of tokens by an index of few heads."""
+    given = keys.value("sparse_attention_config")
+    index = given if isinstance(given, dict) else {}
     sizes = head_normed(line_sizes(keys, kv_heads=4, head_dim=128, ffn=keys.size("dense_intermediate_size", default=12288)))
-    width, kinds = sizes["width"], keys.items("layer_types")
-    experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
-    choosing = kinds.count("minimax_m3_sparse")
-    heads, dim = keys.size("index_n_heads", default=4), keys.size("index_head_dim", default=128)
-    chosen = keys.size("index_block_size", default=128) * (
-        keys.size("index_topk_blocks", default=16) + keys.count("index_local_blocks", absent=1)
+    width, dim, kinds, listed = sizes["width"], sizes["head_dim"], keys.items("layer_types"), index.get("sparse_attention_freq")
+    choosing = kinds.count("minimax_m3_sparse") if kinds else sum(map(bool, listed)) if isinstance(listed, list) else 0
+    named = keys.also(**{f"index_{name}": index[old] for name, old in _INDEX.items() if old in index})
+    heads, inner = named.size("index_n_heads", default=4), named.size("index_head_dim", default=128)
+    blocks = named.size("index_topk_blocks", default=16) + named.count("index_local_blocks", absent=1)
+    sparse = projected_attention(
+        width,
+        Attending.scored(choosing, sizes["heads"], sizes["kv_heads"], dim, reach="chosen"),
+        further=(("index", width, heads * inner), ("index_key", width, inner)),
+        also=(Attending(layers=choosing, heads=heads, score_dim=inner, cached=inner, read=inner),),
+        norm=2 * (dim + inner),
     )
-    query, key = sizes["heads"] * sizes["head_dim"], sizes["kv_heads"] * sizes["head_dim"]
-    attending = Attending(
-        layers=choosing,
-        heads=sizes["heads"],
-        kv_heads=sizes["kv_heads"],
-        score_dim=sizes["head_dim"],
-        value_dim=sizes["head_dim"],
-        reach="chosen",
-        cached=2 * key,
-        read=2 * key,
-    )
-    index = Attending(layers=choosing, heads=heads, score_dim=dim, cached=dim, read=dim)
-    sparse = Sublayer(
-        part="attention",
-        layers=choosing,
-        matrices=(
-            ("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width),
-            ("index", width, heads * dim), ("index_key", width, dim),
-        ),
-        norm=2 * (sizes["head_dim"] + dim),
-        attending=(attending, index),
-    )  # fmt: skip
+    chosen = named.size("index_block_size", default=128) * blocks
     of = {"chosen": chosen, "instead": (sparse,)} if choosing else {}
+    frequency, listed = keys.items("moe_layer_freq"), keys.items("mlp_layer_types")
+    experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
     return (
         sizes
         | experts
         | of
         | {
             "fused_gate_up": True,
-            "dense_layers": keys.items("mlp_layer_types").count("dense"),
+            "dense_layers": listed.count("dense") if listed else frequency.count(0),
             "shared_ffn": keys.count("shared_intermediate_size", absent=3072),
         }
     )
+
+
+_INDEX = {
+    "n_heads": "sparse_num_index_heads",
+    "head_dim": "sparse_index_dim",
+    "block_size": "sparse_block_size",
+    "topk_blocks": "sparse_topk_blocks",
+    "local_blocks": "sparse_local_block",
+}
+"""Names of the index's sizes -> those of published configs."""
 
 
 @family("longcat_flash", Block(wide_router=True))
@@ -170,7 +166,6 @@ def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
     experts = routed(keys, top_k="moe_topk", inner="expert_ffn_hidden_size")
     empty, number = keys.count("zero_expert_num", absent=256), experts["experts"]
     second = second_latent(sizes)
-    mlps: tuple[tuple[Role, int, int], ...] = (("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)) * 2
     return (
         sizes
         | experts
@@ -179,7 +174,7 @@ def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
             "experts_per_token": max(1, round(experts["experts_per_token"] * number / (number + empty))),
             "router_vector": number + empty + empty * width,
             "dense_layers": 0,
-            "beside": (second, Sublayer(part="mlp", layers=layers, matrices=mlps)),
+            "beside": (second, Sublayer(part="mlp", layers=layers, matrices=gated_mlp(width, ffn) * 2)),
         }
     )
 
@@ -218,7 +213,12 @@ def mimo_v2_flash(keys: ConfigKeys) -> dict[str, Any]:
     named = [kind == "sliding_attention" for kind in kinds] or [bool(one) for one in pattern]
     windowed = sum(named) if named else sum(layer > 0 and (layer + 1) % 6 != 0 for layer in range(layers))
     value = keys.size("v_head_dim", default=128)
-    groups = ((layers - windowed, sizes["kv_heads"], False), (windowed, 2 * sizes["kv_heads"], True))
+    groups: tuple[tuple[int, int, Reach], ...] = ((layers - windowed, 1, "all"), (windowed, 2, "window"))
+    full, near = (
+        Attending.scored(number, sizes["heads"], times * sizes["kv_heads"], sizes["head_dim"], value, reach)
+        for number, times, reach in groups
+    )
+    both = (projected_attention(sizes["width"], full), projected_attention(sizes["width"], near, other=sizes["heads"]))
     frequency, listed = keys.items("moe_layer_freq"), keys.items("mlp_layer_types")
     return (
         sizes
@@ -228,34 +228,6 @@ def mimo_v2_flash(keys: ConfigKeys) -> dict[str, Any]:
             "attention_bias": 0,
             "value_dim": value,
             "dense_layers": listed.count("dense") if listed else frequency.count(0) if frequency else 1,
-            "instead": tuple(_narrow_values(sizes, value, *group) for group in groups if group[0]),
-            **further_tokens(keys, "num_nextn_predict_layers"),
+            "instead": tuple(one for one in both if one.layers),
         }
-    )
-
-
-def _narrow_values(sizes: dict[str, Any], value: int, layers: int, kv_heads: int, windowed: bool) -> Sublayer:
-    width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
-    cached = kv_heads * (dim + value)
-    attending = Attending(
-        layers=layers,
-        heads=heads,
-        kv_heads=kv_heads,
-        score_dim=dim,
-        value_dim=value,
-        reach="window" if windowed else "all",
-        cached=cached,
-        read=cached,
-    )
-    return Sublayer(
-        part="attention",
-        layers=layers,
-        matrices=(
-            ("q", width, heads * dim),
-            ("k", width, kv_heads * dim),
-            ("v", width, kv_heads * value),
-            ("o", heads * value, width),
-        ),
-        other=heads * windowed,
-        attending=(attending,),
     )

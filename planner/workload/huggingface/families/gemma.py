@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from msgspec.structs import replace
+
 from planner.workload.block import Block
 from planner.workload.huggingface.families.sizes import line_sizes
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Role, Sublayer, gated_mlp
 
 _PATTERN = 6
 """Period of the layers that attend to everything, where `layer_types` does not say."""
@@ -21,24 +23,14 @@ def _attention(
     """Attention of `layers` layers; `reuses`: keys and values are those of an earlier layer; `joined`: keys are the values, too."""
     width, query, key = sizes["width"], sizes["heads"] * head_dim, kv_heads * head_dim
     keys: tuple[Role, ...] = () if reuses else ("k",) if joined else ("k", "v")
+    seen = Attending.scored(layers, sizes["heads"], kv_heads, head_dim, reach="window" if windowed else "all")
     return Sublayer(
         part="attention",
         layers=layers,
         matrices=(("q", width, query), *((role, width, key) for role in keys), ("o", query, width)),
         bias=(query + len(keys) * key + width) * biased,
         norm=head_dim * (1 if reuses else 2),
-        attending=(
-            Attending(
-                layers=layers,
-                heads=sizes["heads"],
-                kv_heads=kv_heads,
-                score_dim=head_dim,
-                value_dim=head_dim,
-                reach="window" if windowed else "all",
-                cached=0 if reuses else 2 * key,
-                read=2 * key,
-            ),
-        ),
+        attending=(replace(seen, cached=0) if reuses else seen,),
     )
 
 
@@ -101,7 +93,7 @@ def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
     sizes |= {"norms": 4, "per_layer_embedding": embedding, "beside": beside}
     reusing, width, ffn = keys.count("num_kv_shared_layers"), sizes["width"], sizes["ffn"]
     if reusing and keys.flag("use_double_wide_mlp", default=False):
-        wide: tuple[tuple[Role, int, int], ...] = (("gate", width, 2 * ffn), ("up", width, 2 * ffn), ("down", 2 * ffn, width))
+        wide = gated_mlp(width, 2 * ffn)
         sizes["instead"] += (Sublayer(part="mlp", layers=reusing, first=sizes["layers"] - reusing, matrices=wide),)
         sizes["dense_layers"] -= reusing
     if not keys.flag("enable_moe_block", default=False):

@@ -10,10 +10,12 @@ from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Attending, Sublayer
 
 
-def _block(keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: int, ffn: int) -> dict[str, Any]:
-    """A block with full attention and two LayerNorms, biases in both; the head is the embedding."""
+def plain_block(
+    keys: ConfigKeys, width: int, heads: int, layers: int, vocabulary: int, ffn: int, *, key: str = "num_attention_heads"
+) -> dict[str, Any]:
+    """A block with full attention and two LayerNorms, biases in both; the head is the embedding. `key`: that of the heads."""
     if width % heads:
-        keys.reject("num_attention_heads", f"{heads} does not divide the width of {width}.")
+        keys.reject(key, f"{heads} does not divide the width of {width}.")
     return {
         "layers": layers,
         "width": width,
@@ -44,7 +46,7 @@ def gpt2(keys: ConfigKeys) -> dict[str, Any]:
     width = keys.size("n_embd", "hidden_size")
     heads, layers = keys.size("n_head", "num_attention_heads"), keys.size("n_layer", "num_hidden_layers")
     positions = keys.size("n_positions", "max_position_embeddings", default=1024)
-    sizes = _block(keys, width, heads, layers, keys.size("vocab_size", default=50257), keys.size("n_inner", default=4 * width))
+    sizes = plain_block(keys, width, heads, layers, keys.size("vocab_size", default=50257), keys.size("n_inner", default=4 * width))
     return sizes | {"learned_positions": positions, "max_context": positions, "dropout": True, "fused_qkv": True}
 
 
@@ -60,7 +62,7 @@ def gpt_neo(keys: ConfigKeys) -> dict[str, Any]:
     """No biases of query, key and value; layers called local attend to a window, but keep every token."""
     width, layers = keys.size("hidden_size"), keys.size("num_layers")
     positions, inner = keys.size("max_position_embeddings", default=2048), keys.size_or_none("intermediate_size")
-    sizes = _block(keys, width, keys.size("num_heads"), layers, keys.size("vocab_size", default=50257), inner or 4 * width)
+    sizes = plain_block(keys, width, keys.size("num_heads"), layers, keys.size("vocab_size", default=50257), inner or 4 * width)
     return sizes | {"learned_positions": positions, "max_context": positions, "attention_bias": width}
 
 
@@ -75,7 +77,7 @@ def openai_gpt(keys: ConfigKeys) -> dict[str, Any]:
 def gptj(keys: ConfigKeys) -> dict[str, Any]:
     """One LayerNorm feeds attention (without biases) and MLP; the head has a bias and is not tied. CodeGen joins query, key and value."""
     width, vocabulary = keys.size("n_embd"), keys.size("vocab_size", default=50400)
-    sizes = _block(keys, width, keys.size("n_head"), keys.size("n_layer"), vocabulary, keys.size("n_inner", default=4 * width))
+    sizes = plain_block(keys, width, keys.size("n_head"), keys.size("n_layer"), vocabulary, keys.size("n_inner", default=4 * width))
     return sizes | {
         "tied": keys.flag("tie_word_embeddings", default=False),
         "rotary": True,
@@ -127,7 +129,7 @@ def mpt(keys: ConfigKeys) -> dict[str, Any]:
     if (ratio := keys.size("expansion_ratio", default=4)) != 4:
         keys.reject("expansion_ratio", f"{ratio} is not supported; transformers builds an MLP of four widths.")
     vocabulary = keys.size("vocab_size", default=50368)
-    sizes = _block(keys, width, keys.size("n_heads"), keys.size("n_layers"), vocabulary, 4 * width)
+    sizes = plain_block(keys, width, keys.size("n_heads"), keys.size("n_layers"), vocabulary, 4 * width)
     return sizes | {
         "alibi": True,
         "fused_qkv": True,
@@ -143,7 +145,7 @@ def bloom(keys: ConfigKeys) -> dict[str, Any]:
     """ALiBi instead of positions; a norm after the embedding."""
     width, vocabulary = keys.size("hidden_size", "n_embed"), keys.size("vocab_size", default=250880)
     heads, layers = keys.size("n_head", "num_attention_heads"), keys.size("n_layer", "num_hidden_layers")
-    sizes = _block(keys, width, heads, layers, vocabulary, 4 * width)
+    sizes = plain_block(keys, width, heads, layers, vocabulary, 4 * width)
     context = keys.count("seq_length") or None
     return sizes | {"alibi": True, "fused_qkv": True, "final_norms": 2, "max_context": context}
 
@@ -152,7 +154,7 @@ def bloom(keys: ConfigKeys) -> dict[str, Any]:
 def ctrl(keys: ConfigKeys) -> dict[str, Any]:
     """Sinusoidal positions, a bias of the tied head."""
     vocabulary = keys.size("vocab_size", default=246534)
-    sizes = _block(keys, keys.size("n_embd"), keys.size("n_head"), keys.size("n_layer"), vocabulary, keys.size("dff"))
+    sizes = plain_block(keys, keys.size("n_embd"), keys.size("n_head"), keys.size("n_layer"), vocabulary, keys.size("dff"))
     return sizes | {"final_bias": vocabulary, "max_context": keys.size("n_positions", default=256)}
 
 
@@ -182,7 +184,7 @@ def persimmon(keys: ConfigKeys) -> dict[str, Any]:
 def xglm(keys: ConfigKeys) -> dict[str, Any]:
     """Sinusoidal positions."""
     vocabulary, ffn = keys.size("vocab_size", default=256008), keys.size("ffn_dim")
-    sizes = _block(keys, keys.size("d_model"), keys.size("attention_heads"), keys.size("num_layers"), vocabulary, ffn)
+    sizes = plain_block(keys, keys.size("d_model"), keys.size("attention_heads"), keys.size("num_layers"), vocabulary, ffn)
     return sizes | {"max_context": keys.size("max_position_embeddings", default=2048)}
 
 
@@ -241,7 +243,7 @@ def xlm(keys: ConfigKeys) -> dict[str, Any]:
     width, vocabulary = keys.size("emb_dim", "hidden_size"), keys.size("vocab_size", "n_words", default=30145)
     heads, layers = keys.size("n_heads", "num_attention_heads"), keys.size("n_layers", "num_hidden_layers")
     positions, languages = keys.size("max_position_embeddings", default=512), keys.count("n_langs", absent=1)
-    return _block(keys, width, heads, layers, vocabulary, 4 * width) | {
+    return plain_block(keys, width, heads, layers, vocabulary, 4 * width) | {
         "encoder": True,
         "learned_positions": positions,
         "max_context": positions,
@@ -259,7 +261,7 @@ def xlnet(keys: ConfigKeys) -> dict[str, Any]:
         keys.size("n_head", "num_attention_heads"),
         keys.size("n_layer", "num_hidden_layers"),
     )
-    sizes = _block(keys, width, heads, layers, keys.size("vocab_size", default=32000), keys.size("d_inner", default=4 * width))
+    sizes = plain_block(keys, width, heads, layers, keys.size("vocab_size", default=32000), keys.size("d_inner", default=4 * width))
     dim = sizes["head_dim"]
     attention = Sublayer(
         part="attention",
@@ -284,5 +286,5 @@ def xlnet(keys: ConfigKeys) -> dict[str, Any]:
 def named_block(keys: ConfigKeys, ffn: int, vocabulary: int, *, positions: int) -> dict[str, Any]:
     """A block whose sizes have the names that newer families share."""
     width, heads, layers = keys.size("hidden_size"), keys.size("num_attention_heads"), keys.size("num_hidden_layers")
-    sizes = _block(keys, width, heads, layers, vocabulary, ffn)
+    sizes = plain_block(keys, width, heads, layers, vocabulary, ffn)
     return sizes | {"max_context": keys.size("max_position_embeddings", default=positions)}

@@ -8,7 +8,7 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import MambaKeys, gated_delta, mamba2
 from planner.workload.huggingface.families.llama import qwen_experts
-from planner.workload.huggingface.families.sizes import further_tokens, head_normed, line_sizes, routed
+from planner.workload.huggingface.families.sizes import head_normed, line_sizes, narrowed, routed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Sublayer
@@ -21,8 +21,7 @@ def _gated_hybrid(keys: ConfigKeys, *, joined: bool, ffn: int | None = None) -> 
     full = kinds.count("full_attention") if kinds else layers // keys.size("full_attention_interval", default=4)
     biases = sizes["attention_bias"] + query * keys.flag("attention_bias", default=False)
     linear = (gated_delta(keys, sizes["width"], layers - full, joined=joined),) if layers > full else ()
-    further = further_tokens(keys, "mtp_num_hidden_layers", "num_nextn_predict_layers")
-    return sizes | {"query_gate": query, "attention_bias": biases, "instead": linear, "mtp_copies": False} | further
+    return sizes | {"query_gate": query, "attention_bias": biases, "instead": linear, "mtp_copies": False}
 
 
 def _shared(keys: ConfigKeys, sizes: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +103,8 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
     kinds = [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else keys.items("layers_block_type")
     of = {"mamba": "linear_attention", "attention": "full_attention"}
     count = Counter(of.get(kind, kind) for kind in kinds)
-    sizes = line_sizes(keys, kv_heads=8, head_dim=128, biased=True, layers=len(kinds) or None)
+    named = keys.also(head_dim=keys.size("attention_head_dim", default=128))
+    sizes = line_sizes(named, kv_heads=8, biased=True, layers=len(kinds) or None)
     mixing, others = count["linear_attention"] + count["full_attention"], count["mlp"] + count["moe"]
     recurrent = mamba2(keys, sizes["width"], count["linear_attention"], named=_NEMOTRON)
     bare = (Sublayer(part="attention", layers=others), Sublayer(part="mlp", layers=mixing))
@@ -114,9 +114,5 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
     if count["moe"]:
         shared = keys.count("moe_shared_expert_intermediate_size") * keys.count("n_shared_experts", absent=1)
         experts = routed(keys, corrected=True) | {"shared_ffn": shared}
-    if keys.count("moe_latent_size"):
-        keys.reject(
-            "moe_latent_size", "experts of a narrower width are not known; gpu-planner models show PATH --exact traces them."
-        )
-    further = further_tokens(keys, "num_nextn_predict_layers")
-    return sizes | experts | further | {"dense_layers": count["mlp"]}
+        sizes |= narrowed(sizes["width"], keys.count("moe_latent_size"), count["moe"], keys.flag("mlp_bias", default=False))
+    return sizes | experts | {"dense_layers": count["mlp"]}

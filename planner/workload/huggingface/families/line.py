@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
@@ -9,10 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.workload.block import Block
-from planner.workload.huggingface.families.sizes import latent_sizes, line_sizes, routed, windowed
+from planner.workload.huggingface.families.sizes import WINDOWED, latent_sizes, line_sizes, routed, windowed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Sublayer
+from planner.workload.sublayers import Attending, Role, Sublayer, projected_attention
 
 _LLAMA = Block()
 
@@ -261,13 +262,26 @@ def _reader(facts: Facts) -> Callable[[ConfigKeys], dict[str, Any]]:
             every = sizes["layers"] if facts.every_window else 0
             sizes = windowed(keys, sizes, keys.count("sliding_window", absent=facts.window), every)
         sizes |= _experts(keys, facts) if facts.experts else {}
-        if len(set(map(str, keys.items("num_attention_heads_per_layer")))) > 1:
-            keys.reject(
-                "num_attention_heads_per_layer", "layers of different heads are not known; models show PATH --exact traces them."
-            )
+        heads = keys.items("num_attention_heads_per_layer")
+        if len(set(map(str, heads))) > 1:
+            return sizes | _uneven(facts, sizes, keys.items("layer_types"), heads)
         return sizes | {"beside": tuple(_beside(facts, sizes))}
 
     return read
+
+
+def _uneven(facts: Facts, sizes: dict[str, Any], kinds: list[Any], heads: list[Any]) -> dict[str, Any]:
+    """Attention of layers with different numbers of heads."""
+    layers, width, groups, dim = (sizes[name] for name in ("layers", "width", "kv_heads", "head_dim"))
+    found = []
+    for (kind, given), count in Counter(zip(kinds[:layers], heads, strict=False)).items():
+        number = given if isinstance(given, int) and given % groups == 0 else groups
+        seen = Attending.scored(count, number, groups, dim, reach="window" if kind in WINDOWED else "all")
+        gate: Role = "other"
+        further = ((gate, width, number * (dim if facts.gate == "whole" else 1)),) if facts.gate else ()
+        found.append(projected_attention(width, seen, further=further, norm=sizes["attention_norm"], other=number * facts.sinks))
+    without = {"attention_bias": 0, "attention_norm": 0, "sinks": 0, "windowed_layers": 0}
+    return without | {"instead": tuple(found), "beside": tuple(_beside(replace(facts, gate=""), sizes))}
 
 
 def _beside(facts: Facts, sizes: dict[str, Any]) -> Iterator[Sublayer]:
@@ -312,3 +326,44 @@ def _experts(keys: ConfigKeys, facts: Facts) -> dict[str, Any]:
 
 for _name, _facts in FACTS.items():
     family(_name, _facts.block)(_reader(_facts))
+_BAILING = replace(
+    _ROUTED, bias="use_qkv_bias", out_bias="use_bias", mlp_bias="use_bias", normed_by="use_qk_norm", shared="num_shared_experts"
+)
+
+
+@family("bailing_moe")
+def bailing_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """Ling and Ring 1 and 2, whose code is with their checkpoints."""
+    return _reader(replace(_BAILING, corrected=keys.flag("moe_router_enable_expert_bias", default=False)))(keys)
+
+
+_STEP = replace(
+    _ROUTED, head_dim=128, gate="head", window=512, experts="n_routed_experts", shared_ffn="share_expert_dim", block=_WIDE
+)
+
+
+@family("step3p5", _WIDE)
+def step3p5(keys: ConfigKeys) -> dict[str, Any]:
+    """Step 3.5 and 3.7: windowed layers with more heads than the others, a gate of every head; published under names of its own."""
+    named = {new: keys.value(old) for new, names in _STEP_NAMES.items() for old in names if keys.value(old) is not None}
+    kinds, heads, layers = keys.items("layer_types"), keys.size("num_attention_heads", default=64), keys.size("num_hidden_layers")
+    other = keys.value("attention_other_setting")
+    wide = keys.value("num_sliding_attention_heads") or (other.get("num_attention_heads") if isinstance(other, dict) else None)
+    listed = keys.value("moe_layers_enum")
+    sparse = {int(one) for one in listed.split(",") if one.strip().isdigit()} if isinstance(listed, str) else set(range(3, layers))
+    sizes = {
+        "num_attention_heads_per_layer": [wide if wide and kind in WINDOWED else heads for kind in kinds],
+        "mlp_layer_types": ["sparse" if layer in sparse else "dense" for layer in range(layers)],
+        "num_key_value_heads": 8,
+        "share_expert_dim": 1280,
+    }
+    return _reader(_STEP)(keys.also(**sizes | named))
+
+
+_STEP_NAMES = {
+    "num_key_value_heads": ("num_attention_groups",),
+    "n_routed_experts": ("moe_num_experts", "num_experts"),
+    "num_experts_per_tok": ("moe_top_k",),
+    "share_expert_dim": ("share_expert_dims",),
+}
+"""Names of the library -> published ones."""

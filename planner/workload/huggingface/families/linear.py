@@ -62,17 +62,14 @@ def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool | Non
     )
 
 
-def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, low_rank: bool) -> Sublayer:
-    """Kimi Delta Attention: a gated delta rule whose decay is of every channel; decay and gate may come by way of `dim` elements.
+def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, low_rank: bool, gate_low_rank: bool) -> Sublayer:
+    """Kimi Delta Attention: a gated delta rule whose decay is of every channel; decay and gate may each come by way of `dim` elements.
 
     For each token and head of d elements a chunk of c tokens takes 6c·d + 6d² FLOP of products, as transformers 5.23 makes them.
     """
     inner = heads * dim
-    wide: tuple[tuple[Role, int, int], ...] = (
-        (("in", width, dim), ("in", dim, inner), ("in", width, dim), ("in", dim, inner))
-        if low_rank
-        else (("in", width, inner), ("in", width, inner))
-    )
+    narrow: tuple[tuple[Role, int, int], ...] = (("in", width, dim), ("in", dim, inner))
+    wide: tuple[tuple[Role, int, int], ...] = (("in", width, inner),)
     return Sublayer(
         part="attention",
         layers=layers,
@@ -80,7 +77,8 @@ def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, lo
             ("q", width, inner),
             ("k", width, inner),
             ("v", width, inner),
-            *wide,
+            *(narrow if low_rank else wide),
+            *(narrow if gate_low_rank else wide),
             ("in", width, heads),
             ("out", inner, width),
         ),

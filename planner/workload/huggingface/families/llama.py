@@ -178,7 +178,4 @@ def deepseek_v2(keys: ConfigKeys) -> dict[str, Any]:
 @family("kimi_k2", Block(wide_router=True))
 def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
     """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; layers that predict further tokens stand apart."""
-    sizes = latent(keys, first_dense=3, shared=1)
-    further = keys.count("num_nextn_predict_layers")
-    left_out = ("num_nextn_predict_layers",) if further else ()
-    return sizes | {"router_vector": sizes["experts"], "mtp_layers": further, "left_out": left_out}
+    return latent(keys, first_dense=3, shared=1, corrected=True)

@@ -7,7 +7,7 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import gated_delta, kimi_delta
 from planner.workload.huggingface.families.selective import CHANNELS, without_attention
-from planner.workload.huggingface.families.sizes import WINDOWED, further_tokens, head_normed, latent_sizes, line_sizes, routed
+from planner.workload.huggingface.families.sizes import WINDOWED, head_normed, latent_sizes, line_sizes, narrowed, routed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Attending, Sublayer
@@ -96,7 +96,10 @@ def olmo_hybrid(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _latent_delta(keys: ConfigKeys, *, low_rank: bool) -> dict[str, Any]:
-    """Kimi Delta Attention in most layers, latent attention without positions in the others; experts after the dense layers."""
+    """Kimi Delta Attention in most layers, latent attention without positions in the others; experts after the dense layers.
+
+    Kimi K3: narrowed experts, gated latent attention, and layers that attend to the outputs of earlier blocks of layers by two queries each.
+    """
     sizes, kinds = latent_sizes(keys, query_rank=0), keys.items("layer_types")
     given = keys.value("linear_attn_config")
     listed = given.get("kda_layers") if isinstance(given, dict) else None
@@ -107,15 +110,23 @@ def _latent_delta(keys: ConfigKeys, *, low_rank: bool) -> dict[str, Any]:
     if kinds := keys.items("mlp_layer_types"):
         experts["dense_layers"] = kinds.count("dense")
     of = given if isinstance(given, dict) else {}
+    layers, width = sizes["layers"], sizes["width"]
+    gate = Sublayer(part="attention", layers=layers - linear, matrices=(("other", width, sizes["heads"] * sizes["value_dim"]),))
+    depth = Sublayer(part="attention", layers=layers, other=2 * width, norm=2 * width)
+    gated = keys.flag("mla_use_output_gate", default=False) and layers > linear
+    inner = keys.count("routed_expert_hidden_size")
+    narrow = narrowed(width, inner, layers - experts["dense_layers"], norm=inner * keys.flag("latent_moe_use_norm", default=False))
+    beside = (*narrow.pop("beside", ()), *(gate,) * gated, *(depth,) * (keys.count("attn_res_block_size") > 0))
     delta = kimi_delta(
         sizes["width"],
         linear,
         heads=of.get("num_heads") or keys.size("linear_num_heads", default=32),
         dim=of.get("head_dim") or keys.size("linear_head_dim", default=128),
-        kernel=of.get("short_conv_kernel_size") or keys.size("linear_conv_kernel_dim", default=4),
+        kernel=of.get("short_conv_kernel_size") or keys.size("linear_conv_kernel_dim", "short_conv_kernel_size", default=4),
         low_rank=low_rank,
+        gate_low_rank=low_rank and not of.get("use_full_rank_gate"),
     )
-    return sizes | experts | {"instead": (delta,) * (linear > 0)}
+    return sizes | experts | narrow | {"instead": (delta,) * (linear > 0), "beside": beside}
 
 
 @family("kimi_linear", Block(wide_router=True))
@@ -130,7 +141,7 @@ def bailing_hybrid(keys: ConfigKeys) -> dict[str, Any]:
     sizes = _latent_delta(keys, low_rank=False)
     attending = sizes["layers"] - sum(one.layers for one in sizes["instead"])
     gate = Sublayer(part="attention", layers=attending, matrices=(("other", sizes["width"], sizes["heads"]),))
-    return sizes | {"beside": (gate,) * (attending > 0)} | further_tokens(keys, "num_nextn_predict_layers")
+    return sizes | {"beside": (gate,) * (attending > 0)}
 
 
 @family("recurrent_gemma", Block(wide_norms=True))

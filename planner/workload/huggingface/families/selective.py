@@ -175,14 +175,13 @@ def _shared(
     query, key = heads * dim, kv_heads * dim
     sizes = without_attention(keys, heads=heads, head_dim=dim, tied=True)
     joined = keys.size("attention_hidden_size", default=2 * width)
-    attending = Attending(layers=hybrid, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=dim, cached=2 * key, read=2 * key)
     attention = Sublayer(
         part="attention",
         layers=hybrid,
         stored=stored,
         matrices=(("q", joined, query), ("k", joined, key), ("v", joined, key), ("o", query, width)),
         norm=joined + width,
-        attending=(attending,),
+        attending=(Attending.scored(hybrid, heads, kv_heads, dim),),
     )
     mlp = Sublayer(
         part="mlp",

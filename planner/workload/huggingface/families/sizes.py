@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.sublayers import Role, Sublayer
 
 WINDOWED = ("sliding_attention", "chunked_attention")
 """Values of `layer_types` of layers that attend to a window; of chunks, which begin anew, the widest window counts."""
@@ -102,9 +103,9 @@ def latent_sizes(keys: ConfigKeys, *, tied: bool = False, query_rank: int = 1536
     }
 
 
-def latent(keys: ConfigKeys, *, first_dense: int, shared: int) -> dict[str, Any]:
+def latent(keys: ConfigKeys, *, first_dense: int, shared: int, corrected: bool = False) -> dict[str, Any]:
     """Latent attention and the experts of DeepSeek."""
-    experts = routed(keys, shared="n_shared_experts", dense=first_dense)
+    experts = routed(keys, shared="n_shared_experts", dense=first_dense, corrected=corrected)
     return latent_sizes(keys) | experts | {"shared_ffn": keys.count("n_shared_experts", absent=shared) * experts["expert_ffn"]}
 
 
@@ -134,7 +135,10 @@ def routed(
     }
 
 
-def further_tokens(keys: ConfigKeys, *names: str) -> dict[str, Any]:
-    """Layers that predict further tokens, under the first of `names` that is given; transformers builds none of them."""
-    name = next((name for name in names if keys.count(name)), "")
-    return {"mtp_layers": keys.count(name), "left_out": (name,)} if name else {}
+def narrowed(width: int, inner: int, layers: int, biased: bool = False, norm: int = 0) -> dict[str, Any]:
+    """Routed experts of `layers` layers that read and give `inner` elements of a token (0: all): a projection to them and one back, and a norm."""
+    if not inner:
+        return {}
+    matrices: tuple[tuple[Role, int, int], ...] = (("other", width, inner), ("other", inner, width))
+    projections = Sublayer(part="mlp", layers=layers, matrices=matrices, bias=(inner + width) * biased, norm=norm)
+    return {"narrowed": inner, "beside": (projections,)}

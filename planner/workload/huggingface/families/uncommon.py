@@ -2,40 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, Literal
 
+from msgspec.structs import replace
+
+from planner.errors import shown
 from planner.workload.block import Block
+from planner.workload.huggingface.families.bert import read_head
 from planner.workload.huggingface.families.selective import without_attention
-from planner.workload.huggingface.families.sizes import head_normed, line_sizes, routed, windowed
+from planner.workload.huggingface.families.sizes import head_normed, line_sizes, projected, routed, windowed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import Attending, Sublayer, gated_mlp, projected_attention
 
 
 @family("diffllama")
 def diffllama(keys: ConfigKeys) -> dict[str, Any]:
     """The difference of two attentions: each head reads the values of two."""
     sizes = line_sizes(keys, biased=True)
-    layers, width, heads, groups, dim = (sizes[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
-    query, key = heads * dim, groups * dim
-    attending = Attending(
-        layers=layers, heads=heads, kv_heads=groups, score_dim=2 * dim, value_dim=2 * dim, cached=2 * key, read=2 * key
-    )
-    attention = Sublayer(
-        part="attention",
-        layers=layers,
-        matrices=(("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width)),
-        other=4 * dim,
-        bias=sizes["attention_bias"],
-        attending=(attending,),
-    )
-    return sizes | {"attention_bias": 0, "instead": (attention,)}
+    seen = Attending.scored(sizes["layers"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
+    plain = projected_attention(sizes["width"], seen, other=4 * seen.score_dim, bias=sizes["attention_bias"])
+    twice = replace(seen, score_dim=2 * seen.score_dim, value_dim=2 * seen.value_dim)
+    return sizes | {"attention_bias": 0, "instead": (replace(plain, attending=(twice,)),)}
+
+
+@family("nemotron-nas")
+def nemotron_nas(keys: ConfigKeys) -> dict[str, Any]:
+    """Llama 3 after a search (`block_configs`): layers without attention or MLP, with one matrix in their place, or with an MLP of another width."""
+    sizes = line_sizes(keys, kv_heads=8, ffn=1, layers=len(keys.items("block_configs")) or None)
+    width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
+    found: Counter[tuple[Any, ...]] = Counter()
+    for block in keys.items("block_configs"):
+        of = block if isinstance(block, dict) else {}
+        for part, size in (("attention", "n_heads_in_group"), ("ffn", "ffn_mult")):
+            given = of.get(part)
+            one = given if isinstance(given, dict) else {}
+            found[part, bool(one.get("no_op")), bool(one.get("replace_with_linear")), one.get(size)] += 1
+    instead = []
+    for (part, empty, linear, size), layers in found.items():
+        of_part: Literal["attention", "mlp"] = "mlp" if part == "ffn" else "attention"
+        if empty:
+            instead.append(Sublayer(part=of_part, layers=layers))
+        elif linear:
+            instead.append(Sublayer(part=of_part, layers=layers, matrices=(("other", width, width),), norm=width))
+        elif not isinstance(size, int | float) or not 0 < size <= heads:
+            keys.reject("block_configs", f"{shown(size)} is not accepted for {part}.")
+        elif part == "attention":
+            instead.append(projected_attention(width, Attending.scored(layers, heads, max(1, heads // int(size)), dim), norm=width))
+        else:
+            ffn = _MULTIPLE * -(-int(2 * size * width / 3) // _MULTIPLE)
+            sizes["ffn"] = max(sizes["ffn"], ffn)
+            instead.append(Sublayer(part="mlp", layers=layers, matrices=gated_mlp(width, ffn), norm=width))
+    return sizes | {"norms": 0, "dense_layers": 0, "instead": tuple(instead)}
+
+
+_MULTIPLE = 256
+"""The inner width of an MLP is rounded up to a multiple of it, in the code beside the checkpoints of nemotron-nas."""
 
 
 @family("doge")
 def doge(keys: ConfigKeys) -> dict[str, Any]:
     """A mask made of the values, and a learned weight of every element of the residual stream."""
-    if keys.flag("is_moe", default=False):
+    if keys.flag("is_moe", default=False) or 0 in (
+        keys.count("num_experts", absent=1),
+        keys.count("num_experts_per_tok", absent=1),
+    ):
         keys.reject("is_moe", "its experts of one neuron are not known; gpu-planner models show PATH --exact traces them.")
     sizes = head_normed(line_sizes(keys, biased=True))
     layers, width, groups = sizes["layers"], sizes["width"], sizes["kv_heads"]
@@ -44,6 +76,22 @@ def doge(keys: ConfigKeys) -> dict[str, Any]:
         "mlp_vector": (2 * sizes["ffn"] + width) * keys.flag("mlp_bias", default=False),
         "beside": (mask, Sublayer(part="mlp", layers=layers, other=2 * width)),
     }
+
+
+@family("modernbert", Block(fused_gate=True))
+def modernbert(keys: ConfigKeys) -> dict[str, Any]:
+    """Same as its decoder, in both directions, query, key and value of one matrix; `local_attention` tokens around a token are its window."""
+    around = keys.size("local_attention", default=128)
+    sizes = modernbert_decoder(keys.also(sliding_window=around)) | {"encoder": True, "fused_qkv": True}
+    return sizes | read_head(keys, sizes, norms=True, pooler=False)
+
+
+@family("eurobert")
+def eurobert(keys: ConfigKeys) -> dict[str, Any]:
+    """Llama in both directions."""
+    sizes = line_sizes(keys, biased=True) | {"encoder": True}
+    sizes["mlp_vector"] = (2 * sizes["ffn"] + sizes["width"]) * keys.flag("mlp_bias", default=False)
+    return sizes | read_head(keys, sizes, norms=False, pooler=False)
 
 
 @family("modernbert-decoder", Block(fused_gate=True))
@@ -114,9 +162,7 @@ def jetmoe(keys: ConfigKeys) -> dict[str, Any]:
         convolution=2 * chosen * width * key,
         other=2 * (number - chosen) * width * key,
         bias=width,
-        attending=(
-            Attending(layers=layers, heads=heads, kv_heads=groups, score_dim=dim, value_dim=dim, cached=2 * key, read=2 * key),
-        ),
+        attending=(Attending.scored(layers, heads, groups, dim),),
     )
     return (
         sizes
@@ -150,30 +196,15 @@ def hrm_text(keys: ConfigKeys) -> dict[str, Any]:
     stack = keys.size("num_layers_per_stack", "num_hidden_layers")
     sizes = line_sizes(keys, head_dim=128, layers=stack * high * (low + 1))
     layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
-    query, key = sizes["heads"] * sizes["head_dim"], sizes["kv_heads"] * sizes["head_dim"]
-    attention = Sublayer(
-        part="attention",
-        layers=layers,
-        stored=2 * stack,
-        matrices=(("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width), ("other", width, query)),
-        bias=(2 * query + 2 * key + width) * keys.flag("attention_bias", default=False),
-        attending=(
-            Attending(
-                layers=layers,
-                heads=sizes["heads"],
-                kv_heads=sizes["kv_heads"],
-                score_dim=sizes["head_dim"],
-                value_dim=sizes["head_dim"],
-                cached=2 * key,
-                read=2 * key,
-            ),
-        ),
-    )
+    query = sizes["heads"] * sizes["head_dim"]
+    seen = Attending.scored(layers, sizes["heads"], sizes["kv_heads"], sizes["head_dim"])
+    biases = (projected(sizes) + query + width) * keys.flag("attention_bias", default=False)
+    attention = projected_attention(width, seen, further=(("other", width, query),), stored=2 * stack, bias=biases)
     mlp = Sublayer(
         part="mlp",
         layers=layers,
         stored=2 * stack,
-        matrices=(("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)),
+        matrices=gated_mlp(width, ffn),
         bias=(2 * ffn + width) * keys.flag("mlp_bias", default=False),
     )
     begin = Sublayer(part="mlp", layers=1, other=width)
