@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from planner.errors import nearest_names
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyCommand(NamedTuple):
@@ -61,10 +64,22 @@ class DefaultGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front when no command is named."""
         word = self._first_word(ctx, args)
+        if ctx.resilient_parsing and word is None and not self.takes_argument:
+            return super().parse_args(ctx, args)  # a shell completes the word that comes next
         asks_for_help = bool(args) and args[0] in {*self.get_help_option_names(ctx), "--version"}
         if not asks_for_help and (word is None or (self.takes_argument and word not in self.list_commands(ctx))):
             args = [self.default, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands, and what may follow the default one when none is named."""
+        found = super().shell_complete(ctx, incomplete)
+        default = None if self.takes_argument else self.get_command(ctx, self.default)
+        if default is not None:
+            inner = click.Context(default, parent=ctx, info_name=self.default, resilient_parsing=True)
+            known = {item.value for item in found}
+            found += [item for item in default.shell_complete(inner, incomplete) if item.value not in known]
+        return found
 
     def _first_word(self, ctx: click.Context, args: list[str]) -> str | None:
         """The first of `args` that is neither an option nor an option's value."""

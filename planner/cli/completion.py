@@ -43,7 +43,10 @@ def completed(root: click.Command, instruction: str) -> int:
 
 
 def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A completion by names that contain the typed text, names that begin with it first; empty where the catalogue cannot be read."""
+    """A completion by names that begin with the typed text, else by the only one that contains it: of several zsh would delete what was typed.
+
+    Empty where the catalogue cannot be read.
+    """
 
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:
         from planner.cli.options import Invocation
@@ -53,8 +56,9 @@ def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click
             names = of(ctx.ensure_object(Invocation).session())
         except UserError:
             return []
-        known = [name for name in names if typed.casefold() in name.casefold()]
-        return sorted(known, key=lambda name: not name.casefold().startswith(typed.casefold()))
+        begin = [name for name in names if name.casefold().startswith(typed.casefold())]
+        contain = [name for name in names if typed.casefold() in name.casefold()]
+        return begin or (contain if len(contain) == 1 else [])
 
     return complete
 

@@ -72,6 +72,8 @@ def _ended(run: Callable[[], int]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as wrong:
+        if isinstance(wrong, click.NoSuchOption) and (hint := _key_hint(wrong)):
+            wrong = click.UsageError(hint, wrong.ctx)
         with startup.stderr_may_fail():
             wrong.show(sys.stderr)
         return ExitCode.WRONG_INPUT
@@ -90,6 +92,19 @@ def _ended(run: Callable[[], int]) -> int:
 
             traceback.print_exc()
         return ExitCode.BUG
+
+
+def _key_hint(wrong: click.NoSuchOption) -> str:
+    """Words on an option that is a key of the workload, where the command has `--set`; '' for any other."""
+    from planner.workload.tasks import Workload
+
+    key = wrong.option_name.lstrip("-").replace("-", "_")
+    settable = wrong.ctx is not None and any(option.name == "settings" for option in wrong.ctx.command.params)
+    return (
+        f"No such option {wrong.option_name!r}: it is a key, --set {key}=…"
+        if settable and key in Workload.__struct_fields__
+        else ""
+    )
 
 
 def _interrupted() -> int:

@@ -49,3 +49,12 @@ def test_one_of_the_two_changes_the_preset(run_planner: RunPlanner) -> None:
 def test_a_title_goes_with_what_it_tells(run_planner: RunPlanner, settings: tuple[str, ...], heading: str) -> None:
     out, _ = _plan(run_planner, *settings, preset="llama-3.1-70b-chat-service")
     assert out.split(" · ")[0].endswith(heading)
+
+
+def test_an_option_that_is_a_key_says_how_keys_are_set(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "--daily-users", "50000")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2, "Error: No such option '--daily-users': it is a key, --set daily_users=…",
+    )  # fmt: skip
+    assert "is a key" not in run_planner("gpus", "--model", "x").stderr
+    assert "is a key" not in run_planner("plan", "--nosuch").stderr
