@@ -164,7 +164,7 @@ def test_a_disturbed_run_says_so_and_moves_no_plan_that_rests_on_more(
     """Two and a half times too slow, by a neighbour or by heat, as the driver tells: the published figures of the part stay."""
     with simulated_machine(truth, monkeypatch) as bench:
         bench.crowded = worker._crowded(bench)
-        results = [*products(bench), *streams(bench), *small_step(bench)]
+        results = [*products(bench), *streams(bench), *(small_step(bench) if status == "shared" else [])]  # a step takes seconds
     assert {one.status for one in results} == {status}
     assert ceilings_of(gpu, records, kept(results)) == ceilings_of(gpu, records)
     unstable = [msgspec.structs.replace(one, status="unstable") for one in kept(results)]

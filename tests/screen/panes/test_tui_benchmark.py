@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,23 @@ async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None
 
 @needs_torch
 async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path: Path) -> None:
+    """What was there before the run is not collected during it."""
     app = app_in(tmp_path)
+    frozen: list[int] = []
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("b")
+        await until(app, "running")
+        while app.benchmark_runs:
+            frozen.append(gc.get_freeze_count())
+            await asyncio.sleep(0.05)
         await until(app, "finished")
+        for _ in range(500):
+            if gc.get_freeze_count() == 0:
+                break
+            await asyncio.sleep(0.01)
+        assert gc.get_freeze_count() == 0
+        assert min(frozen[:-1]) > 10_000
         await pilot.pause()
         run = app.benchmark and app.benchmark.run
         assert run

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from repository import ROOT
 from study_sample import sample_study
+from textual._compositor import Compositor
 from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widget import Widget
@@ -107,6 +108,12 @@ def recorded(name: str, kind: type[Record]) -> Record:
 @pytest.fixture(autouse=True)
 def _nothing_is_found_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_details, "QUIET_S", 1000.0)
+
+
+@pytest.fixture(autouse=True)
+def _drawn_by_the_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`frame` draws all of the screen; what it draws of itself is thrown away without a terminal."""
+    monkeypatch.setattr(Compositor, "render_update", lambda *_given, **_named: None)
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:
