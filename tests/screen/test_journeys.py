@@ -68,7 +68,7 @@ async def own_model(app: PlannerApp, pilot: Pilot[None]) -> None:
     assert first.startswith("Rent ")
     assert "$/month" in first
     assert "sure" in first
-    await keys.press("colon", *"./mine", "enter")
+    await keys.press("colon", *"mine", "enter")
     assert keys.count <= 25
     assert app.form.workload["model"] == "./mine"
     assert app.table.rows[0].rank == 1

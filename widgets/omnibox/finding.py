@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +21,7 @@ Kind = Literal["model", "preset", "session", "gpu", "command", "setting"]
 EXACT, BEGINS = 1e6, 1e3
 """Scores above every fuzzy match: of the very name, and of its beginning."""
 MOST = 12
+ON_THIS_MACHINE = "config.json on this machine"
 
 
 class Thing(msgspec.Struct, frozen=True):
@@ -48,8 +50,18 @@ def _as_typed(typed: str) -> list[Thing]:
     if "=" in typed and "/" not in typed.partition("=")[0]:
         return [Thing("setting", typed, "sets this key of the workload")]
     if is_path(typed.casefold()):
-        return [Thing("model", typed, "config.json on this machine")]
+        return [Thing("model", typed, ON_THIS_MACHINE)]
+    if _is_folder_of_a_model(typed):
+        return [Thing("model", f"./{typed}", ON_THIS_MACHINE)]
     return [Thing("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []
+
+
+def _is_folder_of_a_model(typed: str) -> bool:
+    """Whether a folder of this name here holds a model: few begin its path with a dot."""
+    try:
+        return Path(typed, "config.json").is_file()
+    except (OSError, ValueError):  # too long, or with a character that no name has
+        return False
 
 
 def _score(search: FuzzySearch, wanted: str, thing: Thing) -> float:

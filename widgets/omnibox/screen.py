@@ -83,7 +83,7 @@ class OmniScreen(Overlay[Thing | None]):
         listing.set_options([self._option(thing) for thing in self._found])
         listing.highlighted = 0 if self._found else None
         if not self._found:
-            self._tell("nothing is called that; an id of the hub has the form organisation/name", "$text-warning")
+            self._tell("nothing is called that; an id of the hub is organisation/name, a path begins with ./ or /", "$text-warning")
 
     def _option(self, thing: Thing) -> Option:
         name = shorten_middle(one_line(thing.value), NAME, self._app.symbols.ellipsis)

@@ -30,8 +30,6 @@ class Overlay(ModalScreen[Result]):
     DEFAULT_CSS = """
     Overlay {
         align: center middle;
-        background: $background 60%;
-        &:ansi { background: transparent; }
         .box {
             max-width: 96%; height: auto; max-height: 92%;
             border: round $border; border-title-color: $accent; border-subtitle-color: $quiet;

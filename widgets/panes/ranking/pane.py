@@ -137,7 +137,7 @@ class RankingView(Vertical):
         told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
         more = ", c compares" if table.marked else ""
         more += " · h l shift" if table.wide else ""
-        fit = "" if table.narrowed else f" · {counts.fit:,} of {counts.considered:,} fit"  # else the filter's line counts
+        fit = "" if table.filtered else f" · {counts.fit:,} of {counts.considered:,} fit"  # else the filter's line counts
         texts = (told + more + fit, told + more)
         title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), told)
         signs = self._symbols.basis

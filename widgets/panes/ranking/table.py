@@ -111,6 +111,11 @@ class Ranking(ScrollView, can_focus=True):
         return bool(self._facets.tests)
 
     @property
+    def filtered(self) -> bool:
+        """Whether the search is narrowed, or its rows."""
+        return bool(self._facets.chips)
+
+    @property
     def wide(self) -> bool:
         """Whether every column is drawn, some of them out of sight."""
         return self._wide
