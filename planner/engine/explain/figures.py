@@ -154,10 +154,8 @@ def _where(there: Flags, found: Sequence[Any]) -> list[Any]:
 
 def _of_classes(rows: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: Floats, figure: _Range, busy: Floats) -> Fields:
     """Seconds by operator class, what binds, and the power of the GPUs by it, which work the share `busy` of the time."""
-    classes, compute_s = (
-        positive({name: rows(column) for name, column in timed.by_class.items()}),
-        rows(timed.compute_bound).tolist(),
-    )
+    classes = positive({name: rows(column) for name, column in timed.by_class.items()})
+    compute_s = rows(timed.compute_bound).tolist()
     drawn = [_shares(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)]
     products, waiting = np.array(drawn).T
     factor = np.array([BUSY_FACTOR**share * OTHER_FACTOR ** (1 - share) for share, _ in drawn])
