@@ -33,20 +33,20 @@ DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stage
 """Columns of a layout that are whole numbers in every answer."""
 
 
-def answers_of(e: Evaluated, rows: Sequence[int]) -> list[Answer]:
-    """The answers for `rows`."""
-    of = Chosen.of(e, rows)
-    fits, layouts = of(e.memory.fits).tolist(), _layouts(of)
+def answers_of(e: Evaluated, numbers: Sequence[int]) -> list[Answer]:
+    """The answers for the rows `numbers`."""
+    rows = Chosen.of(e, numbers)
+    fits, layouts = rows(e.memory.fits).tolist(), _layouts(rows)
     fields: dict[str, list[Any]] = {
         "fits": fits,
-        "reason": [None if enough else _shortfall(e, number) for number, enough in zip(rows, fits, strict=True)],
-        "memory_bytes": _memory(of),
-        "host_memory_bytes": [held or None for held in of(e.memory.host).tolist()],
-        "parameters": [_parameters(job) for job in of.jobs],
-        "evidence": [{name: round(amount, 3) for name, amount in causes.items()} for causes in _evidence(of)],
-        "assumed": list(_assumed(of, layouts)),
+        "reason": [None if enough else _shortfall(e, number) for number, enough in zip(numbers, fits, strict=True)],
+        "memory_bytes": _memory(rows),
+        "host_memory_bytes": [held or None for held in rows(e.memory.host).tolist()],
+        "parameters": [_parameters(job) for job in rows.jobs],
+        "evidence": [{name: round(amount, 3) for name, amount in causes.items()} for causes in _evidence(rows)],
+        "assumed": list(_assumed(rows, layouts)),
         "layout": layouts,
-        **(train_figures(of, e.step) if e.step else serve_figures(of, e.serve) if e.serve else {}),
+        **(train_figures(rows, e.step) if e.step else serve_figures(rows, e.serve) if e.serve else {}),
     }
     return records(Answer, fields | {"version": [planner.__version__] * len(fits)})
 
@@ -57,40 +57,40 @@ def _parameters(job: Job) -> ParameterCounts:
     return ParameterCounts(total=a.total, active=a.active, embedding=a.embedding, trainable=trainable)
 
 
-def _evidence(of: Chosen) -> list[dict[str, float]]:
+def _evidence(rows: Chosen) -> list[dict[str, float]]:
     """Causes that make the ranges of each row wider, and the amount of each."""
-    m, ranges = of.e.memory, of.e.ranges
-    total = of(m.total)
-    grows = np.array([0.0 if job.train else job.engine.cache_grows for job in of.jobs])
+    m, ranges = rows.e.memory, rows.e.ranges
+    total = rows(m.total)
+    grows = np.array([0.0 if job.train else job.engine.cache_grows for job in rows.jobs])
     every = {
-        TRANSIENT: added(of(getattr(m, name)) for name in COMING_AND_GOING) / total,
-        GROWING: growing_share(grows, of(m.kv_cache) / total),
-        MAY_DIVIDE: -np.log1p(-of(m.may_divide) / total),
-        MAY_FLATTEN: np.log1p(of(m.may_flatten) / total),
-        PROGRAM_OPEN: of(of.e.table.job.program_open),
-        **(unstated_of(of, of.e.step).evidence() if of.e.step else {}),
-        **(open_waits(of, of.e.serve).evidence(of(of.e.serve.ttft_s.mean)) if of.e.serve else {}),
-        NETWORK: of(ranges.network),
-        LENGTHS: of(ranges.lengths),
-        **{name: of(column) for name, column in ranges.facts.items()},
+        TRANSIENT: added(rows(getattr(m, name)) for name in COMING_AND_GOING) / total,
+        GROWING: growing_share(grows, rows(m.kv_cache) / total),
+        MAY_DIVIDE: -np.log1p(-rows(m.may_divide) / total),
+        MAY_FLATTEN: np.log1p(rows(m.may_flatten) / total),
+        PROGRAM_OPEN: rows(rows.e.table.job.program_open),
+        **(unstated_of(rows, rows.e.step).evidence() if rows.e.step else {}),
+        **(open_waits(rows, rows.e.serve).evidence(rows(rows.e.serve.ttft_s.mean)) if rows.e.serve else {}),
+        NETWORK: rows(ranges.network),
+        LENGTHS: rows(ranges.lengths),
+        **{name: rows(column) for name, column in ranges.facts.items()},
     }
     return positive(dict(sorted(every.items())))
 
 
-def _assumed(of: Chosen, layouts: Sequence[LayoutAnswer]) -> Iterator[dict[str, Any]]:
+def _assumed(rows: Chosen, layouts: Sequence[LayoutAnswer]) -> Iterator[dict[str, Any]]:
     """Every default that each row rests on, and what its figures rest on beside the job."""
-    t, padding = of.e.table, of(of.e.step.padding).tolist() if of.e.step else None
-    busiest = of(imbalance(t)).tolist()
-    for place, (number, job, chip, layout) in enumerate(zip(of.numbers.tolist(), of.jobs, of.chips, layouts, strict=True)):
+    t, padding = rows.e.table, rows(rows.e.step.padding).tolist() if rows.e.step else None
+    busiest = rows(imbalance(t)).tolist()
+    for place, (number, job, chip, layout) in enumerate(zip(rows.numbers.tolist(), rows.jobs, rows.chips, layouts, strict=True)):
         found = dict(job.assumed)
         if layout.ep > 1 and not job.expert_imbalance:
             found["expert_imbalance"] = round(busiest[place], 2)
         if padding and job.document_tokens:
             share = percent_text(padding[place])
             found["padding"] = f"{share} of the tokens that are computed or waited for; tokens/s are those of documents"
-        if method := _method_of_percentiles(of.e, number, job):
+        if method := _method_of_percentiles(rows.e, number, job):
             found["percentiles"] = method
-        yield found | measured_between(chip, layout.nodes) | _own_results(chip) | without_source(of.e, number, job)
+        yield found | measured_between(chip, layout.nodes) | _own_results(chip) | without_source(rows.e, number, job)
 
 
 def _own_results(chip: Chip) -> dict[str, str]:
@@ -110,40 +110,40 @@ def _method_of_percentiles(e: Evaluated, number: int, job: Job) -> str:
 
 def _shortfall(e: Evaluated, number: int) -> str:
     """Reason why a row does not fit, in words: the need and its largest part, the memory there is, and the shortfall."""
-    of = Chosen.of(e, [number])
-    needed, usable = of(e.memory.total).item(), of(e.memory.usable).item()
-    size, most = max((of(getattr(e.memory, name)).item(), name) for name in MEMORY_COMPONENTS)
+    row = Chosen.of(e, [number])
+    needed, usable = row(e.memory.total).item(), row(e.memory.usable).item()
+    size, most = max((row(getattr(e.memory, name)).item(), name) for name in MEMORY_COMPONENTS)
     part = f"{most.replace('_', ' ').replace('kv', 'KV')} {bytes_text(size)}"
     return f"does not fit: {bytes_text(needed)} needed ({part}), {bytes_text(usable)} usable, {bytes_text(needed - usable)} short"
 
 
-def _layouts(of: Chosen) -> list[LayoutAnswer]:
+def _layouts(rows: Chosen) -> list[LayoutAnswer]:
     """The layout columns as whole numbers, and the names of sharding and checkpointing."""
 
     def whole(name: str) -> list[int]:
-        numbers: list[int] = np.rint(of(getattr(of.e.table.layout, name))).astype(np.int64).tolist()
+        numbers: list[int] = np.rint(rows(getattr(rows.e.table.layout, name))).astype(np.int64).tolist()
         return numbers
 
     found: dict[str, list[Any]] = {name: whole(name) for name in DEGREES}
     found["nodes"] = [-(-gpus // max(1, each)) for gpus, each in zip(found["gpus"], found["gpus_per_node"], strict=True)]
-    if of.e.step is None:
-        pools = zip(of.jobs, whole("prefill"), strict=True)
+    if rows.e.step is None:
+        pools = zip(rows.jobs, whole("prefill"), strict=True)
         found["prefill_replicas"] = [replicas if job.workload.disaggregated else 0 for job, replicas in pools]
         return records(LayoutAnswer, found | {"batch": whole("sequences")})
     stages, kinds = ("none", "zero1", "zero2", "zero3"), [*CHECKPOINTING]
-    sharded = zip(of.jobs, whole("zero"), strict=True)
+    sharded = zip(rows.jobs, whole("zero"), strict=True)
     found["sharding"] = ["hsdp" if job.workload.sharding == "hsdp" else stages[number] for job, number in sharded]
     found["checkpointing"] = [kinds[number] for number in whole("checkpointing")]
     return records(LayoutAnswer, found | {"micro_batch": whole("micro_batch")})
 
 
-def _memory(of: Chosen) -> list[MemoryBytes]:
-    m = of.e.memory
-    parts = {name: of(getattr(m, name)) for name in MEMORY_COMPONENTS}
-    total, divided = of(m.total), of(m.may_divide)
+def _memory(rows: Chosen) -> list[MemoryBytes]:
+    m = rows.e.memory
+    parts = {name: rows(getattr(m, name)) for name in MEMORY_COMPONENTS}
+    total, divided = rows(m.total), rows(m.may_divide)
     known = added(parts[name] for name in FIXED)
-    low = np.minimum(total, np.maximum(known - divided, (total - divided) * np.exp(-of(m.below))))
-    high = (total + of(m.may_flatten)) * np.exp(of(m.above))
+    low = np.minimum(total, np.maximum(known - divided, (total - divided) * np.exp(-rows(m.below))))
+    high = (total + rows(m.may_flatten)) * np.exp(rows(m.above))
     totals = figures(total, low, high, ["spec"] * total.size)
     found: dict[str, list[Any]] = {name: part.tolist() for name, part in parts.items()}
-    return records(MemoryBytes, found | {"total": totals, "capacity": of(of.e.table.chip.capacity_bytes).tolist()})
+    return records(MemoryBytes, found | {"total": totals, "capacity": rows(rows.e.table.chip.capacity_bytes).tolist()})

@@ -54,10 +54,10 @@ class _Range(NamedTuple):
     basis: Sequence[Basis]
 
     @classmethod
-    def of(cls, of: Chosen, kind: str) -> _Range:
+    def of(cls, rows: Chosen, kind: str) -> _Range:
         """The range of figures of `kind`."""
-        factor = np.exp(of(of.e.ranges.half_width(kind)))
-        return cls(factor, factor, [chip.basis for chip in of.chips])
+        factor = np.exp(rows(rows.e.ranges.half_width(kind)))
+        return cls(factor, factor, [chip.basis for chip in rows.chips])
 
     def with_waits(self, waits: OpenWaits) -> _Range:
         """The range of first tokens, as far as independent causes reach: the formulas, and how prompts meet."""
@@ -84,79 +84,79 @@ Fields = dict[str, list[Any]]
 """Field of an answer -> its value in each row; None where a row has none."""
 
 
-def train_figures(of: Chosen, step: StepColumns) -> Fields:
+def train_figures(rows: Chosen, step: StepColumns) -> Fields:
     """The fields of answers that training has."""
-    unstated, plain = unstated_of(of, step), _Range.of(of, "training speed")
+    unstated, plain = unstated_of(rows, step), _Range.of(rows, "training speed")
     figure = plain._replace(faster=np.maximum(plain.faster, unstated.faster), slower=plain.slower * unstated.slower)
-    seconds, tokens, flop, gpus = of(step.step_s), of(step.tokens), of(step.model_flop), of(of.e.table.layout.gpus)
-    peak = of(of.e.table.chip.peak_flop_per_s) * gpus
+    seconds, tokens, flop, gpus = rows(step.step_s), rows(step.tokens), rows(step.model_flop), rows(rows.e.table.layout.gpus)
+    peak = rows(rows.e.table.chip.peak_flop_per_s) * gpus
     least_s = flop / peak / unstated.peak
     rate, most = tokens / seconds, tokens / least_s
-    every = gpus + of(of.e.table.job.rollout_gpus)
+    every = gpus + rows(rows.e.table.job.rollout_gpus)
     return {
         "flop_per_token": (flop / tokens).tolist(),
         "step_s": figure.seconds(seconds, least_s),
         "tokens_per_s": figure.rate(rate, most),
         "tokens_per_s_per_gpu": figure.rate(rate / every, most / every),
         "mfu": figure.rate(flop / seconds / peak, flop / least_s / peak),
-        **_of_classes(of, step, rate, figure, np.ones(1)),
+        **_of_classes(rows, step, rate, figure, np.ones(1)),
     }
 
 
-def serve_figures(of: Chosen, s: ServeColumns) -> Fields:
+def serve_figures(rows: Chosen, s: ServeColumns) -> Fields:
     """The fields of answers that generating, prefilling and serving have."""
-    layout, job, limits, served = of.e.table.layout, of.e.table.job, limits_of(of), of.jobs[0].task == "serve"
-    replicas, gpus, output_tokens = of(layout.dp), of(layout.gpus), of(job.output_tokens)
-    prefills = np.array([one.task == "prefill" for one in of.jobs])
+    layout, job, limits, served = rows.e.table.layout, rows.e.table.job, limits_of(rows), rows.jobs[0].task == "serve"
+    replicas, gpus, output_tokens = rows(layout.dp), rows(layout.gpus), rows(job.output_tokens)
+    prefills = np.array([one.task == "prefill" for one in rows.jobs])
 
-    waits = open_waits(of, s)
+    waits = open_waits(rows, s)
 
     def latency(kind: str, times: Latency, least_s: Floats, *, cold: bool = True) -> list[Percentiles]:
-        figure = _Range.of(of, kind if served else OF_A_BATCH[kind])
+        figure = _Range.of(rows, kind if served else OF_A_BATCH[kind])
         figure = figure.with_waits(waits) if kind == "time to first token" else figure
         late_s = waits.cold_s if cold else dict.fromkeys(SHARES, 0.0)
-        return records(Percentiles, {share: figure.seconds(of(getattr(times, share)), least_s, late_s[share]) for share in SHARES})
+        return records(
+            Percentiles, {share: figure.seconds(rows(getattr(times, share)), least_s, late_s[share]) for share in SHARES}
+        )
 
-    batch = np.array([one.batch for one in of.jobs])
+    batch = np.array([one.batch for one in rows.jobs])
     prompts = np.ones(1) if served else -(-batch // replicas)  # of a fixed batch the fullest replica has so many sequences
     busy = replicas if served else batch / prompts
-    requests, most = of(s.requests_per_s) * busy, limits.requests_per_s * busy
-    made = np.where(prefills, of(job.input_tokens), output_tokens)
-    full, asked = requests * made, np.array([one.request_rate_per_s or np.inf for one in of.jobs])
-    requests, most = (
-        np.minimum(requests, asked),
-        np.minimum(most, asked),
-    )  # what is answered is what comes, the rest is room for bursts
+    requests, most = rows(s.requests_per_s) * busy, limits.requests_per_s * busy
+    made = np.where(prefills, rows(job.input_tokens), output_tokens)
+    full, asked = requests * made, np.array([one.request_rate_per_s or np.inf for one in rows.jobs])
+    # what is answered is what comes, the rest is room for bursts
+    requests, most = np.minimum(requests, asked), np.minimum(most, asked)
     tokens = requests * made
-    rate = _Range.of(of, "serving throughput" if served else "batch throughput")
+    rate = _Range.of(rows, "serving throughput" if served else "batch throughput")
     at_work = np.minimum(1.0, np.divide(tokens, full, out=np.ones(full.size), where=full > 0))
     fields: Fields = {
-        "flop_per_token": of(s.flop_per_token).tolist(),
-        "prefill_s": _Range.of(of, "prefill").seconds(of(s.prefill_s), prompts * limits.prompt_s),
+        "flop_per_token": rows(s.flop_per_token).tolist(),
+        "prefill_s": _Range.of(rows, "prefill").seconds(rows(s.prefill_s), prompts * limits.prompt_s),
         "ttft_s": latency("time to first token", s.ttft_s, limits.prompt_s),
         "requests_per_s": rate.rate(requests, most),
         "tokens_per_s": rate.rate(tokens, most * made),
         "tokens_per_s_per_gpu": rate.rate(tokens / gpus, most * made / gpus),
-        **_of_classes(of, s, tokens, rate, at_work),
-        **_most_in_cache(of),
+        **_of_classes(rows, s, tokens, rate, at_work),
+        **_most_in_cache(rows),
     }
     if prefills.all():
         return fields
     between = latency("time per output token", s.tpot_s, limits.token_s, cold=False)
-    fields["tpot_s"] = _where(~prefills & (output_tokens > 1) & (of(s.tpot_s.mean) > 0), between)
+    fields["tpot_s"] = _where(~prefills & (output_tokens > 1) & (rows(s.tpot_s.mean) > 0), between)
     fields["decode_tokens_per_s"] = [one and one.mean.inverse(1.0) for one in fields["tpot_s"]]
     fields["output_tokens_per_s"] = _where(~prefills, fields["tokens_per_s"])
     whole = latency("request time", s.request_s, limits.prompt_s + (output_tokens - 1) * limits.token_s)
-    queue = of.e.queue
+    queue = rows.e.queue
     if queue is None:
         return fields | {"request_s": _where(~prefills, whole)}
-    ends: Flags = ~of(queue.saturated)
-    measured = ends & (of(queue.samples) > 0)
+    ends: Flags = ~rows(queue.saturated)
+    measured = ends & (rows(queue.samples) > 0)
     return fields | {
         "ttft_s": _where(ends, fields["ttft_s"]),
         "request_s": _where(ends, whole),
         "wait_s": _where(measured, latency("time to first token", queue.wait_s, np.zeros(1))),
-        "utilisation": _where(measured, [one.capped(1.0) for one in rate(of(queue.utilisation))]),
+        "utilisation": _where(measured, [one.capped(1.0) for one in rate(rows(queue.utilisation))]),
     }
 
 
@@ -165,17 +165,18 @@ def _where(there: Flags, found: Sequence[Any]) -> list[Any]:
     return [one if known else None for one, known in zip(found, there.tolist(), strict=True)]
 
 
-def _of_classes(of: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: Floats, figure: _Range, busy: Floats) -> Fields:
+def _of_classes(rows: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: Floats, figure: _Range, busy: Floats) -> Fields:
     """Seconds by operator class, what binds, and the power of the GPUs by it, which work the share `busy` of the time."""
-    classes, compute_s = positive({name: of(column) for name, column in timed.by_class.items()}), of(timed.compute_bound).tolist()
+    classes = positive({name: rows(column) for name, column in timed.by_class.items()})
+    compute_s = rows(timed.compute_bound).tolist()
     drawn = [_shares(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)]
     products, waiting = np.array(drawn).T
     factor = np.array([BUSY_FACTOR**share * OTHER_FACTOR ** (1 - share) for share, _ in drawn])
-    gpus = of(of.e.table.layout.gpus)
-    each = zip(of.chips, products.tolist(), waiting.tolist(), np.broadcast_to(busy, gpus.size).tolist(), strict=True)
+    gpus = rows(rows.e.table.layout.gpus)
+    each = zip(rows.chips, products.tolist(), waiting.tolist(), np.broadcast_to(busy, gpus.size).tolist(), strict=True)
     watts = np.array([drawn_w(chip, products=share, waiting=idle, busy=at_work) for chip, share, idle, at_work in each]) * gpus
-    most = of(np.minimum(of.e.table.chip.power_w, of.e.table.chip.power_limit_w)) * gpus
-    known = np.isfinite(of(of.e.table.chip.power_w)) & np.array([bool(seconds) for seconds in classes])
+    most = rows(np.minimum(rows.e.table.chip.power_w, rows.e.table.chip.power_limit_w)) * gpus
+    known = np.isfinite(rows(rows.e.table.chip.power_w)) & np.array([bool(seconds) for seconds in classes])
     spec: list[Basis] = ["spec"] * len(classes)
     energy = _Range(figure.faster * factor, figure.slower * factor, spec)
     works = tokens_per_s > 0
@@ -194,17 +195,17 @@ def _shares(by_class: dict[str, float], compute_s: float) -> tuple[float, float]
     return products, min(waiting, 1 - products)
 
 
-def _most_in_cache(of: Chosen) -> Fields:
+def _most_in_cache(rows: Chosen) -> Fields:
     """The longest context of one sequence alone and the most sequences at once, where the cache limits them."""
-    m, job = of.e.memory, of.e.table.job
-    per_sequence, free = of(m.kv_per_sequence), of(m.usable) - (of(m.total) - of(m.kv_cache))
-    prefix, length = of(m.kv_shared) / np.maximum(1.0, of(job.prefixes)), of(job.input_tokens + job.output_tokens)
-    grows = np.array([not (one.architecture.cached_window or one.architecture.state) for one in of.jobs])
+    m, job = rows.e.memory, rows.e.table.job
+    per_sequence, free = rows(m.kv_per_sequence), rows(m.usable) - (rows(m.total) - rows(m.kv_cache))
+    prefix, length = rows(m.kv_shared) / np.maximum(1.0, rows(job.prefixes)), rows(job.input_tokens + job.output_tokens)
+    grows = np.array([not (one.architecture.cached_window or one.architecture.state) for one in rows.jobs])
     limited = grows & (per_sequence > 0) & (free > 0)
     context = free / np.where(limited, (per_sequence + prefix) / length, 1.0)
-    longest = np.array([one.architecture.max_context or np.inf for one in of.jobs])
-    most = of(m.max_sequences)
-    replicas = of(of.e.table.layout.dp)
+    longest = np.array([one.architecture.max_context or np.inf for one in rows.jobs])
+    most = rows(m.max_sequences)
+    replicas = rows(rows.e.table.layout.dp)
     return {
         "max_context": _whole(np.where(limited, np.minimum(np.floor(context), longest), np.nan)),
         "max_concurrency": _whole(np.where(np.isfinite(most), np.floor(np.minimum(most, 1e6)) * replicas, np.nan)),

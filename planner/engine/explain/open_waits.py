@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats
+from planner.engine.columns import Floats
 from planner.engine.explain.chosen import Chosen
 from planner.engine.job.job import Job
 from planner.engine.performance.prefill_decode.generation import ServeColumns
@@ -46,49 +46,43 @@ class OpenWaits(NamedTuple):
         return {APART: self.apart, TOGETHER: self.together, COLD: np.log1p(self.cold_s["mean"] / mean_s)}
 
 
-def open_waits(of: Chosen, s: ServeColumns) -> OpenWaits:
+def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
     """The waits of rows that generate, prefill or serve; 0 where a question leaves none open."""
-    serves = np.array([job.task == "serve" and not job.workload.disaggregated for job in of.jobs])
-    runs = np.array([job.workload.requests is not None for job in of.jobs])
-    loops = serves & ~runs & (of(of.e.table.job.uniform_loop) > 0) & (of(of.e.table.layout.sequences) > 1)
+    serves = np.array([job.task == "serve" and not job.workload.disaggregated for job in rows.jobs])
+    runs = np.array([job.workload.requests is not None for job in rows.jobs])
+    loops = serves & ~runs & (rows(rows.e.table.job.uniform_loop) > 0) & (rows(rows.e.table.layout.sequences) > 1)
     apart, together = np.zeros(serves.size), np.zeros(serves.size)
     if loops.any():
-        apart[loops], together[loops] = _of_loop(_those(of, loops), s)
+        apart[loops], together[loops] = _of_loop(Chosen.of(rows.e, rows.numbers[loops].tolist()), s)
     cold = {name: np.zeros(serves.size) for name in ("mean", *SHARES)}
-    for place in np.flatnonzero(serves & runs):
-        for name, seconds in _cold_start_s(
-            of.jobs[place], {name: bool(of(fact)[place]) for name, fact in of.e.ranges.facts.items()}
-        ).items():
+    several, pcie = (rows(rows.e.ranges.facts[name]) > 0 for name in ("several GPUs", "PCIe between GPUs"))
+    for place in np.flatnonzero(serves & runs & several):
+        for name, seconds in _cold_start_s(rows.jobs[place], COLD_START_PCIE_S if pcie[place] else COLD_START_S).items():
             cold[name][place] = seconds
     return OpenWaits(apart, together, cold)
 
 
-def _those(of: Chosen, there: Flags) -> Chosen:
-    return Chosen.of(of.e, of.numbers[there].tolist())
-
-
-def _of_loop(of: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:
+def _of_loop(rows: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:
     """Closed loops of one length: requests may be independent after all, as lengths that are given as a mean are, or may all come together."""
-    job, engine, sequences = of.e.table.job, of.e.table.engine, of(of.e.table.layout.sequences)
-    prompt_s, step_s, mean_s, steady = of(s.prefill_s), of(s.step_s), of(s.ttft_s.mean), of(job.uniform_loop)
-    chunk = np.where(of(job.max_num_batched_tokens) > 0, of(job.max_num_batched_tokens), of(engine.prefill_chunk))
-    shared = np.minimum(sequences, np.maximum(1.0, chunk // of(job.input_tokens - job.prefix_tokens)))
-    late_s = of(engine.front_end_s) + (0.5 + of(engine.late_steps)) * step_s
-    apart_s = prompt_s * prompts_queued(sequences, prompt_s, np.maximum(1.0, of(job.output_tokens)) * step_s) + late_s
+    job, engine, sequences = rows.e.table.job, rows.e.table.engine, rows(rows.e.table.layout.sequences)
+    prompt_s, step_s, mean_s, steady = rows(s.prefill_s), rows(s.step_s), rows(s.ttft_s.mean), rows(job.uniform_loop)
+    chunk = np.where(rows(job.max_num_batched_tokens) > 0, rows(job.max_num_batched_tokens), rows(engine.prefill_chunk))
+    shared = np.minimum(sequences, np.maximum(1.0, chunk // rows(job.input_tokens - job.prefix_tokens)))
+    late_s = rows(engine.front_end_s) + (0.5 + rows(engine.late_steps)) * step_s
+    apart_s = prompt_s * prompts_queued(sequences, prompt_s, np.maximum(1.0, rows(job.output_tokens)) * step_s) + late_s
     together_s = prompt_s * prompts_in_step(sequences, shared) + late_s
-    up = np.array([USUAL_SHARE if one.workload.engine else 1.0 for one in of.jobs])
+    up = np.array([USUAL_SHARE if one.workload.engine else 1.0 for one in rows.jobs])
     below, above = np.log(mean_s / apart_s), np.log(together_s / mean_s)
     return steady * USUAL_SHARE * np.maximum(0.0, below), steady * up * np.maximum(0.0, above)
 
 
-def _cold_start_s(job: Job, facts: Mapping[str, bool]) -> dict[str, float]:
-    """Waits in a run of N requests, none before it, on GPUs that exchange: what comes in the first T seconds waits for their end.
+def _cold_start_s(job: Job, seconds: float) -> dict[str, float]:
+    """Waits in a run of N requests, none before it, on GPUs that exchange: what comes in the first T = `seconds` waits for their end.
 
     At a rate these are r·T of N requests, T/2 each on average; where clients wait for their answers, those that are sent at once wait for all of T.
     """
-    if job.workload.warmup_requests or not facts["several GPUs"]:
+    if job.workload.warmup_requests:
         return {}
-    seconds = COLD_START_PCIE_S if facts["PCIe between GPUs"] else COLD_START_S
     requests, rate = float(job.workload.requests or 1), job.request_rate_per_s
     if not rate:
         share = min(1.0, job.concurrency / requests)

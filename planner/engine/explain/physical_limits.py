@@ -27,21 +27,21 @@ class Limits(NamedTuple):
     """Requests of one replica, by their products."""
 
 
-def limits_of(of: Chosen) -> Limits:
+def limits_of(rows: Chosen) -> Limits:
     """The limits of rows that answer requests; a draft lets one pass of the model yield all it proposed and one token more."""
-    t = of.e.table
+    t = rows.e.table
     m, read, j, s = t.model, t.prompts.model, t.job, t.layout
-    ranks, stages = of(np.maximum(s.tp * s.cp, s.ep)), of(s.pp)
-    peak = np.array([_peak_flop_per_s(job, chip) for job, chip in zip(of.jobs, of.chips, strict=True)])
-    sheet = np.array([chip.gpu.memory_bandwidth_bytes_per_s for chip in of.chips])
-    flop_per_s, bytes_per_s = peak * ranks, np.maximum(sheet, of(t.chip.bandwidth_bytes_per_s)) * ranks
-    active, fresh = of(m.active_matrix), of(j.input_tokens - j.prefix_tokens)
-    token_s = np.maximum(active * of(np.minimum(j.linear_bytes, j.other_bytes)) / bytes_per_s, 2 * active / flop_per_s)
-    inner = of(np.maximum(0.0, read.active_matrix - read.token_matrix - read.output_matrix))
-    request_flop = 2 * (inner * fresh + active * of(np.maximum(0.0, j.output_tokens - 1)))
+    ranks, stages = rows(np.maximum(s.tp * s.cp, s.ep)), rows(s.pp)
+    peak = np.array([_peak_flop_per_s(job, chip) for job, chip in zip(rows.jobs, rows.chips, strict=True)])
+    sheet = np.array([chip.gpu.memory_bandwidth_bytes_per_s for chip in rows.chips])
+    flop_per_s, bytes_per_s = peak * ranks, np.maximum(sheet, rows(t.chip.bandwidth_bytes_per_s)) * ranks
+    active, fresh = rows(m.active_matrix), rows(j.input_tokens - j.prefix_tokens)
+    token_s = np.maximum(active * rows(np.minimum(j.linear_bytes, j.other_bytes)) / bytes_per_s, 2 * active / flop_per_s)
+    inner = rows(np.maximum(0.0, read.active_matrix - read.token_matrix - read.output_matrix))
+    request_flop = 2 * (inner * fresh + active * rows(np.maximum(0.0, j.output_tokens - 1)))
     endless = np.full(request_flop.size, np.inf)
     return Limits(
-        token_s=token_s / (1 + of(j.draft_tokens)),
+        token_s=token_s / (1 + rows(j.draft_tokens)),
         prompt_s=2 * inner * fresh / (flop_per_s * stages),
         requests_per_s=np.divide(flop_per_s * stages, request_flop, out=endless, where=request_flop > 0),
     )

@@ -39,13 +39,13 @@ class Unstated(NamedTuple):
         return {TF32_OPEN: np.log(self.faster), SCORES_OPEN: scores, SLOWER_BEFORE: np.log(self.before)}
 
 
-def unstated_of(of: Chosen, step: StepColumns) -> Unstated:
+def unstated_of(rows: Chosen, step: StepColumns) -> Unstated:
     """The factors of rows that train."""
-    peak, step_s = np.array([_tf32_gain(chip) for chip in of.chips]), of(step.step_s)
-    products = added(of(step.by_class[name]) for name in PRODUCTS) / step_s
-    kernels = products + of(step.by_class["elementwise"]) / step_s
-    before = 1 + kernels * (np.array([_older_factor(job) for job in of.jobs]) - 1)
-    return Unstated(1 / (1 - products * (1 - 1 / peak)), (1 + _stored_scores_s(of, step) / step_s) * before, peak, before)
+    peak, step_s = np.array([_tf32_gain(chip) for chip in rows.chips]), rows(step.step_s)
+    products = added(rows(step.by_class[name]) for name in PRODUCTS) / step_s
+    kernels = products + rows(step.by_class["elementwise"]) / step_s
+    before = 1 + kernels * (np.array([_older_factor(job) for job in rows.jobs]) - 1)
+    return Unstated(1 / (1 - products * (1 - 1 / peak)), (1 + _stored_scores_s(rows, step) / step_s) * before, peak, before)
 
 
 def _older_factor(job: Job) -> float:
@@ -62,20 +62,20 @@ def _tf32_gain(chip: Chip) -> float:
     return max(1.0, peaks.get("tf32", 0.0) / peaks["fp32"]) if chip.dtype == "fp32" else 1.0
 
 
-def _stored_scores_s(of: Chosen, step: StepColumns) -> Floats:
+def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
     """Seconds by which an encoder's step is longer where scores go through memory; 0 where its attention is stated.
 
     `SCORE_BYTES` · layers · heads · tokens · tokens attended to, forward and `EAGER_BACKWARD` times backward.
     """
-    unstated = np.array([_attention_unstated(job) for job in of.jobs])
+    unstated = np.array([_attention_unstated(job) for job in rows.jobs])
     if not unstated.any():
         return np.zeros(1)
-    t, s = of.e.table, of.e.table.layout
+    t, s = rows.e.table, rows.e.table.layout
     tokens, context, _, _ = step.one.shape
     heads = t.model.layers / s.pp * t.model.heads / s.tp
     pairs = tokens * attended_tokens(t, context)
     seconds = SCORE_BYTES * heads * pairs / t.chip.bandwidth_bytes_per_s * (1 + EAGER_BACKWARD)
-    longer = of(seconds * step.count) * np.array([job.engine.device_factor for job in of.jobs]) * of(t.chip.train_factor)
+    longer = rows(seconds * step.count) * np.array([job.engine.device_factor for job in rows.jobs]) * rows(t.chip.train_factor)
     return np.where(unstated, longer, 0.0)
 
 

@@ -50,40 +50,15 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     failures: Floats
     """Time with failures over that without, where a deadline is held against it; of one size or [rows]."""
 
-    @property
-    def usd_per_h(self) -> Floats:
-        """Price of all nodes; NaN: no offer."""
-        return self.bill.usd_per_h
-
-    @property
-    def job_h(self) -> Floats:
-        """Hours of the job; NaN: the workload does not say how much there is to do."""
-        return self.bill.job_h
-
     @cached_property
     def expected_h(self) -> Floats:
         """Hours of the job with failures."""
-        return self.job_h * self.failures
-
-    @property
-    def job_usd(self) -> Floats:
-        """Price of the job."""
-        return self.bill.job_usd
-
-    @property
-    def overshoot(self) -> Floats:
-        """Largest ratio of a target's column to its limit; above 1 a target is missed."""
-        return self.bill.overshoot
-
-    @property
-    def score(self) -> Floats:
-        """Smaller is better, by the objective."""
-        return self.bill.score
+        return self.bill.job_h * self.failures
 
     @cached_property
     def meets(self) -> Flags:
         """Fits, and misses no target."""
-        found: Flags = self.evaluated.memory.fits & (self.overshoot <= 1)
+        found: Flags = self.evaluated.memory.fits & (self.bill.overshoot <= 1)
         return found
 
     @cached_property
@@ -99,7 +74,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def targets(self) -> list[tuple[str, Floats, float]]:
         """(name, column, limit) of every target."""
-        return target_columns(self.evaluated, self.workload, self.expected_h, self.job_usd, self.usd_per_h)
+        return target_columns(self.evaluated, self.workload, self.expected_h, self.bill.job_usd, self.bill.usd_per_h)
 
     @cached_property
     def sure(self) -> Flags:

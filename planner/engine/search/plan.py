@@ -248,7 +248,7 @@ def _scored_rows(choices: Sequence[Choice], workload: Workload, supply: Supply) 
     by_price = workload.objective in {"cheapest", "flop-per-usd"}
     scored: list[Scored] = []
     for number, (choice, row) in enumerate(zip(choices, plan_rows(choices, supply.spec_chip), strict=True)):
-        score = float(choice.deployments.score[choice.row])
+        score = float(choice.deployments.bill.score[choice.row])
         scored.append(Scored(row, score, (choice, number)))
         if choice.best and by_price:
             scored += [Scored(other, score * ratio, (choice, number)) for other, ratio in at_other_quotes(choice, row)]

@@ -48,7 +48,7 @@ class Choice(NamedTuple):
     def order(self) -> tuple[bool, bool, float]:
         """Sort key: those that meet their targets first, of these those that surely fit, then by score."""
         d, row = self.deployments, self.row
-        return not d.meets[row], not d.sure[row], float(d.score[row])
+        return not d.meets[row], not d.sure[row], float(d.bill.score[row])
 
 
 def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, list[int]]]:
@@ -68,7 +68,7 @@ def choose(d: Deployments) -> list[Choice]:
     """
     memory = d.evaluated.memory
     tier = np.where(d.meets, np.where(d.sure, 0, 1), np.where(memory.fits, 2, 3))
-    key = np.choose(tier, [d.score, d.score, d.overshoot, memory.total / memory.usable])
+    key = np.choose(tier, [d.bill.score, d.bill.score, d.bill.overshoot, memory.total / memory.usable])
     numbers: dict[tuple[str, str], int] = {}
     gpu = np.array([numbers.setdefault(node.place, len(numbers)) for node in d.node_types])[d.node_index]
     solved = np.zeros(len(numbers), dtype=bool)

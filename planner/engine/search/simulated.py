@@ -62,7 +62,7 @@ def _at_any_price(e: Evaluated, d: Deployments, node_index: Rows) -> Deployments
 def _sized(d: Deployments) -> Deployments | None:
     """Every layout of `d` that fits, once, at the fewest replicas that meet the targets by Little's law; None: there is none."""
     rows = np.flatnonzero(d.evaluated.memory.fits)
-    rows = rows[np.lexsort((d.score[rows], ~d.meets[rows]))]
+    rows = rows[np.lexsort((d.bill.score[rows], ~d.meets[rows]))]
     if not rows.size:
         return None
     places = dict[_LayoutKey, int]()
@@ -82,7 +82,7 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
     names = {choice.node_type.place for choice in best}
     of_best = np.array([node.place in names for node in d.node_types])[index]
     rows = np.flatnonzero(of_best & d.meets)
-    return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.score[rows], kind="stable")]]
+    return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.bill.score[rows], kind="stable")]]
 
 
 def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:

@@ -52,12 +52,7 @@ def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> 
     quote = d.quote(choice.row)
     effective = float(d.bill.effective_usd_per_h[choice.row])
     price = effective if np.isfinite(effective) else None
-    answer = priced(answer, price)
-    answer = msgspec.structs.replace(
-        answer,
-        network=None if node.here else network_of(choice, quote),
-        assumed=answer.assumed | assumed_of_supply(choice, quote),
-    )
+    answer = _supplied(priced(answer, price), choice, quote)
     verdict, why = verdict_of(d, choice.row, answer)
     if node.limit_w is not None:
         why = f"{why}; its power is limited to {node.limit_w:.0f} W"
@@ -79,8 +74,15 @@ def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> 
         expected_job_h=hours.scaled(longer) if hours and WORTH_TELLING <= longer < np.inf else None,
         spec_answer=spec_answer,
     )
-    usd_per_h = float(d.usd_per_h[choice.row])
+    usd_per_h = float(d.bill.usd_per_h[choice.row])
     return at_price(row, usd_per_h, quote, choice) if np.isfinite(usd_per_h) else row
+
+
+def _supplied(answer: Answer, choice: Choice, quote: Quote | None) -> Answer:
+    """`answer` with the network between the nodes that `quote` rents out, and what is assumed of them."""
+    kept = {name: value for name, value in answer.assumed.items() if name not in SUPPLY_KEYS}
+    network = None if choice.node_type.here else network_of(choice, quote)
+    return msgspec.structs.replace(answer, network=network, assumed=kept | assumed_of_supply(choice, quote))
 
 
 def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]:
@@ -95,13 +97,7 @@ def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]
         seen.add((quote.offer.provider, quote.term))
         usd_per_h = quote.usd_per_h * int(d.instances[choice.row])
         effective = effective_usd_per_h(choice, quote)
-        answer = priced(row.answer, effective)
-        answer = msgspec.structs.replace(
-            answer,
-            network=network_of(choice, quote),
-            assumed={name: value for name, value in answer.assumed.items() if name not in SUPPLY_KEYS}
-            | assumed_of_supply(choice, quote),
-        )
+        answer = _supplied(priced(row.answer, effective), choice, quote)
         other = at_price(msgspec.structs.replace(row, answer=answer, job_h=_job_hours(workload, answer)), usd_per_h, quote, choice)
         if not _over_budget(workload, other) and not _late(workload, other):
             found.append((other, effective / float(d.bill.effective_usd_per_h[choice.row])))

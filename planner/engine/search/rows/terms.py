@@ -61,7 +61,7 @@ def terms_of(choice: Choice, quote: Quote, job_h: Figure | None) -> list[TermPri
 def _undisturbed_h(choice: Choice) -> float | None:
     """Hours of the job without interruptions; None where it does not end."""
     d = choice.deployments
-    hours = float(d.job_h[choice.row])
+    hours = float(d.bill.job_h[choice.row])
     own = d.quote(choice.row)
     return hours / _factor(choice, own.term if own else "on-demand")[1] if np.isfinite(hours) else None
 

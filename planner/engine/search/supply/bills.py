@@ -85,9 +85,12 @@ class Bill(msgspec.Struct, frozen=True):
     effective_usd_per_h: Floats
     """Cost of an hour of undisturbed work: of a job that ends with what its commitment or its interruptions add."""
     job_h: Floats
+    """Hours of the job; NaN: the workload does not say how much there is to do."""
     job_usd: Floats
     overshoot: Floats
+    """Largest ratio of a target's column to its limit; above 1 a target is missed."""
     score: Floats
+    """Smaller is better, by the objective."""
 
     def or_better(self, other: Bill, fits: Flags) -> Bill:
         """Row by row the one that meets the targets, of both the one with the smaller score, of neither the nearer one."""
