@@ -112,7 +112,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
         off = min(0.0, off + answer.evidence.get(MAY_DIVIDE, 0.0))
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
     if kind == TTFT:
-        network = math.hypot(network, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
+        lengths = math.hypot(lengths, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
     classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
     return Residual(kind, one.source, off, facts, network, lengths, one, classes)
 
