@@ -111,7 +111,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
         off = math.log(max(one.predicted, one.measured - cold_s) / one.predicted)
     network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
     if kind == TTFT:
-        network = math.hypot(network, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
+        lengths = math.hypot(lengths, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
     classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
     down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_FLATTEN, SLOWER_BEFORE))
     if not memory:

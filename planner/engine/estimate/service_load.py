@@ -97,7 +97,7 @@ def _with_room(e: Evaluated, wanted: LayoutColumns) -> tuple[Evaluated, Floats]:
         return e, sequences
     room = 1 + (growing_room(t) - 1) * (1 - t.job.uniform_loop * t.engine.prompts_first)
     most = np.broadcast_to(e.memory.max_sequences, sequences.shape) * room
-    most = np.minimum(np.floor(most - np.sqrt(most) * (room - 1) / np.sqrt(3)), most_sequences(t))
+    most = np.minimum(most - np.sqrt(most) * (room - 1) / np.sqrt(3), most_sequences(t))
     in_flight = np.where(crowded, np.maximum(sequences, np.minimum(wanted.sequences, most)), sequences)
     serve = serve_of(replace(t, layout=replace(t.layout, sequences=in_flight)), continuous=True)
     return replace(e, serve=serve), in_flight

@@ -23,7 +23,7 @@ COLD = "first requests that may find a cold service"
 """Its amount is the logarithm of the factor on the mean."""
 USUAL_SHARE = 0.5
 """Share of the distance (of logarithms) to where all prompts come apart, or all together, that nine in ten loops stay in: of 0, 0.5 and 1 the one with the
-least interval score of first tokens with each source left out (4.04, 3.42, 3.48; 2026-11-24). An engine that is not named may be one that keeps
+least interval score of first tokens with each source left out, residuals taken beyond these ends (4.04, 3.42, 3.48; 2026-11-24). An engine that is not named may be one that keeps
 requests in step by itself: all of the distance."""
 COLD_START_S, COLD_START_PCIE_S = 1.5, 15.0
 """Longest start of communicators when the first requests come to several GPUs, over the vendor's links and over PCIe: 0.6 s on two H200

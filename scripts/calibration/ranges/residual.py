@@ -36,7 +36,7 @@ class Residual:
     network: float = 0.0
     """Half width that stands beside that of the formulas, whatever is fitted."""
     lengths: float = 0.0
-    """Half width of lengths that may be means, which counts for nothing in the fit: most of them are what they seem."""
+    """Half width of lengths that may be means, and of prompts that may meet, which counts for nothing in the fit: most of them are what they seem."""
     held: Any = None
     """The comparison it comes from."""
     classes: frozenset[str] = frozenset()

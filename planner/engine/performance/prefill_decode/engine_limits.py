@@ -35,8 +35,9 @@ def growing_room(t: Table) -> Floats:
 
     Engines that do not reserve room for outputs (vLLM, SGLang) admit a request when there is room for its prompt, and preempt one when the cache runs out.
     """
-    full, half = (kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens * share) for share in (1.0, 0.5))
-    found: Floats = np.where((t.engine.reserves_output > 0) | (half <= 0), 1.0, full / np.where(half > 0, half, 1.0))
+    prompt, full = (kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens * share) for share in (0.0, 1.0))
+    both = prompt + full
+    found: Floats = np.where((t.engine.reserves_output > 0) | (both <= 0), 1.0, 2 * full / np.where(both > 0, both, 1.0))
     return found
 
 
