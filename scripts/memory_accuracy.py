@@ -23,7 +23,7 @@ def table() -> list[str]:
         recipe = f"{case.recipe}, adapters" if case.rank else case.recipe
         for key in ((recipe, case.checkpointing), ("all", "")):
             peaks[key].append(abs(peak / seen.peak - 1))
-            if case.checkpointing != "full":
+            if case.checkpointing in {"none", "selective"}:
                 layers[key].append(abs(layer / seen.layer - 1))
     head = [
         "| recipe | recomputed | steps | a layer, worst | peak, median | peak, 90 % | peak, worst |",

@@ -1,8 +1,8 @@
 """Published speeds of training to which nothing was fitted: errors and coverage of what the program says of them.
 
 tests/data/unseen/training.csv: NeMo AutoModel's page, PyTorch's FSDP2 with kernels of Transformer Engine, experts balanced by force. What its tables do not
-say (checkpointing, compilation, the rank of adapters) is in the configs they name; rows whose config does not say it are left out. Its pipelines divide more
-than optimizer states, which costs them time, not their pipeline. The rows were written before the program was asked.
+say (checkpointing, compilation, the rank of adapters) is in the configs they name; rows whose config does not say it are left out. Its pipelines shard by FSDP,
+which is asked as divided optimizer states. The rows were written before the program was asked.
 """
 
 from __future__ import annotations
