@@ -354,9 +354,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     def components(self) -> dict[str, int]:
         """Parameters by kind, in the order of the forward pass; they add up to `total`.
 
-        "experts" holds the routed experts with their biases; "attention" the sinks, "router" its biases or corrections,
-        "shared" the gate of the shared expert; "norms" every norm of the model with its bias; "biases" those of all
-        other projections outside the experts, the head's included; "head" is 0 when tied; "towers" read pictures.
+        "experts" have their biases; "attention" has the sinks, "router" its biases or corrections, "shared" its gate; "norms" with their
+        biases; "biases" of all other projections outside the experts, the head's included; "head" is 0 when tied; "towers" read pictures.
         """
         further = {
             part: sum(one.kept * (one.matrix + one.convolution + one.other) for one in self._further if one.part == part)

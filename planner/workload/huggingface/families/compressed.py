@@ -26,10 +26,9 @@ def hyper_connections(width: int, layers: int, copies: int, *, mixed: bool) -> t
 @family("deepseek_v4", Block(wide_router=True, sinks=True))
 def deepseek_v4(keys: ConfigKeys) -> dict[str, Any]:
     """Keys that are the values, one head of them; layers that keep an entry for every 4th token and choose among them, or every 128th."""
-    rates = keys.value("compress_rates")
-    of = rates if isinstance(rates, dict) else {}
-    sparse_rate = of.get(_SPARSE) or keys.size("compress_rate_csa", default=4)
-    heavy_rate = of.get(_HEAVY) or keys.size("compress_rate_hca", default=128)
+    rates = keys.part("compress_rates")
+    sparse_rate = rates.size(_SPARSE, default=keys.size("compress_rate_csa", default=4))
+    heavy_rate = rates.size(_HEAVY, default=keys.size("compress_rate_hca", default=128))
     sizes = line_sizes(keys, head_dim=512, kv_heads=1, ffn=keys.size("moe_intermediate_size"), whole=False)
     layers, width, copies = sizes["layers"], sizes["width"], keys.size("hc_mult", default=4)
     kinds, ratios = keys.items("layer_types"), keys.items("compress_ratios")[:layers]

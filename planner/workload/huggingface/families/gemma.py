@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from planner.workload.block import Block
 from planner.workload.huggingface.families.sizes import line_sizes
 from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys
 from planner.workload.sublayers import Attending, Role, Sublayer, gated_mlp
 
 _PATTERN = 6
@@ -113,7 +113,8 @@ def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
 @family("gemma3n_text", Block(wide_norms=True, branch_norms=True))
 def gemma3n(keys: ConfigKeys) -> dict[str, Any]:
     """Four copies of the residual stream (AltUp), of which one passes the layer; a narrow path beside attention (Laurel)."""
-    listed = keys.items("intermediate_size") if isinstance(keys.value("intermediate_size"), list) else []
+    given = keys.value("intermediate_size")
+    listed = [one for one in given if isinstance(one, int) and 0 < one <= MOST_SIZE] if isinstance(given, list) else []
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=2, head_dim=256, ffn=max(listed, default=0))
     width, layers, copies, rank = (
         sizes["width"],

@@ -84,7 +84,7 @@ def bamba(keys: ConfigKeys) -> dict[str, Any]:
 def granite_hybrid(keys: ConfigKeys) -> dict[str, Any]:
     """Granite 4: attention in few layers, Mamba-2 in the others; a shared MLP, with experts or alone."""
     sizes, kinds = line_sizes(keys, biased=True), keys.items("layer_types")
-    linear = sum(kind in {"mamba", "linear_attention"} for kind in kinds) if kinds else sizes["layers"]
+    linear = sum(kind in ("mamba", "linear_attention") for kind in kinds) if kinds else sizes["layers"]
     shared = keys.count("shared_intermediate_size", absent=1024)
     instead = (mamba2(keys, sizes["width"], linear, named=MambaKeys()),) * (linear > 0)
     if not keys.count("num_local_experts"):
@@ -102,7 +102,7 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
     pattern = keys.value("hybrid_override_pattern")
     kinds = [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else keys.items("layers_block_type")
     of = {"mamba": "linear_attention", "attention": "full_attention"}
-    count = Counter(of.get(kind, kind) for kind in kinds)
+    count = Counter(of.get(str(kind), str(kind)) for kind in kinds)
     named = keys.also(head_dim=keys.size("attention_head_dim", default=128))
     sizes = line_sizes(named, kv_heads=8, biased=True, layers=len(kinds) or None)
     mixing, others = count["linear_attention"] + count["full_attention"], count["mlp"] + count["moe"]

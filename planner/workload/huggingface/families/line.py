@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from planner.workload.block import Block
 from planner.workload.huggingface.families.sizes import WINDOWED, latent_sizes, line_sizes, routed, windowed
 from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys
 from planner.workload.sublayers import Attending, Role, Sublayer, projected_attention
 
 _LLAMA = Block()
@@ -274,9 +274,9 @@ def _uneven(facts: Facts, sizes: dict[str, Any], kinds: list[Any], heads: list[A
     """Attention of layers with different numbers of heads."""
     layers, width, groups, dim = (sizes[name] for name in ("layers", "width", "kv_heads", "head_dim"))
     found = []
-    for (kind, given), count in Counter(zip(kinds[:layers], heads, strict=False)).items():
-        number = given if isinstance(given, int) and given % groups == 0 else groups
-        seen = Attending.scored(count, number, groups, dim, reach="window" if kind in WINDOWED else "all")
+    usable = [given if isinstance(given, int) and 0 < given <= MOST_SIZE and given % groups == 0 else groups for given in heads]
+    for (near, number), count in Counter(zip((kind in WINDOWED for kind in kinds[:layers]), usable, strict=False)).items():
+        seen = Attending.scored(count, number, groups, dim, reach="window" if near else "all")
         gate: Role = "other"
         further = ((gate, width, number * (dim if facts.gate == "whole" else 1)),) if facts.gate else ()
         found.append(projected_attention(width, seen, further=further, norm=sizes["attention_norm"], other=number * facts.sinks))
@@ -320,7 +320,7 @@ def _experts(keys: ConfigKeys, facts: Facts) -> dict[str, Any]:
     )
     kinds = keys.items("mlp_layer_types")
     listed = keys.items(facts.dense) if isinstance(keys.value(facts.dense), list) else None
-    dense = kinds.count("dense") if kinds else keys.count(facts.dense) if listed is None else len(set(listed))
+    dense = kinds.count("dense") if kinds else keys.count(facts.dense) if listed is None else len(set(map(str, listed)))
     return found | {"dense_layers": dense} | ({"shared_ffn": keys.count(facts.shared_ffn)} if facts.shared_ffn else {})
 
 
@@ -350,7 +350,11 @@ def step3p5(keys: ConfigKeys) -> dict[str, Any]:
     other = keys.value("attention_other_setting")
     wide = keys.value("num_sliding_attention_heads") or (other.get("num_attention_heads") if isinstance(other, dict) else None)
     listed = keys.value("moe_layers_enum")
-    sparse = {int(one) for one in listed.split(",") if one.strip().isdigit()} if isinstance(listed, str) else set(range(3, layers))
+    sparse = (
+        {int(one) for one in listed.split(",") if one.strip().isdecimal() and len(one) < 6}
+        if isinstance(listed, str)
+        else set(range(3, layers))
+    )
     sizes = {
         "num_attention_heads_per_layer": [wide if wide and kind in WINDOWED else heads for kind in kinds],
         "mlp_layer_types": ["sparse" if layer in sparse else "dense" for layer in range(layers)],

@@ -65,7 +65,7 @@ def mamba(keys: ConfigKeys) -> dict[str, Any]:
     sizes = without_attention(keys, heads=max(1, inner // CHANNELS), head_dim=CHANNELS, tied=True)
     layers = sizes["layers"]
     given = keys.value("time_step_rank")
-    rank = -(-width // 16) if given in {None, "auto"} else keys.size("time_step_rank")
+    rank = -(-width // 16) if given in (None, "auto") else keys.size("time_step_rank")
     biases = inner * keys.flag("use_conv_bias", default=True) + (2 * inner + width) * keys.flag("use_bias", default=False)
     recurrent = mamba1(
         width,
@@ -99,7 +99,7 @@ def _selective(keys: ConfigKeys, width: int, layers: int, *, normed: bool, heads
         inner,
         layers,
         state=keys.size("mamba_d_state", default=16),
-        rank=-(-width // 16) if given in {None, "auto"} else keys.size("mamba_dt_rank"),
+        rank=-(-width // 16) if given in (None, "auto") else keys.size("mamba_dt_rank"),
         kernel=keys.size("mamba_d_conv", default=4),
         biases=biases,
         normed=normed,

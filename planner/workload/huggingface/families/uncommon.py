@@ -38,7 +38,9 @@ def nemotron_nas(keys: ConfigKeys) -> dict[str, Any]:
         for part, size in (("attention", "n_heads_in_group"), ("ffn", "ffn_mult")):
             given = of.get(part)
             one = given if isinstance(given, dict) else {}
-            found[part, bool(one.get("no_op")), bool(one.get("replace_with_linear")), one.get(size)] += 1
+            value = one.get(size)
+            number = value if isinstance(value, int | float) else None
+            found[part, bool(one.get("no_op")), bool(one.get("replace_with_linear")), number] += 1
     instead = []
     for (part, empty, linear, size), layers in found.items():
         of_part: Literal["attention", "mlp"] = "mlp" if part == "ffn" else "attention"
