@@ -80,8 +80,9 @@ ONLY = {"watch": ["--once"], "bench": ["--emit", "sky"], "rightsize": ["--demo",
 class Commands:
     """Makes command lines and runs them in this process; `found` holds what is wrong, with the words."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        self.rng = random.Random(seed)
+    def __init__(self, seed: int, folder: Path, left_out: frozenset[str] = frozenset()) -> None:
+        """Options in `left_out` are not given."""
+        self.rng, self._left_out = random.Random(seed), left_out
         session = Session.open(state=folder, config=folder)
         hostile = folder / "hostile"
         hostile.mkdir()
@@ -137,7 +138,7 @@ class Commands:
             words = [*names, "--source", str(self._folder / "hostile" / "prices")]
         if self.rng.random() < 0.03:
             words.insert(self.rng.randrange(len(words)), self.rng.choice(("--nosuch", "-h", "--version", "", "--json")))
-        return [word.replace("\0", "") for word in [*words, *arguments]]
+        return [word.replace("\0", "") for word in [*words, *arguments] if word not in self._left_out]
 
     def _value(self, names: tuple[str, ...], one: click.Parameter) -> str:
         name, rng = one.name or "", self.rng

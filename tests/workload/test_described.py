@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from description_cases import ASKED, CASES, GOLDEN, TRACED, WHOLE, compute, key, product
 from msgspec.structs import replace
+from repository import RunPlanner
 
 from planner.engine.performance.operators.matrix_products import pass_products
 from planner.errors import UserError
@@ -107,12 +108,27 @@ def test_a_python_without_the_library_is_told_how_to_get_it(tmp_path: Path) -> N
     assert kept_description({"model_type": "strange"}, tmp_path) is None
 
 
+def answering(folder: Path, found: object) -> Path:
+    """An interpreter that describes every model like that."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{json.dumps(found)}\nEND\n")
+    python.chmod(0o755)
+    return python
+
+
+@pytest.mark.process
+def test_a_listed_model_is_shown_by_its_code_when_asked(tmp_path: Path, run_planner: RunPlanner) -> None:
+    known = json.loads(run_planner("models", "show", "--json", "qwen3-14b").stdout)
+    python = answering(tmp_path, golden("olmo3"))
+    done = run_planner("models", "show", "--json", "--exact", "--python", str(python), "qwen3-14b")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["parameters"] != known["parameters"]
+
+
 @pytest.mark.process
 def test_a_description_is_kept_by_its_config(tmp_path: Path) -> None:
     config, found = CASES["olmo3"], golden("olmo3")
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\ncat > /dev/null\ncat <<'END'\n{json.dumps(found)}\nEND\n")
-    python.chmod(0o755)
+    python = answering(tmp_path, found)
     assert make_description(config, tmp_path, python) == kept_description(config, tmp_path) == found
     assert kept_description(config | {"vocab_size": 1}, tmp_path) is None
 
