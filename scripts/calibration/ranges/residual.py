@@ -102,7 +102,7 @@ LEAST_PAIRS = 3
 
 
 def correlation(residuals: Sequence[Residual], pairs: Callable[[Residual, Residual], bool]) -> float:
-    """Mean over sources and kinds of the mean product of two residuals over their mean square, over the `pairs` that count."""
+    """Mean over sources and kinds of the mean product of two residuals over their mean square, over the `pairs` that count; at least 0."""
     groups: dict[tuple[str, str, str, str], list[Residual]] = defaultdict(list)
     for one in residuals:
         groups[one.kind, one.source, one.held.framework, one.held.model].append(one)
@@ -115,7 +115,7 @@ def correlation(residuals: Sequence[Residual], pairs: Callable[[Residual, Residu
                 of[1] += (one.off**2 + other.off**2) / 2
                 of[2] += 1
     known = [product / square for product, square, count in sums.values() if count >= LEAST_PAIRS and square > 0]
-    return float(np.mean(known)) if known else 0.0
+    return max(0.0, float(np.mean(known))) if known else 0.0
 
 
 def shared_causes(residuals: Sequence[Residual]) -> tuple[float, float]:
