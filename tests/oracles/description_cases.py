@@ -7,7 +7,7 @@ from typing import Any
 
 from golden import ORACLES, ROOT, Golden, digest
 
-GOLDEN = Golden("descriptions", ROOT / "bench" / "tracing" / "describe.py", ORACLES / "description_cases.py")
+GOLDEN = Golden("descriptions", ROOT / "bench" / "describe.py", ORACLES / "description_cases.py")
 DEFAULTS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "default_configs.json").read_text())
 LAYERS = 6
 """Enough for every pattern of layers; those whose last layers use an earlier cache have `SHARING`."""

@@ -21,6 +21,8 @@ class Replicas(msgspec.Struct, frozen=True):
     candidates: Candidates
     time: IterationTime
     rules: BatchingRules
+    whole: Floats
+    """Sequences of full length that the cache holds, of shape [rows]."""
     burst: float
     """Rise of the request rate, as a fraction."""
 
@@ -39,10 +41,14 @@ class Replicas(msgspec.Struct, frozen=True):
         return replica_load(of.jobs, replicas, surge=self.burst, index=of.job_index[row])
 
     def evaluated(self, row: Rows, replicas: Floats, in_flight: Floats) -> Evaluated:
-        """The rows `row`, which may repeat, evaluated at `replicas`, each with `in_flight` sequences."""
+        """The rows `row`, which may repeat, evaluated at `replicas`, each with `in_flight` sequences.
+
+        Memory is that of full length: where more run at once because their answers still grow (`growing_room`), the cache is full.
+        """
         candidates = joined_candidates([(self.candidates, row)])
-        layout = candidates.layout
-        layout = replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas, sequences=in_flight)
+        layout, whole = candidates.layout, np.maximum(1.0, np.floor(self.whole[row]))
+        sequences = np.where(np.floor(in_flight) <= self.rules.sequences[row], np.minimum(in_flight, whole), in_flight)
+        layout = replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas, sequences=sequences)
         return evaluate(replace(candidates, layout=layout))
 
 
@@ -51,7 +57,8 @@ def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
     candidates = joined_candidates([(e.candidates, rows) for e, rows in parts])
     alone = np.concatenate([np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows] for e, rows in parts])
     table = candidates.table()
-    return Replicas(candidates, iteration_time(table), batching_rules(table, most_sequences(table, alone)), burst)
+    whole = most_sequences(table, alone)
+    return Replicas(candidates, iteration_time(table), batching_rules(table, whole), whole, burst)
 
 
 def most_sequences(table: Table, alone: Floats) -> Floats:

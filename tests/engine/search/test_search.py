@@ -186,8 +186,7 @@ def test_rows_are_chosen_as_one_by_one(candidates: list[tuple[str, float, int, f
         node_types=[SimpleNamespace(place=(name, "")) for name in names],
         meets=tier < 2,
         sure=tier == 0,
-        score=key,
-        overshoot=key,
+        bill=SimpleNamespace(score=key, overshoot=key),
         gpus=np.array(counts),
         tokens_per_s=np.array(rates),
     )
