@@ -53,7 +53,7 @@ test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen, 
 fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
 	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)
 
-oracles: $(DEVELOPMENT) ## Compute the golden values of the tests anew, which takes a minute; fails where one differs
+oracles: $(DEVELOPMENT) ## Compute the golden values of the tests anew, ten minutes; fails where one differs
 	"$(BIN)/python" tests/oracles/recompute.py
 
 check: $(DEVELOPMENT) ## Lint, types and contracts, without the tests

@@ -15,9 +15,9 @@ from planner.cli.plan.options import plan_command
 from planner.engine.answers.figure import Figure
 from planner.present.cells import Cell, Fact, range_cell, text_table
 from planner.present.command_line import PlanCommand
-from planner.present.folding import fact_lines, folded
+from planner.present.lines.folding import fact_lines, folded
+from planner.present.lines.text_table import fitted
 from planner.present.plan import columns_for, plan_table
-from planner.present.text_table import fitted
 from planner.units import UNKNOWN, digits
 
 PRESETS = ("qwen3-8b-single-user-chat", "llama-3.1-8b-lora", "llama-3.1-70b-chat-service")

@@ -9,8 +9,8 @@ from textual.content import Content
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table
 from planner.present.drawing.chart import Chart
 from planner.present.drawing.terminal import Look, chart_runs, rows_for
-from planner.present.folding import fact_lines, folded
-from planner.present.text_table import fitted
+from planner.present.lines.folding import fact_lines, folded
+from planner.present.lines.text_table import fitted
 
 STYLES = {"": "", "strong": "bold", "faint": "$quiet"}
 CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-logits", "$secondary")

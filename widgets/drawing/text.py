@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from textual.content import Content
 
-from planner.present.folding import folded
+from planner.present.lines.folding import folded
 
 LEAST_FOLD = 12
 """Cells below which a text is not folded any further."""

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.present.cells import Table
 from planner.present.choice.certainty import sensitivity, standing
+from planner.present.lines.text_table import TextTable, fitted
 from planner.present.plan import legend, plan_table, reason, reasons
-from planner.present.text_table import TextTable, fitted
 from planner.text import one_line
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from planner.cli.terminal.streams import say, write_json
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
 from planner.present.drawing.chart import Chart
-from planner.present.folding import fact_lines, folded
+from planner.present.lines.folding import fact_lines, folded
 from planner.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from planner.present.text_table import TextTable
+    from planner.present.lines.text_table import TextTable
 
 UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
@@ -114,7 +114,7 @@ def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 def print_table(table: Table[Any], out: Console) -> None:
     """Write `table` fitted to `out`, and say which columns a wider terminal would show."""
-    from planner.present.text_table import fitted
+    from planner.present.lines.text_table import fitted
 
     fit = fitted(table, out.width)
     print_fitted(fit, [STYLES[table.style(item)] for item in table.items], out)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.observe.snapshot import Snapshot
+from planner.present.lines.text_table import TextTable, fitted
 from planner.present.machine.telemetry import device_table, health_lines, host_line, missing_notes, process_table
-from planner.present.text_table import TextTable, fitted
 from planner.text import one_line
 from planner.units import UNKNOWN
 

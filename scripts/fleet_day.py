@@ -1,14 +1,22 @@
-"""A made-up day of a fleet in a real Prometheus, for `gpu-planner rightsize --prometheus`.
+#!/usr/bin/env python3
+"""A day of a fleet in a real Prometheus, and what asking it costs `gpu-planner rightsize --prometheus`: seconds, bytes, memory.
 
-Needs `prometheus` and `promtool` (Debian package prometheus). Hosts of eight H100: one is slow, one throttled by heat, one has uncorrectable
-memory errors; a third are idle for a quarter of the day.
+    python scripts/fleet_day.py [--gpus 1000] [--hours 24] [--step 60] [--keep FOLDER]
+
+Needs `prometheus` and `promtool` (Debian package prometheus). The fleet is made up: hosts of eight H100, one of them slow, one throttled
+by heat, one with uncorrectable memory errors; a third idle for a quarter of the day. The sums hold for a server on the same machine.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
+import os
 import shutil
 import subprocess
+import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -116,3 +124,53 @@ def serve(folder: Path, port: int) -> subprocess.Popen[bytes]:
             time.sleep(0.1)
     process.kill()
     raise SystemExit("prometheus did not begin to answer")
+
+
+def main() -> None:
+    """Make the day, ask for it, and print what that took."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpus", type=int, default=1000)
+    parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--step", type=float, default=60.0)
+    parser.add_argument("--port", type=int, default=19090)
+    parser.add_argument("--keep", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.keep or Path(temporary) / "data"
+        if not folder.exists():
+            began_s = time.monotonic()
+            make_blocks(folder, given.gpus, given.hours, given.step)
+            print(f"made in {time.monotonic() - began_s:.0f} s", flush=True)
+        process = serve(folder, given.port)
+        try:
+            ask(given.port, given.hours, process.pid)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def ask(port: int, hours: float, server: int) -> None:
+    """Ask in a process of its own, twice: the second finds the server's pages in memory. `server`: its process."""
+    asked = ["rightsize", "--prometheus", f"http://127.0.0.1:{port}", "--seconds", str(hours * 3600), "--json"]
+    for turn in ("first", "second"):
+        began_s, served_s = time.monotonic(), processor_s(server)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
+            child = subprocess.Popen([sys.executable, "-m", "planner", *asked], stdout=out, stderr=said)
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            said.seek(0)
+            gpus, words = len(json.load(out)["gpus"]), said.read().decode().strip()
+        seconds, served_s = time.monotonic() - began_s, processor_s(server) - served_s
+        ours = f"{used.ru_utime + used.ru_stime:.2f} s of a processor and {used.ru_maxrss / 1024:.0f} MiB here"
+        print(f"{turn}: {gpus} GPUs in {seconds:.2f} s: {ours}, {served_s:.2f} s of the server's; {words}", flush=True)
+
+
+def processor_s(process: int) -> float:
+    """Seconds of a processor that a process has had."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    main()
