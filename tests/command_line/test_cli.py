@@ -312,9 +312,8 @@ def test_every_listed_model_has_its_sizes_at_the_top_of_its_config(run_planner: 
         assert any(
             config.get(key) for key in ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
         ), model
-        assert any(
-            config.get(key) for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "hybrid_override_pattern")
-        ), model
+        layers = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "layers_block_type", "hybrid_override_pattern")
+        assert any(config.get(key) for key in layers), model
 
 
 def test_version_and_help_say_so_on_stdout(planner_process: RunPlanner) -> None:

@@ -148,7 +148,8 @@ def test_knowing_less_never_narrows_a_range(known: dict[str, Any], unknown: dict
     assert [fact in answer.evidence for answer in answers] == [False, True]
     for figure in ("output_tokens_per_s", "requests_per_s"):
         narrow, wide = (getattr(answer, figure) for answer in answers)
-        assert narrow.value / narrow.low <= 1.01 * wide.value / wide.low
+        # 5 %: the host's share of the time, which widens a range too, is less where more requests run
+        assert narrow.value / narrow.low <= 1.05 * wide.value / wide.low
 
 
 def test_dollars_count_the_traffic_not_the_room_beside_it() -> None:
