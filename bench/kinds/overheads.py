@@ -1,4 +1,4 @@
-"""What costs time or memory without doing work: launches of empty operators, a process with torch, and what the allocator keeps."""
+"""Costs in time or memory without work: launches of empty operators, a process with torch, and what the allocator keeps."""
 
 from __future__ import annotations
 

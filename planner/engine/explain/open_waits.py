@@ -20,7 +20,7 @@ from planner.engine.performance.prefill_decode.request_latency import prompts_in
 APART, TOGETHER = "prompts that may come apart", "prompts that may come together"
 """Facts of which the amounts are half widths of the low and the high end."""
 COLD = "first requests that may find a cold service"
-"""Its amount is the logarithm of the factor on the mean."""
+"""Fact whose amount is the logarithm of the factor on the mean."""
 USUAL_SHARE = 0.5
 """Share of the distance (of logarithms) to where all prompts come apart, or all together, that nine in ten loops stay in: of 0, 0.5 and 1 the one with the
 least interval score of first tokens with each source left out, residuals taken beyond these ends (4.04, 3.42, 3.48; 2026-11-24). An engine that is not named may be one that keeps
@@ -32,7 +32,7 @@ SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class OpenWaits(NamedTuple):
-    """What the first token of each row may wait less and more than it is predicted to."""
+    """Waits by which the first token of each row may come earlier and later than it is predicted."""
 
     apart: Floats
     """Half width of the low end beside that of the formulas."""

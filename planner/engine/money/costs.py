@@ -24,7 +24,7 @@ class ProviderCosts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     provider: str
     instance: str
-    """That of the lowest figure."""
+    """Instance of the lowest figure."""
     other_instances: dict[str, str] = {}
     """Market -> instance, where it is another one."""
     usd: dict[str, float]

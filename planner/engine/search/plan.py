@@ -98,7 +98,7 @@ def _notes(workload: Workload) -> Iterator[str]:
 
 
 def _owed_whole(rows: Sequence[PlanRow]) -> Iterator[str]:
-    """What of its commitment the first row leaves unused."""
+    """Note on the part of its commitment that the first row leaves unused."""
     first = next((row for row in rows if row.rank == 1), None)
     if (
         first is None

@@ -23,7 +23,7 @@ class NvmlDevice:
         self._nvml = nvml
         self.index = index
         self.identity: GpuFacts | None = None
-        """What does not change while the driver runs; None where the GPU never answered."""
+        """Facts that do not change while the driver runs; None where the GPU never answered."""
         self.state: CapabilityState = "ok"
         """'ok', or why nothing can be read of it now."""
         self.capabilities: dict[str, CapabilityState] = {}

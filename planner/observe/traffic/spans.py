@@ -55,7 +55,7 @@ def read_spans(path: Path) -> Trace:
 
 
 def _known_prefix(trace: Trace) -> Trace:
-    """Where other calls of the file name their cache reads, one that names none had none."""
+    """Cache reads of a call that names none: none, where other calls of the file name theirs."""
     import numpy as np
     from msgspec.structs import replace
 

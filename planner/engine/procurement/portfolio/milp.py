@@ -100,7 +100,7 @@ def _pool(solver: Highs, problem: Problem, number: int, places: dict[tuple[int, 
 
 
 def _different_hours(problem: Problem, pool: int, workloads: list[int]) -> dict[tuple[int, ...], float]:
-    """What the workloads need in the pool -> the share of the time they do: of hours that are alike there one stands for all."""
+    """GPUs that the workloads need in the pool -> share of the time in which they need them, hours that are alike being one."""
     shares: dict[tuple[int, ...], float] = {}
     for hour, weight in enumerate(problem.weights):
         needs = tuple(problem.needs[workload, pool].gpus[hour] for workload in workloads)
