@@ -1,4 +1,4 @@
-"""What the screen does beside a running benchmark: it plans again now and then; screen/panes/test_tui_benchmark.py has a real one."""
+"""The screen beside a running benchmark: it plans again now and then; screen/panes/test_tui_benchmark.py has a real one."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class AnswerLine(Static):
         self.update(Content.assemble(drawn, gap, (planning, "$quiet")), layout=False)
 
     def _refused(self, room: int) -> Content:
-        """What is wrong, and the answer of before where there is room."""
+        """The problem, and the last answer where there is room."""
         told = shorten_end(self._problem, room, self._symbols.ellipsis)
         left = room - len(told) - 3
         rest = " · ".join(self._sentence.within(max(0, left))) if self._sentence is not None else ""

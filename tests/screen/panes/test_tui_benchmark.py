@@ -28,7 +28,7 @@ async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None
 
 @needs_torch
 async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path: Path) -> None:
-    """What was there before the run is not collected during it."""
+    """Objects that were there before the run are not collected during it."""
     app = app_in(tmp_path)
     frozen: list[int] = []
     async with app.run_test(size=(80, 24)) as pilot:

@@ -80,7 +80,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Its heading."""
+        """Heading of the column."""
         return TITLES.get(self.id, self.column.title)
 
     @property
