@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,12 @@ def test_a_plan_is_stable_bounded_and_of_known_kinds(device: Device, name: str) 
         kinds = {point.kind for point in points}
         assert kinds == set(UNITS) - {"fault"} - ({"transfer", "attention-paged", "gemm-sparse"} if device.is_cpu else set())
         assert sum(point.kind == "collective" for point in points) == 4
+
+
+def test_points_that_others_disturb_most_are_measured_twice_on_a_cpu() -> None:
+    counts = Counter(job.point.id for job in suite.jobs("quick", CPU))
+    assert {name.split("/")[0] for name, count in counts.items() if count == 2} == {"gemv", "train"}
+    assert set(Counter(job.point.id for job in suite.jobs("quick", H100)).values()) == {1}
 
 
 def test_a_small_gpu_is_not_asked_for_a_large_model() -> None:

@@ -49,7 +49,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         (product(750e12, telemetry={**AT_WORK, "tensor_active": 0.02}), ["within", "within", "outside"]),
         (measurement(point="fault/x", kind="fault", device=PART, value=0.1), ["within"]),
         (measurement(point="fault/x", kind="fault", device=PART, value=None, status="error"), ["outside"]),
-        (measurement(point="memory/context", kind="memory", device=PART, value=5e8), ["not expected"]),
+        (measurement(point="memory/context", kind="memory", device=PART, value=5e8), ["no range"]),
     ],
 )
 def test_a_point_is_held_against_what_is_expected_of_the_part(session: Session, point: Measurement, verdicts: list[str]) -> None:

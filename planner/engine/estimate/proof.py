@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
     from planner.workload.architecture import Architecture
 
-Verdict = Literal["within", "outside", "disturbed", "not measured", "not expected"]
+Verdict = Literal["within", "outside", "disturbed", "not measured", "no range"]
 AT_WORK = {"gemm": {"sm_active": 0.9, "tensor_active": 0.5}, "copy": {"dram_active": 0.6}}
 """Least share of the time that a hardware counter has to show while the device does nothing but this."""
 LARGE_FLOP = 1e12
@@ -91,7 +91,7 @@ def _verdict(one: Measurement, low: float | None, high: float | None) -> Verdict
     if one.kind == "fault":
         return "within"
     if low is None or high is None:
-        return "not expected"
+        return "no range"
     return "within" if low <= one.value <= high else "outside"
 
 
