@@ -52,6 +52,13 @@ def test_every_model_of_the_catalogue_has_its_published_count() -> None:
     assert {name: architecture(name).total for name in MODELS.names()} == CATALOGUE
 
 
+def test_every_config_of_the_catalogue_names_its_number_of_layers() -> None:
+    """Whoever reads `models list --json` finds it under one of two names."""
+    configs = [MODELS.config(name) for name in MODELS.names()]
+    texts = [config.get("text_config", config) for config in configs]
+    assert [text.get("model_type") for text in texts if not {"num_hidden_layers", "n_layer", "n_layers"} & set(text)] == []
+
+
 @pytest.mark.parametrize("row", COUNTED, ids=lambda row: row["name"])
 def test_every_family_counts_as_transformers_builds_it(row: dict[str, Any]) -> None:
     assert read_architecture(row["config"]).total == row["parameters"]
