@@ -9,7 +9,7 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import fabric_of, link_of
 from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.catalogue.interconnects import linked_gpus
+from planner.hardware.catalogue.interconnects import linked_gpus, usual_fabric
 from planner.hardware.catalogue.mig import split_name
 from planner.workload.tasks import Request
 
@@ -30,11 +30,11 @@ def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[floa
     per_node = request.gpus_per_node or linked_gpus(gpu, gpus)
     check_links(request.link, request.fabric)
     link, link_rate = link_of(gpu, request.link, nvlink=None)
-    fabric, fabric_rate = fabric_of(gpu, request.fabric, per_node)
+    _, fabric_rate = fabric_of(gpu, request.fabric, per_node)
     if gpus > 1 and request.link is None:
         assumed["link"] = link
     if gpus > per_node and request.fabric is None:
-        assumed["fabric"] = fabric
+        assumed["fabric"] = usual_fabric(gpu)
     if gpus > 1:
         assumed |= {name: chosen for name, chosen in (("tp", tp), ("pp", pp), ("dp", dp)) if getattr(request, name) is None}
     if job.train:

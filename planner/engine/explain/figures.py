@@ -98,7 +98,7 @@ def train_figures(rows: Chosen, step: StepColumns) -> Fields:
         "step_s": figure.seconds(seconds, least_s),
         "tokens_per_s": figure.rate(rate, most),
         "tokens_per_s_per_gpu": figure.rate(rate / every, most / every),
-        "mfu": figure.rate(flop / seconds / peak, flop / least_s / peak),
+        "mfu": figure.rate(flop / seconds / peak, np.ones(1)),  # what runs as TF32 has the peak of TF32
         **_of_classes(rows, step, rate, figure, np.ones(1)),
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from engine_sample import ask, ask_all, chip
+from msgspec.structs import replace
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
@@ -98,6 +99,24 @@ def test_what_is_given_is_not_assumed() -> None:
     assert not {"input_tokens", "output_tokens", "batch", "engine", "dtype"} & set(answer.assumed)
     trained = ask(**request_of("train", gpus=8))
     assert trained.assumed | {"link": "nvlink", "dp": 8, "tp": 1, "pp": 1, "sharding": "none", "sequence": 2048} == trained.assumed
+
+
+@pytest.mark.parametrize("gpu", ["A100 80GB SXM", "L4"])
+def test_what_was_assumed_can_be_asked_for(gpu: str) -> None:
+    request = request_of("train", gpu=gpu, gpus=16)
+    first = ask(**request)
+    assert {"fabric", "link", "sharding", "dp", "tp"} <= set(first.assumed)
+    again = ask(**request, **{key: first.assumed[key] for key in ("fabric", "link", "sharding", "dp", "tp")})
+    assert first.network is not None
+    assert again.network == replace(first.network, basis="given")
+    assert (again.step_s, again.memory_bytes) == (first.step_s, first.memory_bytes)
+
+
+def test_fp32_that_may_run_as_tf32_uses_no_more_than_all_of_the_peak() -> None:
+    answer = ask(**request_of("train", gpu="GB300", dtype="fp32", recipe="fp32", sequence=2044, micro_batch=12))
+    assert answer.mfu is not None
+    assert answer.step_s is not None
+    assert answer.mfu.high == 1.0 < answer.mfu.value * answer.step_s.value / answer.step_s.low
 
 
 def figures(value: Any, path: str = "") -> list[tuple[str, dict[str, Any]]]:
