@@ -20,7 +20,7 @@ from planner.engine.evaluate.offer_prices import own_prices
 from planner.engine.explain.answer import answers_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
-from planner.engine.job.compute_dtype import native_dtype
+from planner.engine.job.compute_dtype import dtypes_to_try
 from planner.engine.job.job import Job
 from planner.engine.job.people import with_request_rate
 from planner.engine.job.resolve import resolve
@@ -81,12 +81,11 @@ def estimate(
 def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> Prepared | Answer:
     """`request` ready to be evaluated, or the answer that the GPU cannot run it; raises `UserError`."""
     request = with_request_rate(request)
-    native = native_dtype(request, models.main)
-    if native in gpu.compute_flop_per_s:
-        job = resolve(msgspec.structs.replace(request, dtype=native), models, headroom=0.0)
-        job = replace(job, assumed={"dtype": native} | job.assumed)
-    else:
-        job = resolve(request, models, headroom=0.0)
+    left_open = request.dtype is None
+    usable = (dtype for dtype in dtypes_to_try(request, models.main) if dtype in gpu.compute_flop_per_s)
+    job = resolve(msgspec.structs.replace(request, dtype=next(usable, request.dtype)), models, headroom=0.0)
+    if left_open:
+        job = replace(job, assumed={"dtype": job.dtype} | job.assumed)
     assert isinstance(job.workload, Request)
     request = job.workload  # with what its engine turns on
     reason = unsupported_reason(gpu, job)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from planner.engine.job.compute_dtype import USUAL
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import linked_gpus
 from planner.hardware.catalogue.mig import split_name
@@ -18,8 +19,6 @@ from planner.workload.tasks import Dtype, Lora, Recipe, Request, trains
 SERVED_IN = ("fp8", "gptq-int8", "awq", "nvfp4", "mxfp4", "q4_k_m")
 """Weight formats beside 16 bit: those vLLM loads, and the most downloaded one of llama.cpp."""
 LLAMA_CPP = "llama.cpp"
-COMPUTED_IN: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
-"""Compute dtypes beside the native one of a weight format, the first a GPU has a rate for."""
 SMALL_PARAMETERS = 1e9
 """A model below this gains nothing from tensor parallelism."""
 MOST_TENSOR_PARALLEL = 8
@@ -54,7 +53,7 @@ def variants_of(base: Request, gpu: Gpu, gpus: int, model: Architecture) -> Iter
 def _stored(base: Request, gpu: Gpu, model: Architecture) -> Iterator[Variant]:
     """The weight formats of an inference job."""
     dtype = _computed_in(base, gpu)
-    plain = dtype if dtype in COMPUTED_IN else "bf16"
+    plain = dtype if dtype in USUAL else "bf16"
     for name in _formats(base, gpu, model, plain):
         engine = base.engine or (LLAMA_CPP if name in MIXES else None)
         yield Variant(msgspec.structs.replace(base, weight_dtype=name, dtype=dtype, engine=engine), name)
@@ -62,7 +61,7 @@ def _stored(base: Request, gpu: Gpu, model: Architecture) -> Iterator[Variant]:
 
 def _computed_in(base: Request, gpu: Gpu) -> Dtype | None:
     """The compute dtype to ask for; None where `base` leaves it open and the usual one, BF16, will do."""
-    usual = next((name for name in COMPUTED_IN if name in gpu.compute_flop_per_s), None)
+    usual = next((name for name in USUAL if name in gpu.compute_flop_per_s), None)
     return base.dtype or (None if usual == "bf16" else usual)
 
 

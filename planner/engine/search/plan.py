@@ -19,7 +19,7 @@ from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.job.bounds import check_planned
 from planner.engine.job.compute_capability import unsupported_reason
-from planner.engine.job.compute_dtype import native_dtype
+from planner.engine.job.compute_dtype import dtypes_to_try
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip, chip_over
@@ -33,10 +33,7 @@ from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.node_types import NodeType, node_types_for
 from planner.workload.hardware.owned import Owning
-from planner.workload.tasks import Dtype, Targets, Workload
-
-DTYPES_TO_TRY: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
-"""Compute dtypes after that of the weights where the workload leaves it open; the first that a device has a figure for counts."""
+from planner.workload.tasks import Targets, Workload
 
 
 def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
@@ -137,10 +134,9 @@ def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
 
 def _jobs(task: Task) -> list[Job]:
     """The job in every compute dtype that may be tried."""
+    jobs = [task.job(dtype) for dtype in dtypes_to_try(task.workload, task.models.main)]
     if task.workload.dtype is not None:
-        return [task.job()]
-    native = native_dtype(task.workload, task.models.main)
-    jobs = [task.job(dtype) for dtype in ((native,) if native else ()) + DTYPES_TO_TRY]
+        return jobs
     return [replace(job, assumed={"dtype": job.dtype} | job.assumed) for job in jobs]
 
 

@@ -101,6 +101,20 @@ def test_what_is_given_is_not_assumed() -> None:
     assert trained.assumed | {"link": "nvlink", "dp": 8, "tp": 1, "pp": 1, "sharding": "none", "sequence": 2048} == trained.assumed
 
 
+@pytest.mark.parametrize(("gpu", "dtype"), [("V100 SXM2 32GB", "fp16"), ("T4", "fp16"), ("L4", "bf16")])
+@pytest.mark.parametrize("task", ["generate", "finetune"])
+def test_a_part_without_bf16_computes_in_fp16(task: str, gpu: str, dtype: str) -> None:
+    answer = ask(**request_of(task, model="llama-3.2-1b", gpu=gpu))
+    assert answer.assumed["dtype"] == dtype
+    assert answer.reason is None
+
+
+def test_a_recipe_of_one_type_is_computed_in_it() -> None:
+    answer = ask(**request_of("train", gpu="V100 SXM2 32GB", recipe="bf16"))
+    assert answer.reason == "V100 SXM2 32GB has no known bf16 rate; it has fp16, fp32, int8"
+    assert ask(**request_of("train", gpu="V100 SXM2 32GB", recipe="fp32")).assumed["dtype"] == "fp32"
+
+
 @pytest.mark.parametrize("gpu", ["A100 80GB SXM", "L4"])
 def test_what_was_assumed_can_be_asked_for(gpu: str) -> None:
     request = request_of("train", gpu=gpu, gpus=16)

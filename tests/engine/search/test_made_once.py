@@ -12,6 +12,7 @@ import pytest
 from engine_sample import workload
 
 from planner.engine.evaluate import evaluation, task
+from planner.engine.job.compute_dtype import USUAL
 from planner.engine.performance.simulation import continuous_batching, replicas
 from planner.engine.search import plan
 from planner.session import Session
@@ -59,7 +60,7 @@ def test_an_open_dtype_is_resolved_once_for_each_that_is_tried(session: Session,
     given = session.workload({"model": "llama-3.1-8b", "task": "generate", "input_tokens": 100, "output_tokens": 100})
     for row in session.plan(given).rows:
         session.memory_detail(given, row)
-    assert sorted(calls.values()) == [1] * (1 + len(plan.DTYPES_TO_TRY))
+    assert sorted(calls.values()) == [1] * (1 + len(USUAL))
 
 
 def test_help_is_added_to_the_plan_that_was_made(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
