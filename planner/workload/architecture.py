@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.workload.block import Block
+from planner.workload.stored_parts import StoredPart
 from planner.workload.sublayers import Attending, ReadsContext, Sublayer, layers_of
 
 
@@ -129,7 +130,9 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     source_tokens: int = 0
     """Tokens the encoder reads of every request, whatever it holds (Whisper: 30 seconds of sound); 0: as many as the prompt has."""
     stored_as: str = ""
-    """Format of the weights in the file that the model was read from, where one format says it; see `planner.workload.weights`."""
+    """Format of most weights in the file that the model was read from, where it says one; see `planner.workload.weights`."""
+    stored_parts: tuple[StoredPart, ...] = ()
+    """Parts that the file has in other formats."""
     mtp_copies: bool = True
     """Each of these layers comes with a copy of embedding and head in checkpoints."""
     tower: Architecture | None = None
@@ -335,10 +338,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def active_matrix(self) -> int:
-        """Matrix parameters that one token is multiplied with, with the head (tied or not) and without the input embedding.
-
-        Where there is an encoder, these are of the decoder alone.
-        """
+        """Matrix parameters that one token is multiplied with in the decoder, with the head (tied or not), without the input embedding."""
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix

@@ -130,11 +130,12 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 def _stored_as(found: Architecture, config: Mapping[str, Any]) -> Architecture:
     """`found` with the format of its checkpoint, as a GGUF file or a `quantization_config` says."""
-    from planner.workload.huggingface.quantization import quantised_format
+    from planner.workload.huggingface.quantization import mixed_formats, quantised_format
 
-    named = config.get(STORED_AS)
-    stored = named if isinstance(named, str) else quantised_format(config)
-    return replace(found, stored_as=stored) if stored else found
+    if isinstance(named := config.get(STORED_AS), str):
+        return replace(found, stored_as=named)
+    stored = quantised_format(config)
+    return replace(found, stored_as=stored, stored_parts=mixed_formats(config, stored, found)) if stored else found
 
 
 def parts_beside_text(config: Mapping[str, Any]) -> tuple[str, ...]:
