@@ -9,7 +9,7 @@ import msgspec
 from planner.workload.architecture import Architecture
 from planner.workload.checkpoints import gguf
 from planner.workload.matrices import Matrix, matrices
-from planner.workload.stored_parts import HEAD, StoredPart
+from planner.workload.sublayers import HEAD, StoredPart
 
 
 class StoredWeights(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class WeightFormat(msgspec.Struct, frozen=True):
         for matrix in matrices(a):
             bits[matrix.part] += self._mixed_bits(matrix, a, apart)
             held[matrix.part] += matrix.parameters
-        expert_vectors = a.moe_layers * a.experts * a.expert_vector
+        expert_vectors = sum(one.moe_layers * one.experts * one.expert_vector for one in (a, a.source) if one)
         vectors = a.layers_shared + a.experts_total - expert_vectors - sum(held.values())
         embedding = a.token_matrix * self._embedding_bits(a) + (a.embedding - a.token_matrix) * self.kept_bits
         of_head = next((FORMATS[one.format].bits for one in apart if one.part == HEAD), self._head_bits(a))

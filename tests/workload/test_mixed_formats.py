@@ -12,7 +12,7 @@ from planner.paths import presets_folder
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.models import ModelShelf
-from planner.workload.stored_parts import told
+from planner.workload.sublayers import told
 from planner.workload.weights import FORMATS, StoredWeights
 
 SHELF = ModelShelf(presets_folder() / "models")
@@ -172,7 +172,10 @@ def test_16_bit_attention_is_read_and_multiplied_as_such() -> None:
         ask(model=config | {"quantization_config": whole | more}, **asked) for more in ({}, {"ignore": ["*self_attn*"]})
     )
     attention = 36 * (2 * 4096 * 4096 + 2 * 4096 * 1024)
-    assert mixed.memory_bytes and packed.memory_bytes and mixed.ttft_s and packed.ttft_s
+    assert mixed.memory_bytes
+    assert packed.memory_bytes
+    assert mixed.ttft_s
+    assert packed.ttft_s
     assert mixed.memory_bytes.weights - packed.memory_bytes.weights == pytest.approx(attention * (2 - NVFP4), rel=1e-6)
     assert mixed.ttft_s.mean.value > 1.1 * packed.ttft_s.mean.value
     assert mixed.assumed["dtype"] == packed.assumed["dtype"] == "fp4"

@@ -17,7 +17,7 @@ from planner.units import UNKNOWN, bytes_text, count_text
 from planner.workload.checkpoints.tensors import by_dtype
 from planner.workload.huggingface.config import known_family
 from planner.workload.huggingface.vision import read_tower
-from planner.workload.stored_parts import told
+from planner.workload.sublayers import told
 from planner.workload.weights import FORMATS
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLA
 from planner.engine.performance.operators.chip import Chip
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import percent_text
-from planner.workload.stored_parts import told
+from planner.workload.sublayers import told
 from planner.workload.weights import FORMATS
 
 

@@ -29,7 +29,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
 )
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.huggingface.two_stacks import TWO_STACKS  # adds its families
+from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
 
 TEXT_PART = "text_config"
 STORED_AS = "stored_as"
@@ -65,8 +65,7 @@ _SAME = {
 
 
 _OTHER_TWO_STACKS = (
-    "bigbird_pegasus", "encoder-decoder", "fsmt", "led", "longt5", "moonshine", "nllb-moe", "pegasus_x", "prophetnet",
-    "seamless_m4t", "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5gemma2", "trocr", "udop", "vision-encoder-decoder",
+    "encoder-decoder", "moonshine", "prophetnet", "speech_to_text", "trocr", "udop", "vision-encoder-decoder",
 )  # fmt: skip
 """Model types of an encoder and a decoder that are no family here."""
 NO_SINGLE_TOKEN = {
@@ -74,7 +73,7 @@ NO_SINGLE_TOKEN = {
     'says. Its large stack alone is planned as {"model_type": "llama", …} with the sizes under global_config and its vocab_size, a patch as a token'
 }
 """Model types whose unit of work is no token -> why, and what is near."""
-_DECODER_ALONE = frozenset({"bigbird_pegasus", "prophetnet", "trocr"})
+_DECODER_ALONE = frozenset({"prophetnet", "trocr"})
 """Model types of an encoder and a decoder of which transformers 5.23 builds the decoder alone."""
 
 
@@ -177,7 +176,7 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     further = next((name for name in _FURTHER if keys.count(name)), "")
     if further:
         sizes |= {"mtp_layers": keys.count(further)}
-    sizes |= {"left_out": (*([further] if further else ()), *keys.sizes_not_read())}
+    sizes |= {"left_out": (*sizes.get("left_out", ()), *([further] if further else ()), *keys.sizes_not_read())}
     groups, chosen = keys.count("n_group"), keys.count("topk_group")
     if 0 < chosen < groups:
         sizes["routed_share"] = chosen / groups

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import Matrix, matrices
-from planner.workload.stored_parts import HEAD, SIXTEEN_BITS, StoredPart
-from planner.workload.sublayers import Role, layers_of
+from planner.workload.sublayers import HEAD, SIXTEEN_BITS, Role, StoredPart, layers_of
 
 MOST_RULES, MOST_PATTERNS, MOST_NAME = 50_000, 200, 300
 """Most modules a config may name, most patterns among them, and most characters of one; what is beyond is not read."""

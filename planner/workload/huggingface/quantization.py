@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.mixed_formats import Rule, formats_in, left_out, names_in, stored_parts
-from planner.workload.stored_parts import SIXTEEN_BITS, StoredPart
+from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 
 WHOLE = {
     "eetq": "int8",
