@@ -34,7 +34,11 @@ from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its
 TEXT_PART = "text_config"
 STORED_AS = "stored_as"
 """Key of the format of weights in configs that were read from a GGUF file."""
-_OTHER_PARTS = ("vision_config", "audio_config")
+_TEXT_NAMES = ("llm_config", "language_config")
+"""Other names of the text part in published wrappers."""
+_THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "token2wav_config")
+"""Part of Qwen Omni that answers in text, and those that make speech of it."""
+_OTHER_PARTS = ("vision_config", "audio_config", *_SPEAKERS)
 _FURTHER = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 """Keys of the number of layers that predict further tokens, which transformers does not build."""
 _SAME = {
@@ -79,11 +83,21 @@ _DECODER_ALONE = frozenset({"prophetnet", "trocr"})
 
 def known_family(config: Mapping[str, Any]) -> bool:
     """Whether the family of `config`, or of its text part, is known; not of a decoder that its config takes out of a model with an encoder."""
+    config = with_text_part(config)
     if _decoder_taken_out(config):
         return False
     part = config.get(TEXT_PART)
     inner = _type_of_text(config, part) if isinstance(part, Mapping) else None
     return any(isinstance(name, str) and _SAME.get(name, name) in FAMILIES for name in (_type(config), inner))
+
+
+def with_text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`config` with its text part under the library's name, where a published one has another."""
+    if isinstance(inner := config.get(_THINKER), Mapping):
+        kept = {name: config[name] for name in (*_SPEAKERS, "quantization_config") if config.get(name) is not None}
+        return {**inner, **kept, "model_type": inner.get("model_type") or f"{config.get('model_type')}_thinker"}
+    other = next((name for name in _TEXT_NAMES if isinstance(config.get(name), Mapping)), None)
+    return {**config, TEXT_PART: config[other]} if other and TEXT_PART not in config else config
 
 
 def _type(config: Mapping[str, Any]) -> object:
@@ -117,6 +131,7 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
     Of a wrapper the text part and a known tower for pictures are counted; `Architecture.left_out` names the others.
     """
+    config = with_text_part(config)
     family = _type(config)
     part = config.get(TEXT_PART)
     if isinstance(part, Mapping) and (not isinstance(family, str) or family not in FAMILIES):
