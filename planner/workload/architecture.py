@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.workload.block import Block
-from planner.workload.sublayers import Attending, ReadsContext, Sublayer, layers_of
+from planner.workload.sublayers import Attending, ReadsContext, StoredPart, Sublayer, layers_of
 
 
 class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict=True):
@@ -124,12 +124,13 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     source: Architecture | None = None
-    """Encoder of the prompt, which the layers attend to: with the projections of its output to their keys and values, without an embedding
-    of tokens of its own. All other sizes are of the decoder alone; counts of the whole model hold both."""
+    """Encoder of the prompt, with the projections of its output to keys and values; sizes are of the decoder, counts of the model hold both."""
     source_tokens: int = 0
     """Tokens the encoder reads of every request, whatever it holds (Whisper: 30 seconds of sound); 0: as many as the prompt has."""
     stored_as: str = ""
-    """Format of the weights in the file that the model was read from, where one format says it; see `planner.workload.weights`."""
+    """Format of most weights in the file that the model was read from, where it says one; see `planner.workload.weights`."""
+    stored_parts: tuple[StoredPart, ...] = ()
+    """Parts that the file has in other formats."""
     mtp_copies: bool = True
     """Each of these layers comes with a copy of embedding and head in checkpoints."""
     tower: Architecture | None = None
@@ -242,14 +243,13 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     @cached_property
     def mixing_matrix(self) -> float:
         """Matrix parameters of a layer's attention and of what is beside it, the mean over the layers."""
-        further = (*(one for one in self.instead if one.part == "attention"), *self.beside)
-        matrix = self.attention_layers * self.attention_matrix + sum(one.layers * (one.matrix + one.convolution) for one in further)
-        return matrix / self.layers
+        parts = (*(one for one in self.instead if one.part == "attention"), *self.beside)
+        return (self.attention_layers * self.attention_matrix + sum(one.used for one in parts)) / self.layers
 
     @cached_property
     def mlp_matrix(self) -> float:
         """Matrix parameters of the MLP, the mean over the layers without routed experts."""
-        further = sum(one.layers * (one.matrix + one.convolution) for one in self.instead if one.part == "mlp")
+        further = sum(one.used for one in self.instead if one.part == "mlp")
         return (self.dense_layers * self.dense_mlp_matrix + further) / max(1, self.layers - self.moe_layers)
 
     @property
@@ -295,9 +295,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     @property
     def embedding(self) -> int:
         """Embeddings of tokens, learned positions and token types, and the projection to the width of the layers."""
-        tokens = self.token_matrix + self.per_layer_embedding
-        own = tokens + (self.learned_positions + self.token_types) * self.width + self.input_matrix
-        return own + (self.source.embedding if self.source else 0)
+        tokens = self.token_matrix + self.per_layer_embedding + (self.source.embedding if self.source else 0)
+        return tokens + (self.learned_positions + self.token_types) * self.width + self.input_matrix
 
     @property
     def head(self) -> int:
@@ -307,7 +306,14 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     @cached_property
     def experts_total(self) -> int:
         """Parameters of all routed experts of all layers."""
-        return self.moe_layers * self.experts * (self.expert_matrix + self.expert_vector)
+        own = self.moe_layers * self.experts * (self.expert_matrix + self.expert_vector)
+        return own + (self.source.experts_total if self.source else 0)
+
+    @cached_property
+    def experts_used(self) -> int:
+        """Parameters of the routed experts that one token passes, in both stacks."""
+        own = self.moe_layers * self.experts_per_token * (self.expert_matrix + self.expert_vector)
+        return own + (self.source.experts_used if self.source else 0)
 
     @cached_property
     def layers_shared(self) -> int:
@@ -315,8 +321,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         attention = self.attention_layers * (self.attention_matrix + self.attention_vector)
         dense = self.dense_layers * (self.dense_mlp_matrix + self.mlp_vector)
         moe = self.moe_layers * (self.router_matrix + self.router_vector + self.shared_matrix)
-        own = attention + dense + moe + self.layers * self.norm_vector + sum(one.parameters for one in self._further)
-        return own + (self.source.layers_shared if self.source else 0)
+        further = sum(one.parameters for one in self._further) + (self.source.layers_shared if self.source else 0)
+        return attention + dense + moe + self.layers * self.norm_vector + further
 
     @property
     def _further(self) -> tuple[Sublayer, ...]:
@@ -330,20 +336,15 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     @cached_property
     def active(self) -> int:
         """Parameters one token of text uses: all but towers, and the experts it is not routed to."""
-        used = self.moe_layers * self.experts_per_token * (self.expert_matrix + self.expert_vector)
-        return self.total - self.towers - self.experts_total + used
+        return self.total - self.towers - self.experts_total + self.experts_used
 
     @cached_property
     def active_matrix(self) -> int:
-        """Matrix parameters that one token is multiplied with, with the head (tied or not) and without the input embedding.
-
-        Where there is an encoder, these are of the decoder alone.
-        """
+        """Matrix parameters that one token is multiplied with in the decoder, with the head (tied or not), without the input embedding."""
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
-        further = sum(one.layers * (one.matrix + one.convolution) for one in self._further)
-        return attention + dense + further + self.moe_layers * routed + self._projected
+        return attention + dense + sum(one.used for one in self._further) + self.moe_layers * routed + self._projected
 
     @property
     def _projected(self) -> int:
@@ -368,7 +369,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
             "embedding": self.embedding - source.get("embedding", 0),
             "attention": own * (self.attention_matrix + self.sinks) + further["attention"],
             "mlp": self.dense_layers * self.dense_mlp_matrix + further["mlp"],
-            "experts": self.experts_total,
+            "experts": self.experts_total - source.get("experts", 0),
             "router": self.moe_layers * (self.router_matrix + self.router_vector) + further["router"],
             "shared": self.moe_layers * self.shared_matrix,
             "norms": own * self.attention_norm + self.layers * self.norm_vector + norms + self.final_norms * self.norm_parameters,
@@ -382,8 +383,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     def mtp_parameters(self) -> int:
         """Parameters of the layers that predict further tokens as the checkpoint holds them, copies of embedding and head included where it has them.
 
-        Each is one layer with experts or a dense MLP, a projection of two hidden states to one, and norms of both and of its head
-        (README_WEIGHTS.md of DeepSeek-V3: 11.5 billion of their own, and the copies).
+        Each is a layer, a projection of two hidden states to one, and norms of both and of its head (README_WEIGHTS.md of DeepSeek-V3).
         """
         own = 2 * self.width * self.width + 3 * self.width
         vectors = self.attention_vector + self.norm_vector + self.router_vector

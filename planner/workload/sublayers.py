@@ -80,6 +80,11 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
         return sum(inputs * outputs for _, inputs, outputs in self.matrices)
 
     @property
+    def used(self) -> int:
+        """Parameters that a token is multiplied with in all of these layers."""
+        return self.layers * (self.matrix + self.convolution)
+
+    @property
     def kept(self) -> int:
         """Layers whose weights are stored."""
         return self.layers if self.stored is None else self.stored
@@ -175,3 +180,30 @@ class ReadsContext:
 def layers_of(parts: Iterable[Sublayer], part: str) -> int:
     """Layers that have one of `parts` in the place of their own `part`."""
     return sum(one.layers for one in parts if one.part == part)
+
+
+SIXTEEN_BITS = "bf16"
+"""Format of parts that quantisation leaves alone."""
+HEAD = "head"
+
+
+class StoredPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Matrices of one use and shape, of which a share is stored in `format`; the output head has the part 'head' and no shape."""
+
+    part: str
+    role: Role = "other"
+    inputs: int = 0
+    outputs: int = 0
+    format: str
+    """A name of `planner.workload.weights.FORMATS`."""
+    share: float = 1.0
+    """Share of these matrices."""
+
+
+def told(parts: tuple[StoredPart, ...]) -> str:
+    """Formats with the parts that are stored in them: 'attention in bf16, head in nvfp4'; a part of which only a share is, with 'some of'."""
+    found: dict[tuple[str, str], float] = {}
+    for one in parts:
+        key = (one.part, one.format)
+        found[key] = max(found.get(key, 0.0), one.share)
+    return ", ".join(f"{'some of ' * (share < 1)}{part} in {stored}" for (part, stored), share in found.items())

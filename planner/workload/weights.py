@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import msgspec
 
 from planner.workload.architecture import Architecture
 from planner.workload.checkpoints import gguf
 from planner.workload.matrices import Matrix, matrices
+from planner.workload.sublayers import HEAD, StoredPart
 
 
 class StoredWeights(msgspec.Struct, frozen=True):
@@ -23,6 +26,10 @@ class StoredWeights(msgspec.Struct, frozen=True):
     final_bytes: float
     """Vectors outside the layers."""
     architecture: Architecture
+    mixing: float
+    """Mean bytes per parameter of the matrices of attention and of what is beside it."""
+    mlp: float
+    """Mean bytes per parameter of the matrices of MLPs and shared experts."""
 
     @property
     def total_bytes(self) -> float:
@@ -84,21 +91,46 @@ class WeightFormat(msgspec.Struct, frozen=True):
     def stored(self, architecture: Architecture) -> StoredWeights:
         """Bytes of the weights of `architecture` in this format."""
         a = architecture
-        bits = {True: 0.0, False: 0.0}
+        apart = a.stored_parts if self.name == a.stored_as else ()
+        bits: dict[str, float] = defaultdict(float)
+        held: dict[str, int] = defaultdict(int)
         for matrix in matrices(a):
-            bits[matrix.part == "experts"] += self._bits(matrix, a)
-        expert_vectors = a.moe_layers * a.experts * a.expert_vector
-        vectors = a.layers_shared + a.experts_total - expert_vectors - sum(matrix.parameters for matrix in matrices(a))
+            bits[matrix.part] += self._mixed_bits(matrix, a, apart)
+            held[matrix.part] += matrix.parameters
+        expert_vectors = sum(one.moe_layers * one.experts * one.expert_vector for one in (a, a.source) if one)
+        vectors = a.layers_shared + a.experts_total - expert_vectors - sum(held.values())
         embedding = a.token_matrix * self._embedding_bits(a) + (a.embedding - a.token_matrix) * self.kept_bits
-        head = (a.head - a.output_matrix) * self._head_bits(a) + a.output_matrix * self.kept_bits
+        of_head = next((FORMATS[one.format].bits for one in apart if one.part == HEAD), self._head_bits(a))
+        head = (a.head - a.output_matrix) * of_head + a.output_matrix * self.kept_bits
+        experts = bits.pop("experts", 0.0)
+        dense_bytes = (sum(bits.values()) + vectors * self.kept_bits) / 8
+
+        def mean(*parts: str) -> float:
+            parameters = sum(held[part] for part in parts)
+            return sum(bits[part] for part in parts) / 8 / parameters if parameters else dense_bytes / a.layers_shared
+
         return StoredWeights(
-            dense_bytes=(bits[False] + vectors * self.kept_bits) / 8,
-            expert_bytes=(bits[True] + expert_vectors * self.kept_bits) / 8,
+            dense_bytes=dense_bytes,
+            expert_bytes=(experts + expert_vectors * self.kept_bits) / 8,
+            mixing=mean("attention"),
+            mlp=mean("mlp", "shared"),
             embedding_bytes=embedding / 8,
             head_bytes=head / 8,
             final_bytes=a.final_vector * self.kept_bits / 8,
             architecture=a,
         )
+
+    def _mixed_bits(self, matrix: Matrix, a: Architecture, apart: tuple[StoredPart, ...]) -> float:
+        """Bits of all weights of `matrix`, of which shares may be in the formats of `apart`."""
+        use = (matrix.part, matrix.role, matrix.inputs, matrix.outputs)
+        others = [one for one in apart if (one.part, one.role, one.inputs, one.outputs) == use]
+        own = 1.0 - sum(one.share for one in others)
+        return own * self._bits(matrix, a) + sum(one.share * FORMATS[one.format].whole_bits(matrix) for one in others)
+
+    def whole_bits(self, matrix: Matrix) -> float:
+        """Bits of all weights of `matrix` in this format, whatever it leaves in 16 bit elsewhere."""
+        scales = self.row_bits * matrix.outputs + self.column_bits * matrix.inputs
+        return matrix.parameters * self.bits + scales * matrix.layers * matrix.copies
 
     def _bits(self, matrix: Matrix, a: Architecture) -> float:
         """Bits of all weights of `matrix`."""
@@ -108,8 +140,7 @@ class WeightFormat(msgspec.Struct, frozen=True):
             return matrix.parameters * self.kept_bits
         if self.experts_only and a.experts and matrix.part != "experts":
             return matrix.parameters * (self.others_bits or self.kept_bits)
-        scales = self.row_bits * matrix.outputs + self.column_bits * matrix.inputs
-        return matrix.parameters * self.bits + scales * matrix.layers * matrix.copies
+        return self.whole_bits(matrix)
 
     def _embedding_bits(self, a: Architecture) -> float:
         return gguf.embedding_bits(self.mix, a) if self.mix is not None else self.kept_bits

@@ -8,11 +8,13 @@ from golden import ORACLES, Golden
 
 GOLDEN = Golden("towers", ORACLES / "tower_cases.py")
 WRAPPERS = (
-    "gemma3", "glm4v", "glm4v_moe", "idefics3", "internvl", "llama4", "llava", "llava_next", "llava_onevision", "mistral3", "paligemma",
-    "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "smolvlm",
+    "gemma3", "gemma4", "glm4v", "glm4v_moe", "idefics3", "internvl", "kimi_k25", "lfm2_vl", "llama4", "llava", "llava_next", "llava_onevision",
+    "minimax_m3_vl", "mistral3", "paligemma", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "smolvlm", "step3p7",
 )  # fmt: skip
 FLOWN = {"internvl": 1024, "llava": 576, "paligemma": 256, "qwen2_vl": 96, "qwen2_5_vl": 96, "qwen3_vl": 96, "glm4v": 96}
 """Wrappers whose tower runs on the meta device, and tokens of the picture that is tried (before InternVL joins four)."""
+GIVEN: dict[str, Any] = {"gemma4": {"vision_config": {"model_type": "gemma4_vision"}}}
+"""What the defaults of a wrapper lack to have a tower."""
 ROWS, COLUMNS = 16, 24
 """Patches of a picture that goes by its size."""
 TEXT = ("language_model", "text_model", "lm_head")
@@ -50,7 +52,7 @@ def compute(name: str) -> dict[str, Any]:
     from golden import as_json
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    config = CONFIG_MAPPING[name]()
+    config = CONFIG_MAPPING[name](**GIVEN.get(name, {}))
     if name in FLOWN and hasattr(config.vision_config, "depth"):
         config.vision_config.depth = 8  # so that it runs on the processor
         for indexes in ("fullatt_block_indexes", "deepstack_visual_indexes"):

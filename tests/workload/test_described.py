@@ -198,7 +198,7 @@ def test_an_encoder_with_a_decoder_is_not_planned_as_a_decoder_alone(tmp_path: P
         with pytest.raises(UserError, match=r"encoder with a decoder.*is_encoder_decoder = false plans its decoder alone"):
             inventory.architecture(config)
     with pytest.raises(UserError, match=r"encoder with a decoder.*builds no part of it alone"):
-        inventory.architecture({"model_type": "longt5"})
+        inventory.architecture({"model_type": "moonshine"})
 
 
 def test_patches_of_bytes_are_refused_with_what_is_near(tmp_path: Path) -> None:

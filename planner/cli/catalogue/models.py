@@ -17,6 +17,8 @@ from planner.units import UNKNOWN, bytes_text, count_text
 from planner.workload.checkpoints.tensors import by_dtype
 from planner.workload.huggingface.config import known_family
 from planner.workload.huggingface.vision import read_tower
+from planner.workload.sublayers import told
+from planner.workload.weights import FORMATS
 
 if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
@@ -91,6 +93,7 @@ def _show(invocation: Invocation, name: str, *, exact: bool, python: Path | None
                 "parameters": parameters,
                 "counted_from": source,
                 "sizes": sizes,
+                "format": {"name": a.stored_as, "parts": msgspec.to_builtins(a.stored_parts)},
                 "picture": read_tower(config, a.width),
                 "stored": stored,
             }
@@ -102,6 +105,7 @@ def _show(invocation: Invocation, name: str, *, exact: bool, python: Path | None
         "counted from": source,
         **{field.replace("_", " "): count_text(size) for field, size in sizes.items() if size},
         "tokens of a picture": _picture(config, a),
+        "weights": _weights(a),
         "not counted": ", ".join(a.left_out),
         **{f"stored as {one['dtype']}": f"{bytes_text(one['bytes'])} in {one['tensors']:,} tensors" for one in stored},
         "other names": ", ".join(known.aliases) if known else "",
@@ -131,6 +135,14 @@ def _picture(config: dict[str, Any], architecture: Architecture) -> str:
     if (tower := read_tower(config, architecture.width)) is None:
         return ""
     return f"{tower.tokens:,} each, or each of its tiles" if tower.tokens else f"one for {tower.pixels} × {tower.pixels} pixels"
+
+
+def _weights(a: Architecture) -> str:
+    """Bytes of the checkpoint by the formats that its config names."""
+    if a.stored_as not in FORMATS:
+        return ""
+    apart = f" ({told(a.stored_parts)})" if a.stored_parts else ""
+    return f"{bytes_text(FORMATS[a.stored_as].stored(a).total_bytes)} in {a.stored_as}{apart}"
 
 
 def _source(config: dict[str, Any], architecture: Architecture, *, traced: bool) -> str:

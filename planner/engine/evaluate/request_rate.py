@@ -15,7 +15,7 @@ from planner.engine.columns import Floats, Rows
 from planner.engine.columns.rows import joined
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.replicas import Replicas
-from planner.engine.evaluate.sizing import screened
+from planner.engine.evaluate.sizing import screened, whole_groups
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.simulation.replicas import simulate
 from planner.engine.performance.simulation.summary import Summary, queue_of
@@ -69,7 +69,7 @@ def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats, streams
         if enough - short <= max(1.0, CLOSE * enough):
             continue
         tried = {float(np.floor(short + (enough - short) * share)) for share in (0.5, 0.75)} | {enough - 1}
-        tried = {float(number) for number in np.ceil(np.array(sorted(tried)) / streams[one]) * streams[one]} - {enough}
+        tried = {float(number) for number in whole_groups(np.array(sorted(tried)), streams[one])} - {enough}
         for number in sorted(tried - {short, 0.0}):
             rows.append(int(one))
             numbers.append(number)
@@ -82,7 +82,7 @@ def _options(begin: Floats, multiples: Sequence[float], streams: Floats) -> tupl
     if multiples is NEARBY:
         beside = np.maximum(1.0, begin[:, None] + np.array([-1.0, 0.0, 1.0]))
         tried = np.where(begin[:, None] <= FEW_REPLICAS, beside, tried)
-    tried = np.ceil(tried / streams[:, None]) * streams[:, None]
+    tried = whole_groups(tried, streams[:, None])
     tried.sort(axis=1)
     fresh = np.ones(tried.shape, dtype=bool)
     fresh[:, 1:] = tried[:, 1:] != tried[:, :-1]

@@ -67,19 +67,26 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
     rows, multiples = replica.rows, SCREENED.size
     every = np.arange(rows)
     row, given = np.repeat(every, multiples), replica.layout("dp")
-    tried = np.maximum(1.0, np.round(given[row] * np.tile(SCREENED, rows)))
+    streams = np.broadcast_to(replica.candidates.layout.expert_streams, rows)
+    tried = whole_groups(np.maximum(1.0, np.round(given[row] * np.tile(SCREENED, rows))), streams[row])
     over, steady = _over(replica, row, tried, targets)
     over, tried = over.reshape(rows, -1), tried.reshape(rows, -1)
     place = np.where((over <= 1).any(axis=1), np.argmax(over <= 1, axis=1), np.flatnonzero(SCREENED == 1.0)[0])
     enough, hopeless = tried[every, place], over[:, -1] > HOPELESS
     too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, tried, 0.0).max(axis=1), enough - 1))
     short = np.where(place > 0, tried[every, np.maximum(place - 1, 0)], enough - 1)
-    finer = np.ceil(short[:, None] + (enough - short)[:, None] * FINER)
+    finer = whole_groups(np.ceil(short[:, None] + (enough - short)[:, None] * FINER), streams[:, None])
     over, steady_finer = _over(replica, np.repeat(every, FINER.size), finer.ravel(), targets)
     within = over.reshape(rows, -1) <= 1
     chosen = np.where(within.any(axis=1), row.size + every * FINER.size + np.argmax(within, axis=1), every * multiples + place)
     replicas = np.concatenate([tried.ravel(), finer.ravel()])[chosen]
     return Screened(replicas, too_few, hopeless, joined([steady, steady_finer]).take(chosen))
+
+
+def whole_groups(replicas: Floats, streams: Floats) -> Floats:
+    """At least so many replicas, in whole groups of those that share one copy of the experts."""
+    found: Floats = np.ceil(replicas / streams) * streams
+    return found
 
 
 def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> tuple[Floats, Steady]:

@@ -16,6 +16,7 @@ from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLA
 from planner.engine.performance.operators.chip import Chip
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import percent_text
+from planner.workload.sublayers import told
 from planner.workload.weights import FORMATS
 
 
@@ -47,9 +48,15 @@ def _sourced(item: MemoryItem, job: Job) -> MemoryItem:
         CONTEXT_RECORD: f"{engine.name}: {engine.context_source}",
         COMMUNICATOR_RECORD: f"{engine.name}: {engine.communicator_source}",
         SLACK_RECORD: f"{engine.name}: {engine.slack_source}",
-        STORAGE_FORMAT: f"{job.stored}: {FORMATS[job.stored].source or 'bytes of its elements'}",
+        STORAGE_FORMAT: f"{job.stored}: {FORMATS[job.stored].source or 'bytes of its elements'}{_apart(job)}",
     }
     return msgspec.structs.replace(item, source=full.get(item.source, item.source))
+
+
+def _apart(job: Job) -> str:
+    """Parts of the checkpoint in other formats, in words."""
+    a = job.architecture
+    return f"; {told(a.stored_parts)}" if a.stored_parts and job.stored == a.stored_as else ""
 
 
 def _capacity_source(gpu: Gpu, chip: Chip) -> str:

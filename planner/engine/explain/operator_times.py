@@ -36,6 +36,7 @@ from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
 from planner.engine.performance.sequences import sequences_of
 from planner.engine.performance.training import StepColumns, phase_factors
+from planner.engine.records.job import BYTES_BY_KIND, STORED
 
 LOSS_FORWARD = 10 / 24
 """Share of the loss's bytes that the forward pass moves: 16-bit logits read, FP32 copy and log-softmax written."""
@@ -140,12 +141,12 @@ def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
         table, of = t, job
         if draft is not None and job.draft is not None and name.startswith("draft"):
             d = job.draft
-            table, of = draft, replace(job, architecture=d.architecture, linear_bytes=d.linear_bytes, other_bytes=d.other_bytes)
+            table, of = draft, replace(job, architecture=d.architecture, **{name: getattr(d, name) for name in BYTES_BY_KIND})
         if name == "encoder" and job.architecture.source:
             table, of = t.prompts, replace(job, architecture=job.architecture.source)
         if name == "pictures" and job.architecture.tower:
             table = tower_table(t)
-            of = replace(job, architecture=job.architecture.tower, linear_bytes=2.0, other_bytes=2.0)
+            of = replace(job, architecture=job.architecture.tower, **dict.fromkeys(BYTES_BY_KIND, 2.0))
         seconds = {kind: number(value) for kind, value in phase.by_class.items()}
         passes = number(phase.count) * number(table.layout.pp)
         parts = [*_parts(table, of, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
@@ -243,7 +244,7 @@ def _group_seconds(t: Table, rows: Floats, head_rows: Floats) -> dict[str, float
 
 def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:
     """(seconds, what binds, bytes) of products of weights by themselves."""
-    c, stored = t.chip, job.other_bytes if gemm.group == "head" else job.linear_bytes
+    c, stored = t.chip, getattr(job, STORED[gemm.group])
     weights, moved = gemm.n * gemm.k * gemm.count * stored, gemm.m * (gemm.n + gemm.k) * gemm.count * job.activation_bytes
     flop_s = gemm.flop / c.flop_per_s
     bytes_s = weights / c.weight_bandwidth_bytes_per_s + moved / c.bandwidth_bytes_per_s

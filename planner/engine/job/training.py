@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.encoders import USUAL_SEQUENCE, source_numbers
 from planner.engine.job.engine import Engine
-from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, weight_numbers
+from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, uniform_bytes, weight_numbers
 from planner.engine.memory.footprint import footprint
 from planner.engine.memory.layers.layer_execution import LayerExecution
 from planner.engine.memory.recipes import RECIPES
@@ -34,8 +34,7 @@ def training_numbers(
     lora = workload.lora
     gptq = lora is not None and lora.base.startswith("gptq")
     numbers = {
-        "linear_bytes": recipe.weight_bytes,
-        "other_bytes": recipe.weight_bytes,
+        **uniform_bytes(recipe.weight_bytes),
         "weight_bits_packed": 0.0,
         "unpack_host_s": 0.0,
         "unpacked_bytes": GPTQ_UNPACKED_BYTES if gptq else UNPACKED_BYTES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from planner.engine.records.job import BYTES_BY_KIND
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture
 from planner.workload.weights import FORMATS, WeightFormat
@@ -27,20 +28,29 @@ def weight_numbers(name: str, key: str, architecture: Architecture, problems: Pr
     found = FORMATS.get(name)
     if found is None:
         problems.add(key, f"{name!r} is not accepted; it has to be one of {', '.join(FORMATS)}.", nearest_names(name, FORMATS))
-        linear, other, packed = 2.0, 2.0, False
-    else:
-        (linear, other), packed = _mean_bytes(found, architecture), found.bits < 16 and name not in {"fp8", "nvfp4"}
+    packed = found is not None and found.bits < 16 and name not in {"fp8", "nvfp4"}
     return {
-        "linear_bytes": linear,
-        "other_bytes": other,
+        **(uniform_bytes(2.0) if found is None else _mean_bytes(found, architecture)),
         "weight_bits_packed": float(packed),
         "unpack_host_s": UNPACK_HOST_S.get(name, 0.0),
         "gptq": float(name.startswith("gptq")),
     }
 
 
+def uniform_bytes(each: float) -> dict[str, float]:
+    """Bytes per parameter by kind where all parameters have `each`."""
+    return dict.fromkeys(BYTES_BY_KIND, each)
+
+
 @lru_cache(maxsize=256)
-def _mean_bytes(stored: WeightFormat, architecture: Architecture) -> tuple[float, float]:
-    """Mean bytes per parameter of the layers, and of all else."""
+def _mean_bytes(stored: WeightFormat, architecture: Architecture) -> dict[str, float]:
+    """Mean bytes per parameter by kind."""
     found = stored.stored(architecture)
-    return found.linear, found.other
+    return {
+        "linear_bytes": found.linear,
+        "mixing_bytes": found.mixing,
+        "mlp_bytes": found.mlp,
+        "expert_bytes": found.expert,
+        "dense_bytes": found.dense,
+        "other_bytes": found.other,
+    }

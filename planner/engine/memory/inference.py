@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.memory.stages import stage_parameters, state_bytes, tensor_share
+from planner.engine.memory.stages import linear_weights_bytes, stage_parameters, state_bytes, tensor_share
 from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
@@ -212,13 +212,13 @@ def _shared_prefixes(t: Table) -> Term:
 
 
 def _weights(t: Table) -> Term:
-    j, stage = t.job, stage_parameters(t)
+    j, stage, held = t.job, stage_parameters(t), linear_weights_bytes(t)
     return Term(
         "weights",
         WEIGHTS,
-        stage.linear * j.linear_bytes + stage.other * j.other_bytes,
+        held + stage.other * j.other_bytes,
         "{linear} linear parameters · {linear_bytes} B + {other} others · {other_bytes} B",
-        {"linear": stage.linear, "linear_bytes": j.linear_bytes, "other": stage.other, "other_bytes": j.other_bytes},
+        {"linear": stage.linear, "linear_bytes": held / stage.linear, "other": stage.other, "other_bytes": j.other_bytes},
         STORAGE_FORMAT,
     )
 

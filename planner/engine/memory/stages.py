@@ -34,6 +34,13 @@ def layers_of_gpu(t: Table) -> Floats:
     return t.model.layers_shared / t.layout.tp + t.model.experts_total / t.layout.expert_gpus
 
 
+def linear_weights_bytes(t: Table) -> Floats:
+    """Bytes of the layers' weights on one GPU of the fullest stage before ZeRO: routed experts are stored in bytes of their own."""
+    experts = experts_held(t)
+    held: Floats = (stage_parameters(t).linear - experts) * t.job.dense_bytes + experts * t.job.expert_bytes
+    return held
+
+
 def encoder_parameters(t: Table) -> Floats:
     """Parameters of the layers of an encoder of prompts, which are among those of the layers; 0 where there is none."""
     return np.zeros(1) if t.source is None else t.source.layers_shared * t.model.reads_source

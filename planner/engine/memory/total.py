@@ -16,7 +16,7 @@ from planner.engine.memory.companions import companion_terms, draft_cache_per_se
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import WEIGHTS, cached_prefix_bytes, inference_terms, kv_bytes_per_sequence, prefix_bytes
 from planner.engine.memory.overhead import overhead_terms
-from planner.engine.memory.stages import micro_batches, stage_parameters, zero_ranks
+from planner.engine.memory.stages import linear_weights_bytes, micro_batches, stage_parameters, zero_ranks
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, published_spreads
@@ -142,7 +142,7 @@ def _prefixes_on_host(t: Table) -> Floats:
 def _excess_weights(t: Table, terms: list[Term]) -> Floats:
     """Bytes of weights of layers without which `terms` fit."""
     total = added(term.bytes for term in terms)
-    most = stage_parameters(t).linear * t.job.linear_bytes
+    most = linear_weights_bytes(t)
     return np.clip(np.ceil(total - usable_bytes(t)) + 1.0, 0.0, most) * t.job.offload_parameters
 
 

@@ -8,12 +8,23 @@ import msgspec
 
 from planner.engine.records.fields import N, default
 
+BYTES_BY_KIND = ("linear_bytes", "mixing_bytes", "mlp_bytes", "expert_bytes", "dense_bytes", "other_bytes")
+"""Names of the bytes of a stored parameter."""
+STORED = {"attention": "mixing_bytes", "mlp": "mlp_bytes", "shared": "mlp_bytes", "experts": "expert_bytes", "head": "other_bytes"}
+"""Group of products -> the name of the bytes of its weights."""
+
 
 class StoredWeights(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Storage format of a model's weights."""
 
     linear_bytes: N
-    """Bytes per stored parameter of linear layers."""
+    """Bytes per stored parameter of linear layers, the mean of the three that follow and of what is beside them."""
+    mixing_bytes: N
+    """Of attention and what is beside it, of MLPs and shared experts, and of routed experts."""
+    mlp_bytes: N
+    expert_bytes: N
+    dense_bytes: N
+    """Of all linear layers but routed experts."""
     other_bytes: N
     """Bytes per stored parameter of embedding, norms and head."""
     weight_bits_packed: N

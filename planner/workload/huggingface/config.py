@@ -29,12 +29,16 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
 )
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.huggingface.two_stacks import TWO_STACKS  # adds its families
+from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
 
 TEXT_PART = "text_config"
 STORED_AS = "stored_as"
 """Key of the format of weights in configs that were read from a GGUF file."""
-_OTHER_PARTS = ("vision_config", "audio_config")
+_TEXT_NAMES = ("llm_config", "language_config")
+"""Other names of the text part in published wrappers."""
+_THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "token2wav_config")
+"""Part of Qwen Omni that answers in text, and those that make speech of it."""
+_OTHER_PARTS = ("vision_config", "audio_config", *_SPEAKERS)
 _FURTHER = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 """Keys of the number of layers that predict further tokens, which transformers does not build."""
 _SAME = {
@@ -65,8 +69,7 @@ _SAME = {
 
 
 _OTHER_TWO_STACKS = (
-    "bigbird_pegasus", "encoder-decoder", "fsmt", "led", "longt5", "moonshine", "nllb-moe", "pegasus_x", "prophetnet",
-    "seamless_m4t", "seamless_m4t_v2", "speech_to_text", "switch_transformers", "t5gemma2", "trocr", "udop", "vision-encoder-decoder",
+    "encoder-decoder", "moonshine", "prophetnet", "speech_to_text", "trocr", "udop", "vision-encoder-decoder",
 )  # fmt: skip
 """Model types of an encoder and a decoder that are no family here."""
 NO_SINGLE_TOKEN = {
@@ -74,17 +77,27 @@ NO_SINGLE_TOKEN = {
     'says. Its large stack alone is planned as {"model_type": "llama", …} with the sizes under global_config and its vocab_size, a patch as a token'
 }
 """Model types whose unit of work is no token -> why, and what is near."""
-_DECODER_ALONE = frozenset({"bigbird_pegasus", "prophetnet", "trocr"})
+_DECODER_ALONE = frozenset({"prophetnet", "trocr"})
 """Model types of an encoder and a decoder of which transformers 5.23 builds the decoder alone."""
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
     """Whether the family of `config`, or of its text part, is known; not of a decoder that its config takes out of a model with an encoder."""
+    config = with_text_part(config)
     if _decoder_taken_out(config):
         return False
     part = config.get(TEXT_PART)
     inner = _type_of_text(config, part) if isinstance(part, Mapping) else None
     return any(isinstance(name, str) and _SAME.get(name, name) in FAMILIES for name in (_type(config), inner))
+
+
+def with_text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`config` with its text part under the library's name, where a published one has another."""
+    if isinstance(inner := config.get(_THINKER), Mapping):
+        kept = {name: config[name] for name in (*_SPEAKERS, "quantization_config") if config.get(name) is not None}
+        return {**inner, **kept, "model_type": inner.get("model_type") or f"{config.get('model_type')}_thinker"}
+    other = next((name for name in _TEXT_NAMES if isinstance(config.get(name), Mapping)), None)
+    return {**config, TEXT_PART: config[other]} if other and TEXT_PART not in config else config
 
 
 def _type(config: Mapping[str, Any]) -> object:
@@ -118,6 +131,7 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
     Of a wrapper the text part and a known tower for pictures are counted; `Architecture.left_out` names the others.
     """
+    config = with_text_part(config)
     family = _type(config)
     part = config.get(TEXT_PART)
     if isinstance(part, Mapping) and (not isinstance(family, str) or family not in FAMILIES):
@@ -130,11 +144,12 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 def _stored_as(found: Architecture, config: Mapping[str, Any]) -> Architecture:
     """`found` with the format of its checkpoint, as a GGUF file or a `quantization_config` says."""
-    from planner.workload.huggingface.quantization import quantised_format
+    from planner.workload.huggingface.quantization import mixed_formats, quantised_format
 
-    named = config.get(STORED_AS)
-    stored = named if isinstance(named, str) else quantised_format(config)
-    return replace(found, stored_as=stored) if stored else found
+    if isinstance(named := config.get(STORED_AS), str):
+        return replace(found, stored_as=named)
+    stored = quantised_format(config)
+    return replace(found, stored_as=stored, stored_parts=mixed_formats(config, stored, found)) if stored else found
 
 
 def parts_beside_text(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -176,7 +191,7 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
     further = next((name for name in _FURTHER if keys.count(name)), "")
     if further:
         sizes |= {"mtp_layers": keys.count(further)}
-    sizes |= {"left_out": (*([further] if further else ()), *keys.sizes_not_read())}
+    sizes |= {"left_out": (*sizes.get("left_out", ()), *([further] if further else ()), *keys.sizes_not_read())}
     groups, chosen = keys.count("n_group"), keys.count("topk_group")
     if 0 < chosen < groups:
         sizes["routed_share"] = chosen / groups

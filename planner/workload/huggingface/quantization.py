@@ -6,8 +6,12 @@ Each method of quantisation is one reader of its own keys, as transformers 5.23,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+from planner.workload.architecture import Architecture
+from planner.workload.huggingface.mixed_formats import Rule, formats_in, left_out, names_in, stored_parts
+from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 
 WHOLE = {
     "eetq": "int8",
@@ -73,15 +77,73 @@ _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
 
 
 def quantised_format(config: Mapping[str, Any]) -> str:
-    """The format; '' where the config names none, or one that has no name here."""
-    part = config.get("text_config")
-    given = config.get("quantization_config") or (part.get("quantization_config") if isinstance(part, Mapping) else None)
-    if not isinstance(given, Mapping):
+    """The format of most weights; '' where the config names none, or one that has no name here."""
+    given = _given(config)
+    if given is None:
         return ""
     method = _text(given.get("quant_method")) or _unnamed(given)
     if method == "fp8" and config.get("expert_dtype") == "fp4":
         return _ALGORITHMS.get(_text(given.get("moe_quant_algo")).upper(), "mxfp4-fp8")
     return WHOLE.get(method, "") or (_READERS[method](given) if method in _READERS else "")
+
+
+def _given(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    part = config.get("text_config")
+    given = config.get("quantization_config") or (part.get("quantization_config") if isinstance(part, Mapping) else None)
+    return given if isinstance(given, Mapping) else None
+
+
+def mixed_formats(config: Mapping[str, Any], main: str, architecture: Architecture) -> tuple[StoredPart, ...]:
+    """Parts that `config` stores in another format than `main`, that of most weights."""
+    given = _given(config)
+    if given is None:
+        return ()
+    inner = given.get("quantization")
+    of = inner if isinstance(inner, Mapping) else given
+    kept = "fp8" if _text(given.get("quant_method")) == "fp8" and main != "fp8" else SIXTEEN_BITS
+    listed = [*formats_in(of.get("quantized_layers"), _ALGORITHMS), *_of_groups(of), *_of_modules(of)]
+    rest = SIXTEEN_BITS if _lists_what_is_packed(of) else main
+    return stored_parts([*listed, *left_out(of, kept)], main, rest, architecture)
+
+
+def _lists_what_is_packed(given: Mapping[str, Any]) -> bool:
+    """Modules that no rule names are in 16 bit: all others are listed."""
+    if given.get("quant_algo") == "MIXED_PRECISION" or given.get("quantized_layers"):
+        return True
+    return bool(_groups(given)) and not any("Linear" in names for names, _ in _groups(given))
+
+
+def _groups(given: Mapping[str, Any]) -> list[tuple[list[str], str]]:
+    """Targets and format of each group of compressed-tensors that has both."""
+    groups = given.get("config_groups")
+    found = [one for one in groups.values() if isinstance(one, Mapping)] if isinstance(groups, Mapping) else []
+    both = [(one.get("targets"), _of_group(one)) for one in found]
+    return [
+        ([one for one in names if isinstance(one, str)], stored) for names, stored in both if isinstance(names, list) and stored
+    ]
+
+
+def _of_groups(given: Mapping[str, Any]) -> Iterator[Rule]:
+    """Rules of groups that name modules, not the class of all of them."""
+    for names, stored in _groups(given):
+        yield from names_in([one for one in names if one != "Linear"], stored)
+
+
+def _of_modules(given: Mapping[str, Any]) -> Iterator[Rule]:
+    """Rules of modules with settings of their own: GPTQModel's expressions, AutoRound's names, Quark's patterns."""
+    dynamic, extra, layers = (given.get(key) for key in ("dynamic", "extra_config", "layer_quant_config"))
+    for name, own in dynamic.items() if isinstance(dynamic, Mapping) else ():
+        if isinstance(name, str) and name[:2] in {"-:", "+:"}:
+            bits = {**given, **own} if isinstance(own, Mapping) else given
+            stored = SIXTEEN_BITS if name.startswith("-:") else _by_bits("gptq")(bits)
+            yield from names_in([f"re:{name[2:]}"], stored)
+    for name, own in extra.items() if isinstance(extra, Mapping) else ():
+        if isinstance(own, Mapping):
+            yield from names_in([name], SIXTEEN_BITS if own.get("bits") == 16 else _auto_round({**given, **own}))
+    for name, own in layers.items() if isinstance(layers, Mapping) else ():
+        weights = own.get("weight") if isinstance(own, Mapping) else None
+        if isinstance(weights, Mapping):
+            yield from names_in([name], _QUARK.get(_text(weights.get("dtype")), SIXTEEN_BITS))
 
 
 def _unnamed(given: Mapping[str, Any]) -> str:
@@ -125,10 +187,10 @@ def _mostly(layers: Mapping[str, Any]) -> object:
 
 
 def _compressed(given: Mapping[str, Any]) -> str:
-    """Format of the first group of layers that has one."""
+    """Format of the group of layers in the fewest bits, which holds most of the weights."""
     groups = given.get("config_groups")
-    found = (_of_group(one) for one in groups.values()) if isinstance(groups, Mapping) else iter(())
-    stored = next((one for one in found if one), "")
+    found = [_of_group(one) for one in groups.values()] if isinstance(groups, Mapping) else []
+    stored = next((one for one in sorted(found, key=lambda one: "4" not in one) if one), "")
     return _EXPERTS_ALONE.get(stored, stored) if _spares_attention(given.get("ignore")) else stored
 
 

