@@ -143,7 +143,7 @@ def _memory(rows: Chosen) -> list[MemoryBytes]:
     total, divided = rows(m.total), rows(m.may_divide)
     known = added(parts[name] for name in FIXED)
     low = np.minimum(total, np.maximum(known - divided, (total - divided) * np.exp(-rows(m.below))))
-    high = (total + rows(m.may_keep)) * np.exp(rows(m.above))
+    high = total * np.exp(rows(m.above))
     totals = figures(total, low, high, ["spec"] * total.size)
     found: dict[str, list[Any]] = {name: part.tolist() for name, part in parts.items()}
     return records(MemoryBytes, found | {"total": totals, "capacity": rows(rows.e.table.chip.capacity_bytes).tolist()})

@@ -59,7 +59,7 @@ class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
     """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, and half of
     gradients in FP32: the low end of the range is without them."""
     may_keep: Floats
-    """Bytes that a program which is not named may keep under FSDP (`_may_flatten`, `_may_widen`): the high end of the range is with them."""
+    """Bytes that a program which is not named may keep under FSDP (`_may_flatten`, `_may_widen`): `above` is with them."""
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
@@ -156,16 +156,17 @@ def memory_of(t: Table) -> MemoryColumns:
     terms = terms_of(t)
     parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
     total = added(parts.values())
+    may_keep = _may_flatten(t) + _may_widen(t)
     spread, skew = _spread(t, parts, total)
     prefix = prefix_bytes(t)
     sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
     return MemoryColumns(
         **parts,
         total=total,
-        above=spread * (1 + skew),
+        above=spread * (1 + skew) + np.log1p(may_keep / total),
         below=spread * (1 - skew),
         may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]),
-        may_keep=_may_flatten(t) + _may_widen(t),
+        may_keep=may_keep,
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
         kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
