@@ -93,8 +93,9 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     host = one.host * passes["launch"]
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
+    waited = _wait_for_last_stage(t, busy, device["head"] + losses * c.train_factor)
     per_micro = busy + exposed_host
-    bubble = _idle(s.pp, np.maximum(s.virtual_stages, 1.0), count) * per_micro
+    bubble = _idle(s.pp, np.maximum(s.virtual_stages, 1.0), count) * (per_micro + waited) + waited * count
     by_class = {name: value * count for name, value in device.items()}
     stage = stage_parameters(t)
     trained = _trained(t, stage)
@@ -143,6 +144,16 @@ def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
     hidden = np.minimum(exchange - over_links, OVERLAP * (mean.device - mean.communication))
     fullest = np.ceil(m.layers / s.pp) * s.pp / m.layers
     return replace(mean, communication=mean.communication - hidden, host=mean.host * fullest).slowed(fullest)
+
+
+def _wait_for_last_stage(t: Table, busy: Floats, ends: Floats) -> Floats:
+    """Seconds that stages wait in each micro batch for the last one, which has no more layers than any other and head and loss beside them.
+
+    `busy`: of the fullest stage, `ends` among it, its equal share of head and loss.
+    """
+    stages, layers = t.layout.pp, t.model.layers / t.layout.pp
+    last = (busy - ends) * np.floor(layers) / np.ceil(layers) + ends * stages
+    return np.where(stages > 1, np.maximum(0.0, last - busy), 0.0)
 
 
 def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:

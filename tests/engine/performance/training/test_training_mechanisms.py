@@ -142,3 +142,17 @@ def test_fused_grouped_products_move_what_they_activate_and_round_once(gpu: str,
     assert routed_traffic_bytes(before, ONE) / routed_traffic_bytes(now, ONE) == pytest.approx(fewer)
     if fewer > 1:
         assert routed_traffic_bytes(now, ONE) == pytest.approx(8 * (2 * 2048 + 3 * 768) * 2)
+
+
+@pytest.mark.parametrize("layers", [32, 30])
+def test_stages_wait_for_the_one_with_head_and_loss(layers: int) -> None:
+    """Of 32 layers the last of 4 stages has 8, and head and loss beside them; of 30 it has 7 where others have 8."""
+    described = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": layers, "num_attention_heads": 32}
+    described |= {"num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256}
+    asked = table({"gpus": 4.0, "pp": 4.0, "link_bytes_per_s": 450e9}, recipe="mixed", model=described, global_batch=400)
+    found, c = step_of(asked), chip("H100-SXM-80GB")
+    of = {name: float(seconds[0]) for name, seconds in found.by_class.items()}
+    busy = sum(of[name] for name in ("matmul", "attention", "elementwise", "head", "latency")) / 400
+    share = of["head"] / 400 + 24 * 8192 * 128256 / 4 / c.bandwidth_bytes_per_s * c.train_factor
+    waited = 3 * share - (busy - share) / 8 * (layers == 30)
+    assert 0 < waited == pytest.approx((of["bubble"] - 3 * busy) / (400 + 3), rel=0.01)
