@@ -70,6 +70,7 @@ def training_numbers(
         "gptq": 0.0,  # its kernels are for inference
         "state_bytes": optimizer.state_bytes(state_bytes, architecture),
         "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture),
+        "state_flop": 0.0 if lora else optimizer.step_flop(architecture),  # adapters' matrices are narrow
         "in_backward": float(bool(workload.optimizer_in_backward)),
         "predicts_tokens": float(not _classifies(workload, architecture)),
         "offload_optimizer": float(defaults.given_or("offload", "none") in {"optimizer", "parameters"}),
