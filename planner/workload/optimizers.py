@@ -2,7 +2,7 @@
 
 To add one is to add an entry to `OPTIMIZERS`: the accepted values of a workload, the choices of the form and the published schema
 follow from it. Symbols: w bytes of a full state (2 where everything is in 16 bit, else 4) · h width · f feed-forward width ·
-o share of the parameters that are outside the layers (embedding and head).
+o share of the parameters that are outside the layers (embedding and head) · m, n the smaller and the larger side of a matrix.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.workload.matrices import matrices
+
 if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
 
 EIGHT_BIT_STATE = 1 + 4 / 256
 """Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum a block of 256."""
+FOUR_BIT_STATE = 0.5 + 4 / 128
+"""Bytes of a state of torchao in 4 bit: half a byte, and an FP32 scale a block of 128."""
 
 
 class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +31,8 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     outside_states: float = 0.0
     """Further such states for the parameters outside the layers."""
     quantised_states: float = 0.0
-    """States of `EIGHT_BIT_STATE` bytes for every trained parameter."""
+    """States of `quantised_bytes` for every trained parameter."""
+    quantised_bytes: float = EIGHT_BIT_STATE
     factored: bool = False
     """One state for each row and each column of a matrix, instead of one for each parameter."""
     full_temporaries: float = 0.0
@@ -36,6 +41,8 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     """Further such temporaries for the parameters outside the layers."""
     matrix_temporaries: float = 0.0
     """Temporaries of w bytes for every element of the largest matrix, made matrix by matrix."""
+    orthogonal_iterations: int = 0
+    """Iterations of Newton and Schulz that make the update of each of the layers' matrices orthogonal."""
     updates: bool = True
     """Changes the weights; without an update no gradient is kept and nothing is moved."""
     source: str
@@ -44,11 +51,21 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
         """Bytes of states per trained parameter, w·(full + outside·o) + quantised; factored: w·(1/h + 1/f)."""
         full = width_bytes * (self.full_states + self.outside_states * (a.embedding + a.head) / a.total)
         factored = width_bytes * (1 / a.width + 1 / max(1, a.ffn)) if self.factored else 0.0
-        return full + self.quantised_states * EIGHT_BIT_STATE + factored
+        return full + self.quantised_states * self.quantised_bytes + factored
 
     def step_traffic_bytes(self, width_bytes: float, a: Architecture) -> float:
         """Bytes a step moves per trained parameter: states read and written, and gradient, weight and new weight."""
         return 2 * self.state_bytes(width_bytes, a) + 3 * width_bytes if self.updates else 0.0
+
+    def step_flop(self, a: Architecture) -> float:
+        """FLOP of a step per trained parameter beside what goes element by element: (4·m²·n + 2·m³) for each iteration and matrix."""
+        if not self.orthogonal_iterations:
+            return 0.0
+        flop = 0.0
+        for one in matrices(a):
+            side, other = sorted((one.inputs, one.outputs))
+            flop += one.parameters * (4 * side + 2 * side * side / other)
+        return self.orthogonal_iterations * flop / a.total
 
     def temporary_bytes(self, width_bytes: float, a: Architecture) -> float:
         """Bytes of temporaries per trained parameter, those of the largest matrix apart."""
@@ -74,6 +91,22 @@ OPTIMIZERS: dict[str, Optimizer] = {
             source="bitsandbytes PagedAdamW8bit (arXiv:2305.14314): as AdamW8bit, in pages the driver may move to the host",
         ),
         Optimizer(
+            name="adamw-4bit",
+            quantised_states=2,
+            quantised_bytes=FOUR_BIT_STATE,
+            source="torchao.optim.AdamW4bit (arXiv:2309.01507): two moments, scales of blocks of 128",
+        ),
+        Optimizer(
+            name="lion", full_states=1, source="Lion (arXiv:2302.06675), bitsandbytes: one momentum, one kernel without temporaries"
+        ),
+        Optimizer(name="lion-8bit", quantised_states=1, source="bitsandbytes Lion8bit: one momentum"),
+        Optimizer(
+            name="ademamix",
+            full_states=3,
+            source="AdEMAMix (arXiv:2409.03137), bitsandbytes: a fast and a slow first moment and the second, one kernel without temporaries",
+        ),
+        Optimizer(name="ademamix-8bit", quantised_states=3, source="bitsandbytes AdEMAMix8bit: three moments"),
+        Optimizer(
             name="adafactor",
             factored=True,
             matrix_temporaries=1,
@@ -86,7 +119,8 @@ OPTIMIZERS: dict[str, Optimizer] = {
             full_states=1,
             outside_states=1,
             outside_temporaries=1,
-            source="Muon (torch.optim.Muon): a momentum of the layers' matrices; embedding and head are left to AdamW",
+            orthogonal_iterations=5,
+            source="Muon (torch.optim.Muon, ns_steps = 5): a momentum of the layers' matrices, orthogonalised in BF16; embedding and head are left to AdamW",
         ),
         Optimizer(name="none", updates=False, source="forward and backward alone"),
     )

@@ -28,7 +28,7 @@ from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
 from planner.engine.explain.open_waits import APART, COLD, TOGETHER
 from planner.engine.explain.unstated import SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
-from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_FLATTEN, SEVERAL_THAT_TRAIN, TRANSIENT
+from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_KEEP, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
@@ -41,7 +41,7 @@ MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "w
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
 NOT_OF_TIMES = (
-    TRANSIENT, GROWING, MAY_DIVIDE, MAY_FLATTEN, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, SLOWER_BEFORE, APART, TOGETHER, COLD,
+    TRANSIENT, GROWING, MAY_DIVIDE, MAY_KEEP, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, SLOWER_BEFORE, APART, TOGETHER, COLD,
 )  # fmt: skip
 """Facts of memory alone, and those that move one end of a range by a formula."""
 TTFT = "time to first token"
@@ -113,7 +113,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     if kind == TTFT:
         lengths = math.hypot(lengths, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
     classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
-    down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_FLATTEN, SLOWER_BEFORE))
+    down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_KEEP, SLOWER_BEFORE))
     if not memory:
         is_time = answer.step_s is not None and one.predicted == answer.step_s.value
         down, up = (0.0, slower) if is_time else (slower, 0.0)

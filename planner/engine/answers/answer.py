@@ -34,6 +34,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Reason why it does not fit or cannot be timed; None when it fits."""
     bottleneck: str | None
     memory_bytes: MemoryBytes | None = None
+    probability_fits: float | None = None
+    """Probability that its memory is enough, by the range of `memory_bytes`; `fits` is whether what is predicted is."""
     host_memory_bytes: float | None = None
     """Host memory for each GPU, where something is offloaded."""
     parameters: ParameterCounts | None = None

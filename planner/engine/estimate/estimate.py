@@ -17,6 +17,7 @@ from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, 
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.offer_prices import own_prices
+from planner.engine.evaluate.probability import probability_fits
 from planner.engine.explain.answer import answers_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
@@ -116,9 +117,11 @@ def candidates_of(prepared: Sequence[Prepared]) -> Candidates:
 
 def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> Iterator[Answer]:
     """The answers of requests of one kind, which are the rows of `evaluated`."""
+    chances = probability_fits(evaluated).round(3).tolist()
     for row, (item, answer) in enumerate(zip(prepared, answers_of(evaluated, range(len(prepared))), strict=True)):
         assumed = answer.assumed | item.assumed | _assumed_load(kind, item, evaluated.candidates.layout, row)
-        whole = msgspec.structs.replace(answer, id=item.request.id, assumed=assumed, network=_network(item, answer))
+        found = {"id": item.request.id, "assumed": assumed, "network": _network(item, answer), "probability_fits": chances[row]}
+        whole = msgspec.structs.replace(answer, **found)
         price = item.request.price_usd_per_gpu_h  # a number: `estimate` took it from a table
         assert not isinstance(price, dict)
         yield priced(whole, price * answer.layout.gpus if price and answer.layout else None)

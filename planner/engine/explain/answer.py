@@ -20,7 +20,7 @@ from planner.engine.explain.open_waits import open_waits
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.job.job import Job
-from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_FLATTEN, TRANSIENT, growing_share
+from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_KEEP, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
@@ -66,7 +66,7 @@ def _evidence(rows: Chosen) -> list[dict[str, float]]:
         TRANSIENT: added(rows(getattr(m, name)) for name in COMING_AND_GOING) / total,
         GROWING: growing_share(grows, rows(m.kv_cache) / total),
         MAY_DIVIDE: -np.log1p(-rows(m.may_divide) / total),
-        MAY_FLATTEN: np.log1p(rows(m.may_flatten) / total),
+        MAY_KEEP: np.log1p(rows(m.may_keep) / total),
         PROGRAM_OPEN: rows(rows.e.table.job.program_open),
         **(unstated_of(rows, rows.e.step).evidence() if rows.e.step else {}),
         **(open_waits(rows, rows.e.serve).evidence(rows(rows.e.serve.ttft_s.mean)) if rows.e.serve else {}),
@@ -143,7 +143,7 @@ def _memory(rows: Chosen) -> list[MemoryBytes]:
     total, divided = rows(m.total), rows(m.may_divide)
     known = added(parts[name] for name in FIXED)
     low = np.minimum(total, np.maximum(known - divided, (total - divided) * np.exp(-rows(m.below))))
-    high = (total + rows(m.may_flatten)) * np.exp(rows(m.above))
+    high = total * np.exp(rows(m.above))
     totals = figures(total, low, high, ["spec"] * total.size)
     found: dict[str, list[Any]] = {name: part.tolist() for name, part in parts.items()}
     return records(MemoryBytes, found | {"total": totals, "capacity": rows(rows.e.table.chip.capacity_bytes).tolist()})

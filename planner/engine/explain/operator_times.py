@@ -92,7 +92,12 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
         found += _operators(phase, parts, job)
         found += _loss(t, name, count, factor)
     found += _listed("exchange", "communication", step.exposed, "link")
-    bounds: dict[str, Bound] = {"states, gradients and weights": "bandwidth", "states in host memory": "link", "launches": "launch"}
+    bounds: dict[str, Bound] = {
+        "products of the update": "compute",
+        "states, gradients and weights": "bandwidth",
+        "states in host memory": "link",
+        "launches": "launch",
+    }
     for name, value in step.update.items():
         found += _listed("update", "optimizer", {name: value}, bounds[name])
     found += _listed("bubble", "bubble", {"waiting for other pipeline stages": step.by_class["bubble"]}, "bubble")

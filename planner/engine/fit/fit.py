@@ -123,12 +123,12 @@ def _rows_of_kind(kind: str, candidates: Sequence[_Candidate]) -> tuple[list[Fit
     chosen = [candidates[number] for number in best]
     items = [one.prepared for one in chosen]
     evaluated = evaluated_requests(kind, items)
-    chances, answers = probability_fits(evaluated), answered(kind, items, evaluated)
+    answers = answered(kind, items, evaluated)
     alone = _alone_tokens_per_s(items) if kind == "serve" else np.full(len(items), np.nan)
     rows = []
     for row, (one, number, answer, others) in enumerate(zip(chosen, best, answers, by_key.values(), strict=True)):
         longest = max(others, key=lambda other: np.nan_to_num(contexts[other], nan=-1.0))
-        found = _row(one, answer, float(chances[row]), contexts[number], contexts[longest], candidates[longest].prepared)
+        found = _row(one, answer, contexts[number], contexts[longest], candidates[longest].prepared)
         fast = float(alone[row]) if answer.fits and np.isfinite(alone[row]) else None
         rows.append(msgspec.structs.replace(found, alone_tokens_per_s=fast))
     return rows, int(np.count_nonzero(screened.memory.fits))
@@ -177,9 +177,9 @@ def _best_first(e: Evaluated, request: Request) -> Rows:
     return order
 
 
-def _row(one: _Candidate, answer: Answer, chance: float, context: float, longest: float, where: Prepared) -> FitRow:
+def _row(one: _Candidate, answer: Answer, context: float, longest: float, where: Prepared) -> FitRow:
     request = one.variant.request
-    verdict, why = verdict_of(answer, request, chance)
+    verdict, why = verdict_of(answer, request, answer.probability_fits or 0.0)
     train = answer.step_s is not None
     layout = where.layout
     degrees = (("tp", layout.tp), ("pp", layout.pp), ("dp", layout.dp))
@@ -192,7 +192,7 @@ def _row(one: _Candidate, answer: Answer, chance: float, context: float, longest
         fits=answer.fits,
         verdict=verdict,
         why=why,
-        probability_fits=round(chance, 3),
+        probability_fits=answer.probability_fits,
         context_tokens=alone if answer.fits else None,
         concurrency=answer.layout.micro_batch if train and answer.layout else answer.max_concurrency,
         bits=precision_bits(one.variant.weight_dtype),

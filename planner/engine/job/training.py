@@ -29,7 +29,7 @@ def training_numbers(
     workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems, engine: Engine
 ) -> dict[str, float]:
     """Bytes per parameter of weights, gradients, states and copies, what a step moves, and the sizes of its batches."""
-    recipe = RECIPES[_recipe(workload, defaults)]
+    recipe = RECIPES[_recipe(workload, defaults, engine)]
     optimizer = OPTIMIZERS[_optimizer(defaults)]
     lora = workload.lora
     gptq = lora is not None and lora.base.startswith("gptq")
@@ -69,6 +69,7 @@ def training_numbers(
         "gptq": 0.0,  # its kernels are for inference
         "state_bytes": optimizer.state_bytes(state_bytes, architecture),
         "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture),
+        "state_flop": 0.0 if lora else optimizer.step_flop(architecture),  # adapters' matrices are narrow
         "in_backward": float(bool(workload.optimizer_in_backward)),
         "predicts_tokens": float(not _classifies(workload, architecture)),
         "offload_optimizer": float(defaults.given_or("offload", "none") in {"optimizer", "parameters"}),
@@ -95,7 +96,7 @@ def footprint_of(
 
     Adapters on a packed base are multiplied under autocast where the engine prepares them so.
     """
-    recipe, lora = RECIPES[_recipe(workload, defaults)], workload.lora
+    recipe, lora = RECIPES[_recipe(workload, defaults, engine)], workload.lora
     if workload.sharding in GATHERED_IN_16_BIT and recipe.autocast and lora is None:
         recipe = replace(RECIPES["bf16"], gradient_bytes=recipe.gradient_bytes, state_bytes=recipe.state_bytes)
     how = LayerExecution(
@@ -169,8 +170,10 @@ def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> 
     return 2.0 * moved / (architecture.layers + (architecture.source.layers if architecture.source else 0))
 
 
-def _recipe(workload: Workload, defaults: Defaults) -> str:
-    return str(defaults.given_or("recipe", "bf16" if workload.lora or workload.task == "finetune" else "mixed"))
+def _recipe(workload: Workload, defaults: Defaults, engine: Engine) -> str:
+    """Recipe as given; else 16 bit in fine-tuning, but what accelerate makes of it under FSDP."""
+    tuned = "amp" if engine.widens_sharded and workload.sharding in GATHERED_IN_16_BIT and not workload.lora else "bf16"
+    return str(defaults.given_or("recipe", tuned if workload.lora or workload.task == "finetune" else "mixed"))
 
 
 def _optimizer(defaults: Defaults) -> str:

@@ -28,8 +28,8 @@ MAY_DIVIDE = "optimizer states that replicas may divide, and gradients that may 
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
 the byte."""
-MAY_FLATTEN = "gradients of frozen weights that FSDP may keep"
-"""Fact that raises the high end of a range; its amount is the logarithm of the total with these gradients over the total."""
+MAY_KEEP = "gradients of frozen weights, or weights and states in FP32, that FSDP may keep"
+"""Fact that raises the high end of a range; its amount is the logarithm of the total with these bytes over the total."""
 GROWING, GROWN_SHARE = "cache that grows token by token", 0.25
 """Fact where blocks of every size a tensor grew through may stay reserved: of one model, engine and GPU, batches of 4, 8 and 16 were published with 17, 65
 and 26 GB, 8 alone three times what was in use. Its amount is the cache's share of the memory, which counts whole from `GROWN_SHARE` on."""
@@ -58,9 +58,8 @@ class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
     may_divide: Floats
     """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, and half of
     gradients in FP32: the low end of the range is without them."""
-    may_flatten: Floats
-    """Gradients of frozen weights, which a program may keep that puts them into one flat tensor with those that are trained: the high end of the
-    range is with them."""
+    may_keep: Floats
+    """Bytes that a program which is not named may keep under FSDP (`_may_flatten`, `_may_widen`): `above` is with them."""
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
@@ -157,16 +156,17 @@ def memory_of(t: Table) -> MemoryColumns:
     terms = terms_of(t)
     parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
     total = added(parts.values())
+    may_keep = _may_flatten(t) + _may_widen(t)
     spread, skew = _spread(t, parts, total)
     prefix = prefix_bytes(t)
     sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
     return MemoryColumns(
         **parts,
         total=total,
-        above=spread * (1 + skew),
+        above=spread * (1 + skew) + np.log1p(may_keep / total),
         below=spread * (1 - skew),
         may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]),
-        may_flatten=_may_flatten(t),
+        may_keep=may_keep,
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
         kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
@@ -197,6 +197,19 @@ def _may_flatten(t: Table) -> Floats:
     over = np.where(micro_batches(t) > 1, 1.0, zero_ranks(t, 2))
     kept = (stage.linear + stage.other) * np.minimum(j.gradient_bytes, j.linear_bytes) / over
     return np.broadcast_to(np.where(sharded & (j.engine_open + j.program_open > 0), kept, 0.0), (t.rows,))
+
+
+def _may_widen(t: Table) -> Floats:
+    """Bytes of weights, gradients and states said to be 16-bit that accelerate makes FP32 under FSDP, unless it runs without mixed precision.
+
+    "Upcasted low precision parameters because mixed precision turned on in FSDP" (accelerate: Accelerator.prepare_model, fsdp2_prepare_model).
+    """
+    s, j, stage = t.layout, t.job, stage_parameters(t)
+    narrow = (j.adapters == 0) & (j.linear_bytes == 2) & (j.master_bytes == 0)
+    sharded = (s.zero >= 3) & (s.shard > 1) & narrow & (t.engine.widens_sharded > 0)
+    states = j.state_bytes * (j.offload_optimizer == 0)
+    doubled = (stage.linear + stage.other) * (j.linear_bytes + j.gradient_bytes + states) / zero_ranks(t, 3)
+    return np.broadcast_to(np.where(sharded & (j.engine_open + j.program_open > 0), doubled, 0.0), (t.rows,))
 
 
 def usable_bytes(t: Table) -> Floats:

@@ -17,6 +17,7 @@ from planner.engine.memory.stages import Stage, all_layers, experts_held, micro_
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.performance.operators.products import SIXTEEN_BITS
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
 from planner.engine.performance.sequences import Sequences, sequences_of
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
@@ -93,8 +94,9 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     host = one.host * passes["launch"]
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
+    waited = _wait_for_last_stage(t, busy, device["head"] + losses * c.train_factor)
     per_micro = busy + exposed_host
-    bubble = _idle(s.pp, np.maximum(s.virtual_stages, 1.0), count) * per_micro
+    bubble = _idle(s.pp, np.maximum(s.virtual_stages, 1.0), count) * (per_micro + waited) + waited * count
     by_class = {name: value * count for name, value in device.items()}
     stage = stage_parameters(t)
     trained = _trained(t, stage)
@@ -143,6 +145,16 @@ def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
     hidden = np.minimum(exchange - over_links, OVERLAP * (mean.device - mean.communication))
     fullest = np.ceil(m.layers / s.pp) * s.pp / m.layers
     return replace(mean, communication=mean.communication - hidden, host=mean.host * fullest).slowed(fullest)
+
+
+def _wait_for_last_stage(t: Table, busy: Floats, ends: Floats) -> Floats:
+    """Seconds that stages wait in each micro batch for the last one, which has no more layers than any other and head and loss beside them.
+
+    `busy`: of the fullest stage, `ends` among it, its equal share of head and loss.
+    """
+    stages, layers = t.layout.pp, t.model.layers / t.layout.pp
+    last = (busy - ends) * np.floor(layers) / np.ceil(layers) + ends * stages
+    return np.where(stages > 1, np.maximum(0.0, last - busy), 0.0)
 
 
 def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
@@ -234,7 +246,7 @@ def _trained(t: Table, stage: Stage) -> Floats:
 
 
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
-    """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states.
+    """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states, as products are.
 
     States in host memory are updated there, those of all GPUs of a node at the rate of one memory (ZeRO-Offload, arXiv:2101.06840 §4).
     """
@@ -245,7 +257,9 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     updated_s = parameters * np.minimum(s.gpus, s.gpus_per_node) * j.state_traffic / HOST_READ_BYTES_PER_S
     tensors = np.where(j.adapters > 0, 14.0, 11.0) * all_layers(t) / s.pp
     launches = tensors * 2 * c.launch_s * (j.state_traffic > 0)
+    sixteen_bit = np.where(j.narrow_bytes > 0, j.narrow_bytes / SIXTEEN_BITS, 1.0)
     return {
+        "products of the update": parameters * j.state_flop / (c.flop_per_s * sixteen_bit),
         "states, gradients and weights": moved / c.bandwidth_bytes_per_s,
         "states in host memory": np.where(j.offload_optimizer > 0, carried_s + updated_s, 0.0),
         "launches": launches,

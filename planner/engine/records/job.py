@@ -81,6 +81,8 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """States of the optimizer."""
     state_traffic: N = default(0.0)
     """Bytes an optimizer step moves per trained parameter."""
+    state_flop: N = default(0.0)
+    """FLOP of its products per trained parameter."""
     autocast: N = default(0.0)
     eager_attention: N
     in_backward: N = default(0.0)

@@ -23,6 +23,7 @@ ALWAYS = {
     "reason",
     "bottleneck",
     "memory_bytes",
+    "probability_fits",
     "parameters",
     "flop_per_token",
     "tokens_per_s",
@@ -64,6 +65,17 @@ def request_of(task: str, **fields: Any) -> dict[str, Any]:
 def test_an_answer_has_every_field_that_applies_and_no_other(task: str) -> None:
     assert set(wire(ask(**request_of(task)))) == ALWAYS | FIELDS[task]
     assert set(wire(ask(**request_of(task, id=7, price_usd_per_gpu_h=2.0)))) == ALWAYS | FIELDS[task] | PRICED | {"id"}
+
+
+@pytest.mark.parametrize(("sequences", "surely", "likely"), [(1, True, True), (2, True, True), (3, False, True), (4, False, False)])
+def test_the_chance_to_fit_is_what_the_range_of_memory_leaves(sequences: int, surely: bool, likely: bool) -> None:
+    """Above 95 % where the whole range fits, below a half where what is predicted does not."""
+    found = ask(**request_of("finetune", lora={"rank": 8}, gpus=1, micro_batch=sequences, global_batch=sequences))
+    assert found.memory_bytes is not None
+    assert found.probability_fits is not None
+    total, capacity = found.memory_bytes.total, found.memory_bytes.capacity
+    assert (found.probability_fits >= 0.95) == (total.high <= capacity) == surely
+    assert (found.probability_fits >= 0.5) == (total.value <= capacity) == found.fits == likely
 
 
 def test_generating_with_qwen3_8b_on_an_h100() -> None:

@@ -11,7 +11,7 @@ import pytest
 from engine_sample import ask
 
 from planner.engine.memory import total as total_module
-from planner.engine.memory.total import MAY_DIVIDE, MAY_FLATTEN
+from planner.engine.memory.total import MAY_DIVIDE, MAY_KEEP
 from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, Spreads, published_spreads
 
 SEVEN: dict[str, Any] = {
@@ -111,9 +111,20 @@ def test_the_range_of_adapters_under_fsdp_reaches_up_to_gradients_of_frozen_weig
     assert open_.memory_bytes is not None
     assert several.memory_bytes is not None
     total, frozen = open_.memory_bytes.total.value, 2 * 6.738e9
-    assert open_.evidence[MAY_FLATTEN] == pytest.approx(math.log1p(frozen / 2 / total), rel=0.02)
-    assert several.evidence[MAY_FLATTEN] == pytest.approx(math.log1p(frozen / several.memory_bytes.total.value), rel=0.02)
-    assert not {MAY_FLATTEN} & (named.evidence.keys() | packed.evidence.keys())
+    assert open_.evidence[MAY_KEEP] == pytest.approx(math.log1p(frozen / 2 / total), rel=0.02)
+    assert several.evidence[MAY_KEEP] == pytest.approx(math.log1p(frozen / several.memory_bytes.total.value), rel=0.02)
+    assert not {MAY_KEEP} & (named.evidence.keys() | packed.evidence.keys())
+
+
+def test_the_range_of_16_bit_weights_under_accelerate_reaches_up_to_fp32() -> None:
+    """Weights, gradients and two states of 2 B for each of 6.74 G parameters are doubled: 53.9 GB over two ranks."""
+    tuned = {"task": "finetune", "recipe": "bf16", "gpus": 2, "dp": 2, "sharding": "zero3", "global_batch": 2}
+    open_, named, other = (ask(**SEVEN | tuned | {"engine": engine}) for engine in ("trl", "fms-acceleration", "torch"))
+    assert open_.memory_bytes is not None
+    total = open_.memory_bytes.total
+    assert open_.evidence[MAY_KEEP] == pytest.approx(math.log1p(8 * 6.738e9 / 2 / total.value), rel=0.02)
+    assert total.high > total.value + 8 * 6.738e9 / 2
+    assert not {MAY_KEEP} & (named.evidence.keys() | other.evidence.keys())
 
 
 def test_ranges_of_memory_reach_further_up_than_down(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,3 +142,49 @@ def test_fused_grouped_products_move_what_they_activate_and_round_once(gpu: str,
     assert routed_traffic_bytes(before, ONE) / routed_traffic_bytes(now, ONE) == pytest.approx(fewer)
     if fewer > 1:
         assert routed_traffic_bytes(now, ONE) == pytest.approx(8 * (2 * 2048 + 3 * 768) * 2)
+
+
+@pytest.mark.parametrize("layers", [32, 30])
+def test_stages_wait_for_the_one_with_head_and_loss(layers: int) -> None:
+    """Of 32 layers the last of 4 stages has 8, and head and loss beside them; of 30 it has 7 where others have 8."""
+    described = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": layers, "num_attention_heads": 32}
+    described |= {"num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256}
+    asked = table({"gpus": 4.0, "pp": 4.0, "link_bytes_per_s": 450e9}, recipe="mixed", model=described, global_batch=400)
+    found, c = step_of(asked), chip("H100-SXM-80GB")
+    of = {name: float(seconds[0]) for name, seconds in found.by_class.items()}
+    busy = sum(of[name] for name in ("matmul", "attention", "elementwise", "head", "latency")) / 400
+    share = of["head"] / 400 + 24 * 8192 * 128256 / 4 / c.bandwidth_bytes_per_s * c.train_factor
+    waited = 3 * share - (busy - share) / 8 * (layers == 30)
+    assert 0 < waited == pytest.approx((of["bubble"] - 3 * busy) / (400 + 3), rel=0.01)
+
+
+def test_muon_makes_updates_orthogonal_by_products() -> None:
+    """Five times 4·m²·n + 2·m³ for each matrix of 32 layers; a rank of eight that share the states makes an eighth of them, in 16 bit beside FP8, too."""
+    sides = {(4096, 4096): 2, (1024, 4096): 2, (4096, 14336): 3}
+    flop = 32 * 5 * sum(count * (4 * m * m * n + 2 * m**3) for (m, n), count in sides.items())
+    shared = {"gpus": 8.0, "dp": 8.0, "shard": 8.0, "zero": 1.0, "link_bytes_per_s": 450e9}
+    part = "products of the update"
+    for dtype, rate in (("bf16", 1), ("fp8", 2)):
+        c = chip("H100-SXM-80GB", dtype)
+        alone, divided = (step_of(table(of, dtype=dtype, optimizer="muon")) for of in (None, shared))
+        assert alone.update[part][0] == pytest.approx(flop * rate / c.flop_per_s, rel=0.01)
+        assert divided.update[part][0] == pytest.approx(alone.update[part][0] / 8, rel=1e-9)
+    assert step_of(table(optimizer="adamw")).update[part][0] == 0
+    assert step_of(table(optimizer="muon", lora={"rank": 8}, task="finetune")).update[part][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "state"),
+    [
+        ("lion", 4),
+        ("lion-8bit", 1 + 4 / 256),
+        ("adamw-4bit", 2 * (0.5 + 4 / 128)),
+        ("ademamix", 12),
+        ("ademamix-8bit", 3 * (1 + 4 / 256)),
+    ],
+)
+def test_states_of_optimizers_by_the_parameter(optimizer: str, state: float) -> None:
+    found = ask(**TRAIN | {"gpu": "H100-SXM-80GB", "recipe": "amp", "optimizer": optimizer})
+    assert found.memory_bytes is not None
+    assert found.parameters is not None
+    assert found.memory_bytes.optimizer / found.parameters.total == pytest.approx(state, rel=1e-6)
