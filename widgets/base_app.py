@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from textual.screen import Screen
 
 from widgets import state_files
 from widgets.actions.action import Action, ActionState
+from widgets.background.opened import Asked
 from widgets.background.planning import PlanLoop, SessionThread
 from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from widgets.panes.workload.form import Form
 
 Answer = TypeVar("Answer")
+P = ParamSpec("P")
 FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#points"}
 """Focus of a pane; the form remembers its own field."""
 
@@ -196,6 +198,12 @@ class BaseApp(MendedApp):
         """The session's answer about the workload that was planned last; raises what that raises."""
         workload, where = self.planned
         return await self.session_thread.ask(lambda session: question(session, session.workload(workload, where)))
+
+    async def search(
+        self, question: Callable[Concatenate[Session, Workload, BasisChoice, P], Answer], *given: P.args, **named: P.kwargs
+    ) -> Answer:
+        """The answer to a question of `widgets.background.questions` about the workload that was planned last; raises what that raises."""
+        return await self.session_thread.search(question, Asked(*self.planned, self.basis), *given, **named)
 
     def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
         """Plan this workload with the search narrowed as the filter has it; the answer comes as a message."""
