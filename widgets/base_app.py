@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual.screen import Screen
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.present.choice.facets import FacetNames, Facets
     from planner.present.choice.trial import Trial
     from planner.session import Session
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from widgets.panes.workload.form import Form
 
 Answer = TypeVar("Answer")
-P = ParamSpec("P")
 FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-view", "benchmark": "#points"}
 """Focus of a pane; the form remembers its own field."""
 
@@ -199,11 +198,9 @@ class BaseApp(MendedApp):
         workload, where = self.planned
         return await self.session_thread.ask(lambda session: question(session, session.workload(workload, where)))
 
-    async def search(
-        self, question: Callable[Concatenate[Session, Workload, BasisChoice, P], Answer], *given: P.args, **named: P.kwargs
-    ) -> Answer:
+    async def search(self, question: Callable[..., Answer], *rows: PlanRow) -> Answer:
         """The answer to a question of `widgets.background.questions` about the workload that was planned last; raises what that raises."""
-        return await self.session_thread.search(question, Asked(*self.planned, self.basis), *given, **named)
+        return await self.session_thread.search(question, Asked(*self.planned, self.basis), *rows)
 
     def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
         """Plan this workload with the search narrowed as the filter has it; the answer comes as a message."""

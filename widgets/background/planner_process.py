@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
-from planner.errors import UserError
+from planner.errors import Problem, UserError
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.session import Session
     from widgets.background.opened import Asked
     from widgets.options import AppOptions
 
-Answer = TypeVar("Answer")
 Forgotten = Literal["nothing", "measurements", "session"]
 """Part of what the copy knows that has changed since the last question."""
 FORGETS: tuple[Forgotten, ...] = ("nothing", "measurements", "session")
@@ -32,6 +31,9 @@ YIELDING = 10
 """Steps of niceness of the copy, for machines that are busy: the frames of the screen come first, and the plan is wanted only after them."""
 LENGTH_BYTES = 8
 """Size of the number that says how long a message is."""
+
+UNSENT = (OSError, ValueError, OverflowError, TypeError)
+"""Failures of sending: the copy has ended, its pipe is closed, or the form holds what msgpack cannot carry."""
 
 
 class UnansweredError(Exception):
@@ -54,16 +56,18 @@ class PlannerProcess:
             return None
         return self._first[1:]
 
-    def ask(self, question: Callable[[Session], Answer]) -> Answer:
-        """The answer to `question`, which pickle can carry; raises `UserError` as the session does, `UnansweredError` for anything else."""
+    def ask(self, question: str, asked: Asked, rows: Sequence[PlanRow]) -> Any:
+        """The answer to the `question` of that name; raises `UserError` as the session does, `UnansweredError` for anything else."""
+        from widgets.background.questions import answer_types
+
         self._read_first()
         forgotten, self._forgotten = self._forgotten, "nothing"
         try:
-            _send(self._questions, (forgotten, question))
-        except (OSError, ValueError) as error:  # it has ended; or was ended, and the pipe is closed
+            _send(self._questions, (forgotten, question, asked, rows))
+        except UNSENT as error:
+            self._forgotten = forgotten
             raise UnansweredError from error
-        answer: Answer = self._next()
-        return answer
+        return self._next(answer_types()[question])
 
     def forget(self, what: Forgotten) -> None:
         """Have it read measurements, or all there is, anew before it answers the next question."""
@@ -83,11 +87,13 @@ class PlannerProcess:
         if not self._read:
             self._read = True
             with contextlib.suppress(UnansweredError, UserError):
-                self._first = self._next()
+                from planner.engine.answers.plan import Plan
 
-    def _next(self) -> Any:
+                self._first = self._next(tuple[tuple[dict[str, Any], str, str], Plan, list[str]])
+
+    def _next(self, answered: Any) -> Any:
         try:
-            answer, wrong = _received(self._answers)
+            answer, wrong = _received(self._answers, tuple[answered | None, tuple[Problem, ...] | None])
         except (EOFError, OSError, ValueError) as error:
             raise UnansweredError from error
         if wrong is not None:
@@ -133,65 +139,74 @@ def _start(options: AppOptions) -> PlannerProcess | None:
     return PlannerProcess(process, os.fdopen(asking, "wb"), os.fdopen(answers, "rb"))
 
 
-def _work(options: AppOptions, asked: int, answering: int) -> None:
+def _work(options: AppOptions, asking: int, answering: int) -> None:
     """Make the first plan, answer questions until nobody can ask any more, then end this process."""
     try:
         os.nice(YIELDING)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):  # whoever waits for the end of these waits for the first process alone
             os.dup2(nowhere, standard)
-        with os.fdopen(asked, "rb") as questions, os.fdopen(answering, "wb") as answers:
-            _answer(options, questions, answers)
+        with os.fdopen(asking, "rb") as asked, os.fdopen(answering, "wb") as answers:
+            _answer(options, asked, answers)
     finally:
         os._exit(0)
 
 
-def _answer(options: AppOptions, questions: BinaryIO, answers: BinaryIO) -> None:
+def _answer(options: AppOptions, asked: BinaryIO, answers: BinaryIO) -> None:
     session = options.session()
     session.begin_machine()
-    question: Callable[[Session], Any] = _first(options)
+    _send(answers, _answered(partial(_first, session, options)))
+
+    from planner.engine.answers.plan import PlanRow
+    from widgets.background import questions
+    from widgets.background.opened import Asked
+
+    message = tuple[Forgotten, str, tuple[dict[str, Any], str, str], list[PlanRow]]
     while True:
-        answer, wrong = None, None
-        try:
-            answer = question(session)
-        except UserError as error:
-            wrong = error.problems
-        except Exception:  # noqa: BLE001  # the other process asks itself, and tells what goes wrong
-            wrong = ()
-        _send(answers, (answer, wrong))
-        forgotten, question = _received(questions)
+        forgotten, name, about, rows = _received(asked, message)
         if forgotten == "measurements":
             session.refresh()
         elif forgotten == "session":
             session = options.session()
+        _send(answers, _answered(partial(questions.about, session, getattr(questions, name), Asked(*about), rows)))
 
 
-def _first(options: AppOptions) -> Callable[[Session], tuple[Asked, Plan, list[str]]]:
-    """The question for the first plan, which comes back with the answer."""
+def _answered(question: Callable[[], Any]) -> tuple[Any, Sequence[Problem] | None]:
+    """(answer, what is wrong with the question); no problem is named where the planner is at fault: the other process asks itself, and tells."""
+    try:
+        return question(), None
+    except UserError as error:
+        return None, error.problems
+    except Exception:  # noqa: BLE001
+        return None, ()
 
-    def first(session: Session) -> tuple[Asked, Plan, list[str]]:
-        from planner.paths import DEFAULT_PRESET
-        from widgets import state_files
-        from widgets.background.opened import first_question, read_left
 
-        left = read_left(state_files.load_session(options.state)) if options.preset is None else None
-        asked = first_question(session, left, options.preset or DEFAULT_PRESET)
-        plan = session.plan(session.workload(asked.workload, asked.where), basis=asked.basis, levers=False)
-        return asked, plan, list(session.warnings)
+def _first(session: Session, options: AppOptions) -> tuple[Asked, Plan, Sequence[str]]:
+    """The first plan, with the question that it answers."""
+    from planner.paths import DEFAULT_PRESET
+    from widgets import state_files
+    from widgets.background import questions
+    from widgets.background.opened import first_question, read_left
 
-    return first
+    left = read_left(state_files.load_session(options.state)) if options.preset is None else None
+    asked = first_question(session, left, options.preset or DEFAULT_PRESET)
+    return asked, *questions.about(session, questions.ranking, asked, ())
 
 
 def _send(pipe: BinaryIO, message: object) -> None:
-    text = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    import msgspec
+
+    text = msgspec.msgpack.encode(message)
     pipe.write(len(text).to_bytes(LENGTH_BYTES, "big") + text)
     pipe.flush()
 
 
-def _received(pipe: BinaryIO) -> Any:
-    """The next message; raises EOFError where there will be none."""
+def _received(pipe: BinaryIO, message: Any) -> Any:
+    """The next message, of this type; raises EOFError where there will be none."""
+    import msgspec
+
     length = int.from_bytes(pipe.read(LENGTH_BYTES), "big")
     text = pipe.read(length)
     if not text or len(text) != length:
         raise EOFError
-    return pickle.loads(text)  # noqa: S301  # written by a copy of this process
+    return msgspec.msgpack.decode(text, type=message)

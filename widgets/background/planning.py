@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual.message import Message
 
@@ -19,12 +18,10 @@ from widgets.background.planner_process import Forgotten, PlannerProcess, Unansw
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.session import Session
-    from planner.workload.tasks import Workload
 
 Answer = TypeVar("Answer")
-P = ParamSpec("P")
 SETTLED_S = 0.3
 """Seconds without a newer workload after which the user has stopped typing."""
 
@@ -46,19 +43,15 @@ class SessionThread:
         """The answer to `question`; raises what it raises."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
 
-    async def search(
-        self,
-        question: Callable[Concatenate[Session, Workload, BasisChoice, P], Answer],
-        asked: Asked,
-        *given: P.args,
-        **named: P.kwargs,
-    ) -> Answer:
-        """The answer to a question of `widgets.background.questions` about the workload of `asked`; raises what it raises."""
-        about = partial(_about, question=question, asked=asked, given=given, named=named)
+    async def search(self, question: Callable[..., Answer], asked: Asked, *rows: PlanRow) -> Answer:
+        """The answer to a question of `widgets.background.questions` about the workload of `asked`, or `rows` of its plan; raises what it raises."""
         if self.process is not None:
             with contextlib.suppress(UnansweredError):
-                return await asyncio.get_running_loop().run_in_executor(self._waiting, self.process.ask, about)
-        return await self.ask(about)
+                answer: Answer = await asyncio.get_running_loop().run_in_executor(
+                    self._waiting, self.process.ask, question.__name__, asked, rows
+                )
+                return answer
+        return await self.ask(lambda session: questions.about(session, question, asked, rows))
 
     async def first_plan(self, asked: Asked) -> tuple[Plan, Sequence[str]] | None:
         """The plan that the process began with, once it is there; None where that answers another question than `asked`."""
@@ -103,12 +96,6 @@ class SessionThread:
             return question(self._session)
         finally:
             self._answering = False
-
-
-def _about(
-    session: Session, question: Callable[..., Answer], asked: Asked, given: tuple[Any, ...], named: dict[str, Any]
-) -> Answer:
-    return question(session, session.workload(asked.workload, asked.where), asked.basis, *given, **named)
 
 
 def _refreshed(session: Session) -> None:

@@ -1,9 +1,10 @@
-"""Questions about a workload that take long. They are functions of a module, so that pickle can carry them to the planner process."""
+"""Questions about a workload that take long: the planner process is asked them by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
@@ -12,11 +13,10 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
     from planner.engine.answers.time import TimeDetail
     from planner.engine.answers.under_load import UnderLoad
-    from planner.engine.money.costs import Costs
-    from planner.engine.procurement.paying import Terms
     from planner.present.money.owning import Owned
     from planner.session import Session
     from planner.workload.tasks import Workload
+    from widgets.background.opened import Asked
 
 
 def ranking(session: Session, workload: Workload, basis: BasisChoice) -> tuple[Plan, Sequence[str]]:
@@ -65,6 +65,27 @@ def under_load(session: Session, workload: Workload, basis: BasisChoice, row: Pl
     return session.under_load(workload, row, basis=basis)
 
 
-def costs(session: Session, workload: Workload, basis: BasisChoice, row: PlanRow, terms: Terms) -> Costs | None:
-    """Every way to pay for the row."""
-    return session.costs(workload, row, terms, basis=basis)
+def about(session: Session, question: Callable[..., Any], asked: Asked, rows: Sequence[PlanRow]) -> Any:
+    """The answer of `question` about the workload of `asked`, and about `rows` of its plan."""
+    return question(session, session.workload(asked.workload, asked.where), asked.basis, *rows)
+
+
+@cache
+def answer_types() -> dict[str, Any]:
+    """Name of a question -> type of its answer."""
+    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.memory import MemoryDetail
+    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.time import TimeDetail
+    from planner.engine.answers.under_load import UnderLoad
+    from planner.present.money.owning import Owned
+
+    return {
+        ranking.__name__: tuple[Plan, list[str]],
+        advice.__name__: Plan,
+        details.__name__: tuple[list[Lever], Owned | None, list[str]],
+        levers.__name__: list[Lever],
+        memory_detail.__name__: MemoryDetail | None,
+        time_detail.__name__: TimeDetail | None,
+        under_load.__name__: UnderLoad | None,
+    }

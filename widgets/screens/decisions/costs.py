@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
+from planner.engine.money.costs import Costs
 from planner.present.cells import Paragraph, Section
 from planner.present.choice.sentence import count_and_device
-from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import PlanRow
+    from planner.session import Session
+    from planner.workload.tasks import Workload
 
 YEARS = {"3 years": 36, "1 year": 12, "5 years": 60}
 USES = {
@@ -50,9 +52,13 @@ class CostScreen(TurningScreen):
         from planner.present.choice.frontier import frontier_chart
         from planner.present.money.costs import cost_sections
 
-        row = self._row
+        row, basis = self._row, self._planner.basis
         terms = Terms(months=YEARS[chosen["years"]], use=USES[chosen["use"]])
-        costs = await self._planner.search(questions.costs, row, terms)
+
+        def asked(session: Session, workload: Workload) -> Costs | None:
+            return session.costs(workload, row, terms, basis=basis)
+
+        costs = await self._planner.ask_of_plan(asked)
         if costs is None:
             return [Section("", [Paragraph(f"No cost of it is known: {row.why}.")])]
         chart = frontier_chart(self._planner.plan) if self._planner.plan is not None else None
