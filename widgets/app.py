@@ -95,7 +95,6 @@ class PlannerApp(BaseApp):
         self.telemetry.stop()
         if self.benchmark is not None:
             self.benchmark.kill()
-        self.plan_loop.end()
         self.session_thread.close()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:

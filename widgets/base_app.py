@@ -10,6 +10,7 @@ from textual.screen import Screen
 
 from widgets import state_files
 from widgets.actions.action import Action, ActionState
+from widgets.background.opened import Asked
 from widgets.background.planning import PlanLoop, SessionThread
 from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.present.choice.facets import FacetNames, Facets
     from planner.present.choice.trial import Trial
     from planner.session import Session
@@ -196,6 +197,10 @@ class BaseApp(MendedApp):
         """The session's answer about the workload that was planned last; raises what that raises."""
         workload, where = self.planned
         return await self.session_thread.ask(lambda session: question(session, session.workload(workload, where)))
+
+    async def search(self, question: Callable[..., Answer], *rows: PlanRow) -> Answer:
+        """The answer to a question of `widgets.background.questions` about the workload that was planned last; raises what that raises."""
+        return await self.session_thread.search(question, Asked(*self.planned, self.basis), *rows)
 
     def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
         """Plan this workload with the search narrowed as the filter has it; the answer comes as a message."""

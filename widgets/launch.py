@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from planner.startup import can_draw, collect_rarely, prepare
 
 if TYPE_CHECKING:
-    from widgets.background.head_start import HeadStart
+    from widgets.background.planner_process import PlannerProcess
     from widgets.options import AppOptions
 
 ENCODINGS_WITH_GLYPHS = ("utf", "cp65001")
@@ -43,15 +43,15 @@ def open_from_command_line(**given: Any) -> int:
 
 def open_app(options: AppOptions) -> int:
     """Run the app until it is closed; raises `UserError` before the screen is taken over."""
-    from widgets.background.head_start import head_start
+    from widgets.background.planner_process import planner_process
 
     prepare_environment()
     collect_rarely()
-    with head_start(options) as first_plan:
-        return _run(options, first_plan)
+    with planner_process(options) as process:
+        return _run(options, process)
 
 
-def _run(options: AppOptions, first_plan: HeadStart | None) -> int:
+def _run(options: AppOptions, process: PlannerProcess | None) -> int:
     from dataclasses import replace
 
     options = replace(
@@ -68,7 +68,7 @@ def _run(options: AppOptions, first_plan: HeadStart | None) -> int:
 
         theme.require(options.theme)
         watch.app = app = PlannerApp(options)
-        app.plan_loop.begin_with(first_plan)
+        app.session_thread.process = process
         try:
             app.run()
         except Exception as fault:  # noqa: BLE001  # told below, once the terminal is given back

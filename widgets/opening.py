@@ -26,7 +26,7 @@ FIRST_ANSWER_S = 1.0
 MOST_PROBLEMS = 3
 """Problems of one file that are told at once."""
 WITH_PANES_S = 0.1
-"""Time that the content of the panes is held back for an answer that a head start has nearly ready, to be painted with it."""
+"""Time that the content of the panes is held back for an answer that the planner process has nearly ready, to be painted with it."""
 
 
 async def begin(app: BaseApp) -> None:
@@ -36,7 +36,7 @@ async def begin(app: BaseApp) -> None:
         unusable = use_settings(app)
         if app.options.preset is not None or not await go_on(app):
             await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
-        if app.plan_loop.has_head_start:
+        if app.session_thread.process is not None:
             await first_answer(app, WITH_PANES_S)
     if app.plan_loop.answered.is_set():
         await painted(app)

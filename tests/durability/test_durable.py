@@ -18,7 +18,7 @@ from planner.hardware.measurements.store import Store
 
 WRITERS = {"planner/durable.py", "planner/hardware/measurements/line_file.py", "planner/observe/telemetry/recording.py"}
 """The modules that write files; the others ask them. `bench` stands alone and writes its journal, the lock holds no data."""
-TO_PIPES = {"widgets/background/head_start.py"}
+TO_PIPES = {"widgets/background/planner_process.py"}
 """The modules that write to pipes alone."""
 CALLS = {"write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "replace_file"}
 

@@ -75,13 +75,13 @@ async def test_the_form_is_laid_out_once_and_has_a_text_for_a_fault_only_when_th
 async def test_the_first_answer_is_asked_for_before_the_lists_of_the_pickers(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
     asked: list[str] = []
-    usual = app.session_thread.ask
+    usual, search = app.session_thread.ask, app.session_thread.search
 
-    async def ask(question: Any) -> Any:
+    async def noted(question: Any, *given: Any) -> Any:
         asked.append(question.__name__)
-        return await usual(question)
+        return await (search if given else usual)(question, *given)
 
-    app.session_thread.ask = ask  # type: ignore[method-assign]
+    app.session_thread.ask = app.session_thread.search = noted  # type: ignore[method-assign, assignment]
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         assert asked.index("ranking") < asked.index("_shelves")

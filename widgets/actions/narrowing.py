@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textual.widgets import Input
 
+from widgets.background import questions
+from widgets.background.opened import Asked
 from widgets.base_app import BaseApp
 
 
@@ -47,8 +49,7 @@ async def count_all(app: BaseApp) -> None:
     workload, where = dict(app.form.workload), str(app.preset.path) if app.preset else ""
     if not app.facets.changes or (app.whole is not None and app.whole[0] == workload) or app.form.has_faults:
         return
-    basis = app.basis
-    plan = await app.ask(lambda session: session.plan(session.workload(workload, where), basis=basis, levers=False))
+    plan, _ = await app.session_thread.search(questions.ranking, Asked(workload, where, app.basis))
     app.whole = workload, plan.counts.fit
     if app.ready:
         show_chips(app)

@@ -197,7 +197,8 @@ class BenchmarkRunner:
             case happened.PointDone(point, measurement):
                 self.marks.end(time.monotonic())
                 self._result(self._line(point.id), measurement)
-                await self._thread.ask(lambda session: _learn(session, measurement))
+                await self._thread.ask(lambda session: session.log_prediction(measurement))
+                await self._thread.refresh()
             case happened.PointSkipped(point, reason):
                 self.marks.end(time.monotonic())
                 line = self._line(point.id)
@@ -245,12 +246,6 @@ class BenchmarkRunner:
         before = self._background.before.get(line.id)
         line.was = f"was {quantity_text(before, measurement.unit)}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status
-
-
-def _learn(session: Session, measurement: Measurement) -> None:
-    """Keep what had been predicted of the point, and let plans see it."""
-    session.log_prediction(measurement)
-    session.refresh()
 
 
 def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""The session on a thread of its own, so that the screen never waits for it and it never runs twice at once."""
+"""The session beside the screen, which never waits for it: searches in a process of their own, short questions in a thread."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from textual.message import Message
 
 from planner.errors import Problem, UserError
-from widgets.background.head_start import HeadStart, wants_advice
+from widgets.background import questions
 from widgets.background.opened import Asked
+from widgets.background.planner_process import Forgotten, PlannerProcess, UnansweredError
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.session import Session
 
 Answer = TypeVar("Answer")
@@ -25,21 +27,51 @@ SETTLED_S = 0.3
 
 
 class SessionThread:
-    """Asks the session one question at a time; it is opened by the first."""
+    """Asks the session one question at a time; it is opened by the first. Where there is a planner process, that has a session of its own."""
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open = open_session
         self._session: Session | None = None
         self._answering = False
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+        self.process: PlannerProcess | None = None
+        """A process for questions that take long; None: they are asked here too."""
+        self._waiting = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner-process")
+        """The thread that waits for the process."""
 
     async def ask(self, question: Callable[[Session], Answer]) -> Answer:
         """The answer to `question`; raises what it raises."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
 
+    async def search(self, question: Callable[..., Answer], asked: Asked, *rows: PlanRow) -> Answer:
+        """The answer to a question of `widgets.background.questions` about the workload of `asked`, or `rows` of its plan; raises what it raises."""
+        if self.process is not None:
+            with contextlib.suppress(UnansweredError):
+                answer: Answer = await asyncio.get_running_loop().run_in_executor(
+                    self._waiting, self.process.ask, question.__name__, asked, rows
+                )
+                return answer
+        return await self.ask(lambda session: questions.about(session, question, asked, rows))
+
+    async def first_plan(self, asked: Asked) -> tuple[Plan, Sequence[str]] | None:
+        """The plan that the process began with, once it is there; None where that answers another question than `asked`."""
+        if self.process is None:
+            return None
+        return await asyncio.get_running_loop().run_in_executor(self._waiting, self.process.first_plan, asked)
+
+    async def refresh(self) -> None:
+        """Forget the measurements read so far."""
+        self._outdated("measurements")
+        await self.ask(_refreshed)
+
     async def reopen(self) -> None:
         """Forget the session, once it has answered what it was asked before; the next question opens another, which reads all anew."""
+        self._outdated("session")
         await asyncio.get_running_loop().run_in_executor(self._executor, self._forget)
+
+    def _outdated(self, what: Forgotten) -> None:
+        if self.process is not None:
+            self.process.forget(what)
 
     def _forget(self) -> None:
         self._session = None
@@ -50,8 +82,11 @@ class SessionThread:
         return self._answering
 
     def close(self) -> None:
-        """Take no more questions; the one being answered ends by itself."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """Take no more questions; the one being answered in a thread ends by itself."""
+        if self.process is not None:
+            self.process.end()
+        for executor in (self._waiting, self._executor):
+            executor.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
         self._answering = True
@@ -61,6 +96,10 @@ class SessionThread:
             return question(self._session)
         finally:
             self._answering = False
+
+
+def _refreshed(session: Session) -> None:
+    session.refresh()
 
 
 @dataclass
@@ -89,9 +128,8 @@ class PlanLoop:
         self._post = post
         self._wanted: Asked | None = None
         self._running = False
-        self._begun_with: HeadStart | None = None
-        self._head_start: HeadStart | None = None
-        """The head start until its answer is taken: a later question is a new one, even in the same words."""
+        self._first = True
+        """Whether nothing was planned yet: the answer of the process's own is taken once, as a later question is a new one, even in the same words."""
         self.answered = asyncio.Event()
         """Set once there was a plan, or a refusal."""
 
@@ -112,60 +150,26 @@ class PlanLoop:
         """Drop what was asked for but not begun."""
         self._wanted = None
 
-    def begin_with(self, head_start: HeadStart | None) -> None:
-        """Take the first answer from `head_start`, if it is to the question that is asked."""
-        self._begun_with = self._head_start = head_start
-
-    @property
-    def has_head_start(self) -> bool:
-        """Whether the first question may have been answered before it was asked."""
-        return self._begun_with is not None
-
     async def foretells(self, asked: Asked) -> bool:
-        """Whether the head start answers `asked`, known once it has an answer."""
-        return self._head_start is not None and await asyncio.to_thread(self._head_start.plan, asked) is not None
-
-    def end(self) -> None:
-        """End the head start, if it still runs."""
-        if self._begun_with is not None:
-            self._begun_with.end()
+        """Whether `asked` was answered before it was asked, known once there is an answer."""
+        return self._first and await self._thread.first_plan(asked) is not None
 
     async def _plan(self, asked: Asked) -> None:
         """The ranking at once; what would help the losers when nothing newer is asked for in the meantime."""
-        head_start, self._head_start = self._head_start, None
+        first, self._first = self._first, False
         try:
-            plan, warnings = await self._ranking(asked, head_start)
+            found = await self._thread.first_plan(asked) if first else None
+            if found is None:
+                found = await self._thread.search(questions.ranking, asked)
         except UserError as wrong:
             self._post(PlanRefused(wrong.problems))
             return
         else:
+            plan, warnings = found
             self._post(PlanReady(plan, asked.workload, asked.basis, warnings))
         finally:
             self.answered.set()
-        if wants_advice(plan):
+        if any(not (row.rank or row.here) for row in plan.rows):  # this machine's own rows are there either way
             await asyncio.sleep(SETTLED_S)
             if self._wanted is None:
-                self._post(PlanReady(await self._advice(asked, head_start), asked.workload, asked.basis))
-
-    async def _ranking(self, asked: Asked, head_start: HeadStart | None) -> tuple[Plan, Sequence[str]]:
-        """(the ranking, faults of the measurements that it rests on), without what would help; raises `UserError`."""
-        if head_start is not None:
-            if found := await asyncio.to_thread(head_start.plan, asked):
-                return found
-            head_start.end()
-
-        def ranking(session: Session) -> tuple[Plan, Sequence[str]]:
-            workload = session.workload(asked.workload, asked.where)
-            return session.plan(workload, basis=asked.basis, levers=False), tuple(session.warnings)
-
-        return await self._thread.ask(ranking)
-
-    async def _advice(self, asked: Asked, head_start: HeadStart | None) -> Plan:
-        """The plan with what would help its losers."""
-        if head_start is not None and (found := await asyncio.to_thread(head_start.advice)):
-            return found
-
-        def advice(session: Session) -> Plan:
-            return session.plan(session.workload(asked.workload, asked.where), basis=asked.basis, hints=True)
-
-        return await self._thread.ask(advice)
+                self._post(PlanReady(await self._thread.search(questions.advice, asked), asked.workload, asked.basis))

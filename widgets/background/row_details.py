@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from widgets.background import questions
+
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from planner.engine.answers.lever import Lever
     from planner.engine.answers.plan import PlanRow
-    from planner.present.money.owning import Owned
-    from planner.session import Session
-    from planner.workload.tasks import Workload
     from widgets.base_app import BaseApp
 
 QUIET_S = 0.3
@@ -38,16 +36,6 @@ class RowDetails:
             self._app.run_worker(self._complete(row), group="why", exit_on_error=False)
 
     async def _complete(self, row: PlanRow) -> None:
-        plan, basis = self._app.plan, self._app.basis
-
-        def details(session: Session, workload: Workload) -> tuple[list[Lever], Owned | None, list[str]]:
-            from planner.present.choice.certainty import sensitivity
-            from planner.present.money.owning import owned
-
-            levers = [] if row.rank or row.here else session.levers(workload, row)
-            flips = sensitivity(session.with_flips(workload, plan, basis=basis)) if row.rank == 1 and plan is not None else []
-            return levers, owned(row, session.part_named(row.gpu)), flips
-
-        levers, own, flips = await self._app.ask_of_plan(details)
+        levers, own, flips = await self._app.search(questions.details, row)
         if self._app.ready:
             self._app.content.why.add(row, levers, own, flips)

@@ -15,6 +15,7 @@ from planner.units import duration_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import bar_text, shorten_end
 from widgets.panes.frame import frame_of
+from widgets.panes.lines import Lines
 
 RunState = Literal["idle", "running", "finished", "stopped", "failed"]
 PointState = Literal["waiting", "running", "done", "skipped", "failed"]
@@ -83,7 +84,7 @@ class BenchmarkView(Vertical):
         """The outcome stays in sight while the points scroll."""
         yield Static(id="benchmark-text")
         with VerticalScroll(id="points"):
-            yield Static(id="points-text")
+            yield Lines(id="points-text")
 
     def on_mount(self) -> None:
         """Say that nothing runs."""
@@ -108,12 +109,10 @@ class BenchmarkView(Vertical):
         run, points = self._run, self.query_one("#points", VerticalScroll)
         frame_of(self).entitle(_title(run))
         width = max(30, points.content_size.width)
-        outcome, head = self._outcome(run), self.query_one("#benchmark-text", Static)
-        rows = self.query_one("#points-text", Static)
-        for text, lines in ((head, outcome), (rows, [self._point(point, width) for point in run.points])):
-            told = Content("\n").join(lines)
-            text.update(told, layout=text.content != told)
+        outcome, head = Content("\n").join(self._outcome(run)), self.query_one("#benchmark-text", Static)
+        head.update(outcome, layout=head.content != outcome)
         head.display = bool(outcome)
+        self.query_one(Lines).show([self._point(point, width) for point in run.points])
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
         if running is not None:
             points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)

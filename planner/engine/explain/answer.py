@@ -11,7 +11,7 @@ import planner
 from planner.engine.answers.answer import Answer, ParameterCounts
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
-from planner.engine.columns import added
+from planner.engine.columns import Floats, added
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import LENGTHS, NETWORK
 from planner.engine.explain.chosen import Chosen, positive, records
@@ -37,16 +37,17 @@ def answers_of(e: Evaluated, numbers: Sequence[int]) -> list[Answer]:
     """The answers for the rows `numbers`."""
     rows = Chosen.of(e, numbers)
     fits, layouts = rows(e.memory.fits).tolist(), _layouts(rows)
+    timed, open_ends = _timed(rows)
     fields: dict[str, list[Any]] = {
         "fits": fits,
         "reason": [None if enough else _shortfall(e, number) for number, enough in zip(numbers, fits, strict=True)],
         "memory_bytes": _memory(rows),
         "host_memory_bytes": [held or None for held in rows(e.memory.host).tolist()],
         "parameters": [_parameters(job) for job in rows.jobs],
-        "evidence": [{name: round(amount, 3) for name, amount in causes.items()} for causes in _evidence(rows)],
+        "evidence": [{name: round(amount, 3) for name, amount in causes.items()} for causes in _evidence(rows, open_ends)],
         "assumed": list(_assumed(rows, layouts)),
         "layout": layouts,
-        **(train_figures(rows, e.step) if e.step else serve_figures(rows, e.serve) if e.serve else {}),
+        **timed,
     }
     return records(Answer, fields | {"version": [planner.__version__] * len(fits)})
 
@@ -57,8 +58,20 @@ def _parameters(job: Job) -> ParameterCounts:
     return ParameterCounts(total=a.total, active=a.active, embedding=a.embedding, trainable=trainable)
 
 
-def _evidence(rows: Chosen) -> list[dict[str, float]]:
-    """Causes that make the ranges of each row wider, and the amount of each."""
+def _timed(rows: Chosen) -> tuple[dict[str, list[Any]], dict[str, Floats]]:
+    """(times and rates, causes that make the ranges of these wider); empty where there are none."""
+    e = rows.e
+    if e.step:
+        unstated = unstated_of(rows, e.step)
+        return train_figures(rows, e.step, unstated), unstated.evidence()
+    if e.serve:
+        waits = open_waits(rows, e.serve)
+        return serve_figures(rows, e.serve, waits), waits.evidence(rows(e.serve.ttft_s.mean))
+    return {}, {}
+
+
+def _evidence(rows: Chosen, open_ends: dict[str, Floats]) -> list[dict[str, float]]:
+    """Causes that make the ranges of each row wider, and the amount of each; `open_ends`: those of its times."""
     m, ranges = rows.e.memory, rows.e.ranges
     total = rows(m.total)
     grows = np.array([0.0 if job.train else job.engine.cache_grows for job in rows.jobs])
@@ -68,8 +81,7 @@ def _evidence(rows: Chosen) -> list[dict[str, float]]:
         MAY_DIVIDE: -np.log1p(-rows(m.may_divide) / total),
         MAY_KEEP: np.log1p(rows(m.may_keep) / total),
         PROGRAM_OPEN: rows(rows.e.table.job.program_open),
-        **(unstated_of(rows, rows.e.step).evidence() if rows.e.step else {}),
-        **(open_waits(rows, rows.e.serve).evidence(rows(rows.e.serve.ttft_s.mean)) if rows.e.serve else {}),
+        **open_ends,
         NETWORK: rows(ranges.network),
         LENGTHS: rows(ranges.lengths),
         **{name: rows(column) for name, column in ranges.facts.items()},

@@ -11,9 +11,9 @@ import numpy as np
 from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.columns import Flags, Floats
 from planner.engine.explain.chosen import Chosen, positive, records
-from planner.engine.explain.open_waits import OpenWaits, open_waits
+from planner.engine.explain.open_waits import OpenWaits
 from planner.engine.explain.physical_limits import limits_of
-from planner.engine.explain.unstated import unstated_of
+from planner.engine.explain.unstated import Unstated
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
@@ -84,9 +84,9 @@ Fields = dict[str, list[Any]]
 """Field of an answer -> its value in each row; None where a row has none."""
 
 
-def train_figures(rows: Chosen, step: StepColumns) -> Fields:
+def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields:
     """The fields of answers that training has."""
-    unstated, plain = unstated_of(rows, step), _Range.of(rows, "training speed")
+    plain = _Range.of(rows, "training speed")
     figure = plain._replace(faster=np.maximum(plain.faster, unstated.faster), slower=plain.slower * unstated.slower)
     seconds, tokens, flop, gpus = rows(step.step_s), rows(step.tokens), rows(step.model_flop), rows(rows.e.table.layout.gpus)
     peak = rows(rows.e.table.chip.peak_flop_per_s) * gpus
@@ -103,13 +103,11 @@ def train_figures(rows: Chosen, step: StepColumns) -> Fields:
     }
 
 
-def serve_figures(rows: Chosen, s: ServeColumns) -> Fields:
+def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits) -> Fields:
     """The fields of answers that generating, prefilling and serving have."""
     layout, job, limits, served = rows.e.table.layout, rows.e.table.job, limits_of(rows), rows.jobs[0].task == "serve"
     replicas, gpus, output_tokens = rows(layout.dp), rows(layout.gpus), rows(job.output_tokens)
     prefills = np.array([one.task == "prefill" for one in rows.jobs])
-
-    waits = open_waits(rows, s)
 
     def latency(kind: str, times: Latency, least_s: Floats, *, cold: bool = True) -> list[Percentiles]:
         figure = _Range.of(rows, kind if served else OF_A_BATCH[kind])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -14,7 +13,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.market_terms import paid_hours, spot_factors
 from planner.engine.evaluate.probability import probability_fits, probability_meets
 from planner.engine.search.prefill_pools import with_pools
-from planner.engine.search.supply.bills import Bill, Need, Terms
+from planner.engine.search.supply.bills import Bill, Need, Nodes, Terms
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
 from planner.engine.search.targets import failures, target_columns
@@ -33,7 +32,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     """Evaluated candidates and what each means for the whole workload; columns of shape [rows]."""
 
     evaluated: Evaluated
-    node_types: Sequence[NodeType]
+    nodes: Nodes
     node_index: Rows
     """Number of the node type that each row is on."""
     workload: Workload
@@ -83,7 +82,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
 
     def node_type(self, row: int) -> NodeType:
         """The node type that `row` is on."""
-        return self.node_types[int(self.node_index[row])]
+        return self.nodes.types[int(self.node_index[row])]
 
     def quote(self, row: int) -> Quote | None:
         """The quote that `row` is paid by; None: a price of one's own, or none."""
@@ -108,21 +107,21 @@ def with_replicas(e: Evaluated, workload: Workload) -> Evaluated:
     return e.with_layout(replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas))
 
 
-def deployments_of(e: Evaluated, node_types: Sequence[NodeType], node_index: Rows, workload: Workload) -> Deployments:
+def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workload) -> Deployments:
     """`e` with what is paid and which targets are met, each row at the quote of its node type that suits it best."""
     gpus = e.table.layout.gpus
-    per_node = np.array([node.per_node for node in node_types], dtype=np.float64)[node_index]
+    per_node = types.per_node[node_index]
     nodes = np.ceil(gpus / per_node)
     joined = np.ceil(_exchanging(e, workload) / per_node)
     tokens_per_s, job_h, longer = _tokens_per_s(e, workload), _job_hours(e, workload), failures(e, workload)
     spot = spot_factors(workload, nodes if e.step else joined)
     need = Need(gpus, nodes, joined, tokens_per_s, job_h, longer, spot[1])
     bill: Bill | None = None
-    for slot in range(max((len(node.quotes) for node in node_types), default=0) or 1):
-        paid = _bill(e, workload, Terms.of(node_types, slot), node_index, need)
+    for terms in types.terms:
+        paid = _bill(e, workload, terms, node_index, need)
         bill = paid if bill is None else bill.or_better(paid, e.memory.fits)
     assert bill is not None
-    return Deployments(e, node_types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill, spot, longer)
+    return Deployments(e, types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill, spot, longer)
 
 
 def _exchanging(e: Evaluated, workload: Workload) -> Floats:

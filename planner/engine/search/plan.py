@@ -31,6 +31,7 @@ from planner.engine.search.ranking import Scored, ranked
 from planner.engine.search.rows.row import at_other_quotes, plan_rows, unsupported_row
 from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
+from planner.engine.search.supply.bills import Nodes
 from planner.engine.search.supply.node_types import NodeType, node_types_for
 from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Targets, Workload
@@ -188,12 +189,12 @@ class _Candidates(msgspec.Struct, frozen=True):
     """Candidates worth pricing, evaluated one replica each."""
 
     evaluated: Evaluated
-    node_types: list[NodeType]
+    nodes: Nodes
     node_index: Rows
 
     def deployments(self, workload: Workload) -> Deployments:
         """The candidates with as many replicas as the load of `workload` needs, what is paid for them, and which of its targets they meet."""
-        return deployments_of(with_replicas(self.evaluated, workload), self.node_types, self.node_index, workload)
+        return deployments_of(with_replicas(self.evaluated, workload), self.nodes, self.node_index, workload)
 
 
 class _Searched(msgspec.Struct, frozen=True):
@@ -235,7 +236,7 @@ def _search(jobs: list[Job], workload: Workload, supply: Supply) -> _Searched:
     rows = node_index, _ = screened.node_index, screened.layout_index
     candidates = Candidates(supported.jobs, job_index[node_index], supported.chips, node_index, layouts.columns(*rows))
     evaluated = evaluate(candidates, screened.memory, layouts.pass_group(*rows))
-    found = _Candidates(evaluated, supported.node_types, node_index)
+    found = _Candidates(evaluated, Nodes(supported.node_types), node_index)
     return _Searched(found, supported.others, layouts.candidates, screened.fit)
 
 

@@ -69,9 +69,8 @@ def choose(d: Deployments) -> list[Choice]:
     memory = d.evaluated.memory
     tier = np.where(d.meets, np.where(d.sure, 0, 1), np.where(memory.fits, 2, 3))
     key = np.choose(tier, [d.bill.score, d.bill.score, d.bill.overshoot, memory.total / memory.usable])
-    numbers: dict[tuple[str, str], int] = {}
-    gpu = np.array([numbers.setdefault(node.place, len(numbers)) for node in d.node_types])[d.node_index]
-    solved = np.zeros(len(numbers), dtype=bool)
+    gpu = d.nodes.place[d.node_index]
+    solved = np.zeros(len(d.nodes.types), dtype=bool)
     solved[gpu[d.meets]] = True
     possible = np.flatnonzero(d.meets | ~solved[gpu])
     tie = d.gpus if d.workload.request_rate_per_s else -d.tokens_per_s

@@ -21,7 +21,7 @@ SIMULATED_AT_ONCE = 5
 SIMULATED_PLACES = 3
 """Places of the ranking, from the first, that only simulated candidates may take."""
 
-_LayoutKey = tuple[tuple[str, str], float, float, float, float]
+_LayoutKey = tuple[int, float, float, float, float]
 
 
 def choose_simulated(d: Deployments) -> list[Choice]:
@@ -56,7 +56,7 @@ def _at_any_price(e: Evaluated, d: Deployments, node_index: Rows) -> Deployments
     The deployments keep their workload, whose budget counts again for what is simulated.
     """
     free = msgspec.structs.replace(d.workload, targets=msgspec.structs.replace(d.workload.targets, budget_usd=None))
-    return replace(deployments_of(e, d.node_types, node_index, free), workload=d.workload)
+    return replace(deployments_of(e, d.nodes, node_index, free), workload=d.workload)
 
 
 def _sized(d: Deployments) -> Deployments | None:
@@ -65,10 +65,9 @@ def _sized(d: Deployments) -> Deployments | None:
     rows = rows[np.lexsort((d.bill.score[rows], ~d.meets[rows]))]
     if not rows.size:
         return None
-    places = dict[_LayoutKey, int]()
-    for place, key in enumerate(_layout_keys(d, rows)):
-        places.setdefault(key, place)
-    different, targets = rows[list(places.values())], d.workload.targets
+    backwards = rows[::-1]  # the last of a key is kept: the best row
+    best = {*dict(zip(_layout_keys(d, backwards), backwards.tolist(), strict=True)).values()}
+    different, targets = rows[[row in best for row in rows.tolist()]], d.workload.targets
     found = sized(replicas_of([(d.evaluated, different)], targets.burst), targets)
     if found is None:
         return None
@@ -80,7 +79,7 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
     """Other layouts on the GPUs of the best choices that meet the targets: one that screening asked a replica too many of may win."""
     index = d.node_index
     names = {choice.node_type.place for choice in best}
-    of_best = np.array([node.place in names for node in d.node_types])[index]
+    of_best = np.array([node.place in names for node in d.nodes.types])[index]
     rows = np.flatnonzero(of_best & d.meets)
     return [Choice(d, int(row), best=False) for row in rows[np.argsort(d.bill.score[rows], kind="stable")]]
 
@@ -99,10 +98,9 @@ def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
 def _layout_keys(d: Deployments, rows: Rows) -> Iterator[_LayoutKey]:
     """Keys of the layouts of `rows`, without replicas and load: GPU, network between nodes, and degrees of parallelism."""
     layout, node = d.evaluated.candidates.layout, d.node_index[rows]
-    places = [of.place for of in d.node_types]
-    network = np.where(d.joined[rows] > 1, np.array([of.wire.bytes_per_s for of in d.node_types])[node], 0.0)
+    network = np.where(d.joined[rows] > 1, d.nodes.wire_bytes_per_s[node], 0.0)
     degrees = (np.broadcast_to(of, d.gpus.size)[rows].tolist() for of in (layout.tp, layout.pp, layout.ep))
-    return zip((places[number] for number in node.tolist()), network.tolist(), *degrees, strict=True)
+    return zip(d.nodes.place[node].tolist(), network.tolist(), *degrees, strict=True)
 
 
 def _simulated(choices: Sequence[Choice]) -> Iterator[Choice]:
@@ -113,7 +111,7 @@ def _simulated(choices: Sequence[Choice]) -> Iterator[Choice]:
     d, targets = own[0].deployments, own[0].deployments.workload.targets
     evaluated, place = served(replicas_of([(of.evaluated, rows) for of, rows in parts], targets.burst), targets)
     node_index = np.concatenate([of.node_index[rows] for of, rows in parts])
-    again = deployments_of(evaluated, d.node_types, node_index[place], d.workload)
+    again = deployments_of(evaluated, d.nodes, node_index[place], d.workload)
     return (Choice(again, number, own[of].best) for number, of in enumerate(place))
 
 

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 
 from planner.present.choice.latency_by_load import LATENCY_WORDS
 from planner.present.choice.sentence import count_and_device
+from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
 
@@ -45,8 +46,8 @@ class LoadScreen(TurningScreen):
         """Sentences, the chart and the table; simulated once."""
         from planner.present.choice.latency_by_load import load_sections
 
-        row, basis = self._row, self._planner.basis
+        row = self._row
         if not self._asked:
-            self._found = await self._planner.ask_of_plan(lambda session, workload: session.under_load(workload, row, basis=basis))
+            self._found = await self._planner.search(questions.under_load, row)
             self._asked = True
         return load_sections(row, self._found, LATENCIES[chosen["latency"]])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -22,14 +21,12 @@ from planner.errors import UserError
 from planner.present.choice.trial import Trial, alternatives, difference
 from planner.present.levers import cost_text
 from planner.present.names import device_name
+from widgets.background import questions
+from widgets.background.opened import Asked
 from widgets.base_app import BaseApp
 from widgets.drawing.text import shorten_end
 from widgets.panes.workload.values import put
 from widgets.screens.overlay import Overlay
-
-if TYPE_CHECKING:
-    from planner.ceilings_cache import BasisChoice
-    from planner.session import Session
 
 MOST = 9
 PRICES = re.compile(r"([\d,.]+) → ([\d,.]+) (.+?) (\([^()]*\))")
@@ -68,7 +65,7 @@ async def open_screen(app: BaseApp) -> None:
 
 async def _helping(app: BaseApp, row: PlanRow, plan: Plan) -> list[Change]:
     """Changes that would make the row a solution, or else anything fit."""
-    levers = await app.ask_of_plan(lambda session, workload: session.levers(workload, row))
+    levers = await app.search(questions.levers, row)
     known = [*levers, *(lever for lever in plan.levers if lever.change not in [one.change for one in levers])]
     return [Change(lever.text, lever.change, cost_text(lever) or " ") for lever in known]
 
@@ -81,14 +78,11 @@ async def _tell_effects(app: BaseApp, screen: LeverScreen, plan: Plan) -> None:
             return
         changed = changed_by(workload, one.change)
         try:
-            effect = difference(plan, await app.ask(partial(_planned, changed, where, app.basis)))
+            found, _ = await app.session_thread.search(questions.ranking, Asked(changed, where, app.basis))
+            effect = difference(plan, found)
         except UserError as wrong:
             effect = wrong.problems[0].message
         screen.tell(number, effect)
-
-
-def _planned(fields: Mapping[str, Any], where: str, basis: BasisChoice, session: Session) -> Plan:
-    return session.plan(session.workload(fields, where), basis=basis, levers=False)
 
 
 def changed_by(workload: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

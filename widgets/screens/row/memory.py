@@ -17,6 +17,7 @@ from planner.present.levers import lever_text
 from planner.present.memory import ledger
 from planner.present.names import COMPONENT_NAMES, device_name
 from planner.units import bytes_text, percent_text
+from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import Symbols
@@ -40,11 +41,11 @@ async def open_screen(app: BaseApp) -> None:
     row = app.table.highlighted
     if row is None or app.plan is None:
         return
-    screen, basis = ItemsScreen(row, app.plan, app.symbols), app.basis
+    screen = ItemsScreen(row, app.plan, app.symbols)
     await app.push_screen(screen)
-    screen.show(await app.ask_of_plan(lambda session, workload: session.memory_detail(workload, row, basis=basis)))
+    screen.show(await app.search(questions.memory_detail, row))
     if row.rank is None:
-        screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
+        screen.show_levers(await app.search(questions.levers, row))
 
 
 class ItemsScreen(TextOverlay):

@@ -14,6 +14,7 @@ from planner.engine.answers.time import BOUND_WORDS, PhaseTime, TimeDetail
 from planner.present.names import device_name
 from planner.present.time import OPERATOR_COLUMNS, below_roof, operator_lines, peak_share, share_text
 from planner.units import duration_text, percent_text, si_text
+from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.drawing.roofline import Mark, caption, chart
 from widgets.drawing.symbols import ASCII, Symbols
@@ -63,9 +64,9 @@ async def open_screen(app: BaseApp) -> None:
     """Show where the time of the highlighted row goes, operator by operator."""
     row = app.table.highlighted
     if row is not None:
-        screen, basis = TimeScreen(row, app.symbols), app.basis
+        screen = TimeScreen(row, app.symbols)
         await app.push_screen(screen)
-        screen.show(await app.ask_of_plan(lambda session, workload: session.time_detail(workload, row, basis=basis)))
+        screen.show(await app.search(questions.time_detail, row))
 
 
 class TimeScreen(TextOverlay):

@@ -19,6 +19,7 @@ from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name, r
 from planner.present.plan import rate_text, throughput, throughput_label
 from planner.present.row_figures import row_figures
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
+from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style, styled_lines
@@ -50,7 +51,7 @@ async def open_screen(app: BaseApp) -> None:
     await app.push_screen(screen)
     screen.show_part(await app.ask(lambda session: session.part_named(row.gpu)))
     if row.rank is None:
-        screen.show_levers(await app.ask_of_plan(lambda session, workload: session.levers(workload, row)))
+        screen.show_levers(await app.search(questions.levers, row))
 
 
 class WhyScreen(TextOverlay):

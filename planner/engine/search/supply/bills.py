@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -29,7 +30,7 @@ class Need(msgspec.Struct, frozen=True):
     """Time on spot instances over that without interruptions."""
 
 
-class Terms(msgspec.Struct, frozen=True):
+class Terms(msgspec.Struct, frozen=True, dict=True):
     """One quote of every node type, or of each row's, as columns; the last one of a node type that has fewer."""
 
     quotes: Sequence[Quote | None]
@@ -60,19 +61,49 @@ class Terms(msgspec.Struct, frozen=True):
         """The columns of each row, by the number of its node type."""
         return Terms(self.quotes, *(getattr(self, name)[node_index] for name in Terms.__struct_fields__[1:]))
 
-    def billed(self, node_index: Rows) -> Iterator[tuple[Term, Provider | None, Rows]]:
-        """(term, provider, rows) of the rows whose hours are not simply those the job takes."""
-        special: dict[tuple[Term, str], list[int]] = {}
+    @cached_property
+    def _billed_apart(self) -> list[tuple[Term, Provider | None, Flags]]:
+        """(term, provider, whether each node type is one) of the quotes whose hours are not simply those the job takes."""
+        special: dict[tuple[Term, str], tuple[Term, Provider | None, Flags]] = {}
         for number, quote in enumerate(self.quotes):
             if quote is not None and (quote.term.startswith("reserved") or (quote.provider and quote.provider.billing_minimum_s)):
-                special.setdefault((quote.term, quote.offer.provider), []).append(number)
-        for (term, _), numbers in special.items():
-            one_of_them = np.zeros(len(self.quotes), dtype=bool)
-            one_of_them[numbers] = True
-            rows = np.flatnonzero(one_of_them[node_index])
-            first = self.quotes[numbers[0]]
+                of_none = quote.term, quote.provider, np.zeros(len(self.quotes), dtype=bool)
+                special.setdefault((quote.term, quote.offer.provider), of_none)[2][number] = True
+        return [*special.values()]
+
+    def billed(self, node_index: Rows) -> Iterator[tuple[Term, Provider | None, Rows]]:
+        """(term, provider, rows) of the rows whose hours are not simply those the job takes."""
+        for term, provider, nodes in self._billed_apart:
+            rows = np.flatnonzero(nodes[node_index])
             if rows.size:
-                yield term, first.provider if first else None, rows
+                yield term, provider, rows
+
+
+class Nodes(msgspec.Struct, frozen=True, dict=True):
+    """The node types that a job can run on, and what they cost, as columns for all candidates on them."""
+
+    types: Sequence[NodeType]
+
+    @cached_property
+    def per_node(self) -> Floats:
+        """GPUs of a node of each type."""
+        return np.array([node.per_node for node in self.types], dtype=np.float64)
+
+    @cached_property
+    def place(self) -> Rows:
+        """Number of each type's place, counted from 0: see `NodeType.place`."""
+        numbers: dict[tuple[str, str], int] = {}
+        return np.array([numbers.setdefault(node.place, len(numbers)) for node in self.types])
+
+    @cached_property
+    def wire_bytes_per_s(self) -> Floats:
+        """Rate of the network between nodes of each type."""
+        return np.array([node.wire.bytes_per_s for node in self.types])
+
+    @cached_property
+    def terms(self) -> list[Terms]:
+        """A quote of every type, then another of each, as many as the type with the most of them has."""
+        return [Terms.of(self.types, slot) for slot in range(max((len(node.quotes) for node in self.types), default=0) or 1)]
 
 
 class Bill(msgspec.Struct, frozen=True):
