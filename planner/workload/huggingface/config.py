@@ -26,6 +26,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
     line,
     llama,
     recurrent,
+    remote,
     selective,
     uncommon,
 )

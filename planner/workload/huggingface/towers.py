@@ -144,6 +144,7 @@ def lfm2_vl(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
 BY_WRAPPER: dict[str, Callable[[ConfigKeys, ConfigKeys, int], Tower]] = {
     "gemma4": gemma4,
     "kimi_k25": kimi_k25,
+    "kimi_vl": kimi_k25,
     "lfm2_vl": lfm2_vl,
     "minimax_m3_vl": minimax_m3,
     "step3p7": step3p7,
