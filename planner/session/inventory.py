@@ -283,7 +283,7 @@ class Inventory:
         return self._architectures[key]
 
     def _architecture(self, config: dict[str, Any], where: str, name: str) -> Architecture:
-        from planner.workload.huggingface.config import NO_SINGLE_TOKEN, known_family, one_stack, read_architecture
+        from planner.workload.huggingface.config import known_family, one_stack, read_architecture
 
         if known_family(config) and not self.exact:
             found = read_architecture(config, where)
@@ -302,8 +302,7 @@ class Inventory:
                 raise UserError(Problem(where, "model", f"cannot be described by the shapes of its tensors: {error}.")) from None
         from planner.observe.benchmark.description import described_types
 
-        name_of_type = str(config.get("model_type"))
-        possible = one_stack(config) and name_of_type not in NO_SINGLE_TOKEN and name_of_type in described_types()
+        possible = one_stack(config) and str(config.get("model_type")) in described_types()
         return self._described_once(config) if possible else read_architecture(config, where)
 
     def _described_once(self, config: dict[str, Any]) -> Architecture:

@@ -237,7 +237,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     @property
     def dense_share(self) -> float:
         """Share of the layers that have the dense MLP."""
-        further = sum(one.layers for one in self.instead if one.part == "mlp" and one.matrices)
+        further = sum(one.layers for one in self.instead if one.part == "mlp" and one.used)
         return (self.dense_layers + further) / self.layers
 
     @cached_property
@@ -339,7 +339,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         return self.total - self.towers - self.experts_total + self.experts_used
 
     @cached_property
-    def active_matrix(self) -> int:
+    def active_matrix(self) -> float:
         """Matrix parameters that one token is multiplied with in the decoder, with the head (tied or not), without the input embedding."""
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix

@@ -21,7 +21,8 @@ class Matrix(msgspec.Struct, frozen=True):
     inputs: int
     outputs: int
     first: int
-    layers: int
+    layers: float
+    """Layers that every token passes."""
     copies: int = 1
     stored: int | None = None
     """Number of layers with a matrix of their own; None: all."""
@@ -29,7 +30,12 @@ class Matrix(msgspec.Struct, frozen=True):
     @property
     def parameters(self) -> int:
         """Parameters of all of them."""
-        return self.inputs * self.outputs * (self.layers if self.stored is None else self.stored) * self.copies
+        return self.inputs * self.outputs * self.kept
+
+    @property
+    def kept(self) -> int:
+        """Matrices that are stored."""
+        return (int(self.layers) if self.stored is None else self.stored) * self.copies
 
 
 _TARGETS: dict[Role, frozenset[str]] = {
@@ -57,7 +63,7 @@ def adapter_parameters(architecture: Architecture, rank: int, targets: Collectio
     An adapter of a matrix has rank · (inputs + outputs). Where query, key and value are one matrix, or gate and up,
     there is one adapter for it; latent attention has one on each of its factors.
     """
-    return sum(rank * (one.inputs + one.outputs) * one.layers * one.copies for one in adapted(architecture, targets))
+    return sum(rank * (one.inputs + one.outputs) * one.kept for one in adapted(architecture, targets))
 
 
 def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matrix, ...]:

@@ -21,7 +21,8 @@ an encoder, whose keys and values it keeps as they are."""
 class Attending(msgspec.Struct, frozen=True, kw_only=True):
     """Access of one group of equal layers to earlier tokens: by scores of each of them, or by a state of constant size."""
 
-    layers: int
+    layers: float
+    """A fraction where one stands for several tokens."""
     heads: int = 0
     kv_heads: int = 1
     score_dim: int = 0
@@ -40,12 +41,17 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     """FLOP of the recurrence for one token."""
 
     @classmethod
-    def scored(cls, layers: int, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
+    def scored(cls, layers: float, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
         """Attention by scores, with a cache of keys of `dim` and values of `value_dim` elements (0: as many) for each of `kv_heads`."""
         value, kept = value_dim or dim, kv_heads * (dim + (value_dim or dim))
         return cls(
             layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept
         )
+
+    @property
+    def uncached(self) -> Attending:
+        """The same in an encoder, which keeps nothing of a token."""
+        return msgspec.structs.replace(self, cached=0, read=0)
 
     @property
     def attended(self) -> int:
@@ -60,7 +66,8 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     part: Literal["attention", "mlp", "router"]
-    layers: int
+    layers: float
+    """Layers that every token passes: a fraction where several of them pass one together."""
     first: int = 0
     stored: int | None = None
     """Number of layers with weights of their own; None: all. The others use the same again."""
@@ -80,14 +87,14 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
         return sum(inputs * outputs for _, inputs, outputs in self.matrices)
 
     @property
-    def used(self) -> int:
+    def used(self) -> float:
         """Parameters that a token is multiplied with in all of these layers."""
         return self.layers * (self.matrix + self.convolution)
 
     @property
     def kept(self) -> int:
         """Layers whose weights are stored."""
-        return self.layers if self.stored is None else self.stored
+        return int(self.layers) if self.stored is None else self.stored
 
     @property
     def parameters(self) -> int:
@@ -179,7 +186,7 @@ class ReadsContext:
 
 def layers_of(parts: Iterable[Sublayer], part: str) -> int:
     """Layers that have one of `parts` in the place of their own `part`."""
-    return sum(one.layers for one in parts if one.part == part)
+    return int(sum(one.layers for one in parts if one.part == part))
 
 
 SIXTEEN_BITS = "bf16"

@@ -130,7 +130,7 @@ class WeightFormat(msgspec.Struct, frozen=True):
     def whole_bits(self, matrix: Matrix) -> float:
         """Bits of all weights of `matrix` in this format, whatever it leaves in 16 bit elsewhere."""
         scales = self.row_bits * matrix.outputs + self.column_bits * matrix.inputs
-        return matrix.parameters * self.bits + scales * matrix.layers * matrix.copies
+        return matrix.parameters * self.bits + scales * matrix.kept
 
     def _bits(self, matrix: Matrix, a: Architecture) -> float:
         """Bits of all weights of `matrix`."""

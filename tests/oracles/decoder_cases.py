@@ -10,7 +10,6 @@ GOLDEN = Golden("decoders", ORACLES / "decoder_cases.py")
 
 CROSS = "a decoder that reads an encoder's output; its code is traced where its config says is_encoder_decoder = false"
 OWN = "its code is traced"
-UNTRACED = "its code needs values that a device without memory does not have"
 WITHOUT_FAMILY: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -26,7 +25,6 @@ WITHOUT_FAMILY: dict[str, str] = {
         ),
         OWN,
     ),
-    "blt": UNTRACED,
 }  # fmt: skip
 """`model_type` of those that no family answers -> why."""
 

@@ -29,6 +29,9 @@ MIXED: dict[str, dict[str, Any]] = {
 """Patterns of layers where the first few of the default have no attention, or their number is not said by a list of them."""
 DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 UNTRACED = {
+    "deberta": "it looks for the longest distance among the values",
+    "deberta-v2": "it looks for the longest distance among the values",
+    "squeezebert": "it looks for values of its mask",
     "cpmant": "32 learned tokens stand before every prompt",
     "jetmoe": "its experts are looped over by value",
     "xlm": "it looks for lengths among the values",
@@ -54,7 +57,7 @@ def shortened(config: dict[str, Any]) -> dict[str, Any]:
 CASES = {name: shortened(config) for name, config in DEFAULTS.items() if name not in UNTRACED}
 TRACED: dict[str, dict[str, Any]] = {
     "axk2": {"num_hidden_layers": LAYERS},
-    "deberta-v2": {"num_hidden_layers": LAYERS},
+    "esmc": {"num_hidden_layers": LAYERS},
     "ernie4_5_vl_moe": {"text_config": {"num_hidden_layers": 3}},
     "molmo2": {"text_config": {"num_hidden_layers": 3}},
     "voxtral": {"text_config": {"model_type": "llama", "num_hidden_layers": 3}},

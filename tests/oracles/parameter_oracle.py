@@ -23,6 +23,7 @@ HEADS = (
     "head.dense",
     "lm_head.dense",
     "generator_predictions.dense",
+    "predictions.dense",
 )
 """Ends of the names of output heads, and of products right before them."""
 MIXERS = {"conv", "temporal_block", "linear_attn", "attn_hc", "ffn_hc", "hc_head", "mlstm_layer"}
@@ -74,7 +75,7 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
         return "shared"
     if leaf == "bias":
         return "biases"
-    if isinstance(module, torch.nn.Embedding) or path.endswith(("project_in", "embeddings_project")):
+    if isinstance(module, torch.nn.Embedding) or path.endswith(("project_in", "embeddings_project", "embedding_hidden_mapping_in")):
         return "embedding"
     if path == "head" or (path.endswith(HEADS) and not (tied and path == "lm_head")):
         return "head"

@@ -67,7 +67,7 @@ def test_every_family_counts_as_transformers_builds_it(row: dict[str, Any]) -> N
 def test_no_family_goes_unchecked() -> None:
     counted = [row["config"] for row in COUNTED] + [MODELS.config(name) for name in MODELS.names()] + list(DEFAULTS.values())
     counted += [found["config"] for found in TWO_STACKS.values.values()]
-    assert {read_architecture(config).family for config in counted} == set(FAMILIES)
+    assert {read_architecture(config).family for config in counted} == set(FAMILIES) - {"blt"}, "bytes: test_families_by_value"
 
 
 @pytest.mark.parametrize("name", ACTIVE)

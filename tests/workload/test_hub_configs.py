@@ -129,3 +129,54 @@ def test_an_encoder_has_what_its_class_puts_behind_the_layers(classes: list[str]
         "num_attention_heads": 16, "intermediate_size": 4096, "max_position_embeddings": 8194, "type_vocab_size": 1, "id2label": {"0": "LABEL_0"},
     }  # fmt: skip
     assert read_architecture(config).total == total
+
+
+def test_text_parts_under_published_names() -> None:
+    """InternVL 3.5 8B names its text `llm_config`; Qwen3-Omni answers by its thinker, and what speaks is told as left out."""
+    text = SHELF.config("qwen3-8b")
+    vision = {"model_type": "intern_vit_6b", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24} | {
+        "num_attention_heads": 16, "image_size": 448, "patch_size": 14, "qkv_bias": True, "qk_normalization": False,
+    }  # fmt: skip
+    seeing = read_architecture(
+        {"model_type": "internvl_chat", "llm_config": text, "vision_config": vision, "downsample_ratio": 0.5}
+    )
+    assert (seeing.total, seeing.picture_tokens, seeing.left_out) == (8_528_318_464, 256, ())
+    thinker = {
+        "model_type": "qwen3_omni_moe_thinker",
+        "text_config": SHELF.config("qwen3-30b-a3b"),
+        "audio_config": {"d_model": 1280},
+    }
+    heard = read_architecture(
+        {"model_type": "qwen3_omni_moe", "thinker_config": thinker, "talker_config": {}, "code2wav_config": {"n": 1}}
+    )
+    assert heard.family == "qwen3_moe"
+    assert heard.left_out == ("audio_config", "talker_config", "code2wav_config")
+
+
+def test_towers_of_published_wrappers() -> None:
+    """Sizes of Kimi K2.5, Gemma 4 and MiniMax M3 as their files name them: 0.47, 0.57 and 0.87 billion parameters, none left out."""
+    moonvit = {
+        "vt_hidden_size": 1152, "vt_intermediate_size": 4304, "vt_num_hidden_layers": 27, "vt_num_attention_heads": 16, "patch_size": 14,
+        "init_pos_emb_height": 64, "init_pos_emb_width": 64, "merge_kernel_size": [2, 2],
+    }  # fmt: skip
+    gemma = {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27, "num_attention_heads": 16, "head_dim": 72} | {
+        "num_key_value_heads": 16, "patch_size": 16, "pooling_kernel_size": 3, "position_embedding_size": 10240, "model_type": "gemma4_vision",
+    }  # fmt: skip
+    clip = {
+        "model_type": "clip_vision_model", "hidden_size": 1280, "intermediate_size": 5120, "num_hidden_layers": 32, "num_attention_heads": 16,
+        "patch_size": 14, "image_size": 2016, "img_token_compression_config": {"spatial_merge_size": 2, "temporal_patch_size": 2},
+    }  # fmt: skip
+    cases = (
+        ("kimi_k25", "kimi-k2.5", moonvit, 471_143_920),
+        ("gemma4", "gemma-4-26b-a4b", gemma, 572_792_112),
+        ("minimax_m3_vl", "minimax-m3", clip, 865_567_232),
+    )
+    for wrapper, name, vision, parameters in cases:
+        text = {
+            key: value
+            for key, value in (SHELF.config(name).get("text_config") or SHELF.config(name)).items()
+            if key != "vision_config"
+        }
+        a = read_architecture({"model_type": wrapper, "text_config": text, "vision_config": vision, "projector_hidden_size": 6144})
+        assert a.towers == parameters
+        assert "vision_config" not in a.left_out

@@ -167,7 +167,7 @@ def embedding_bits(mix: Mix, architecture: Architecture) -> float:
 def stored_bits(mix: Mix, matrix: Matrix, architecture: Architecture) -> float:
     """Bits of all weights of `matrix` together."""
     each = matrix.inputs * matrix.outputs * matrix.copies
-    names = (_type(mix, matrix, architecture, matrix.first + layer) for layer in range(matrix.layers))
+    names = (_type(mix, matrix, architecture, matrix.first + layer) for layer in range(matrix.kept // matrix.copies))
     bits: Mapping[str, float] = {name: type_bits(name, matrix.inputs) for name in TYPES}
     return each * sum(KEPT_BITS if name == "" else bits[name] for name in names)
 

@@ -16,7 +16,9 @@ from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.families import (  # noqa: F401  # each adds its families
     bert,
+    blt,
     compressed,
+    deberta,
     experts,
     gemma,
     gpt,
@@ -24,6 +26,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
     line,
     llama,
     recurrent,
+    remote,
     selective,
     uncommon,
 )
@@ -72,11 +75,6 @@ _OTHER_TWO_STACKS = (
     "encoder-decoder", "moonshine", "prophetnet", "speech_to_text", "trocr", "udop", "vision-encoder-decoder",
 )  # fmt: skip
 """Model types of an encoder and a decoder that are no family here."""
-NO_SINGLE_TOKEN = {
-    "blt": "bytes pass two small stacks, and patches of them a large one; a model of their entropy decides how many bytes make a patch, which no config "
-    'says. Its large stack alone is planned as {"model_type": "llama", …} with the sizes under global_config and its vocab_size, a patch as a token'
-}
-"""Model types whose unit of work is no token -> why, and what is near."""
 _DECODER_ALONE = frozenset({"prophetnet", "trocr"})
 """Model types of an encoder and a decoder of which transformers 5.23 builds the decoder alone."""
 
@@ -223,8 +221,6 @@ def _unknown(name: object, where: str, key: str) -> Problem:
             else "transformers builds no part of it alone"
         )
         why = f"{shown(name)} is an encoder with a decoder that reads its output, and of these {', '.join(TWO_STACKS)} are known; {alone}"
-    elif isinstance(name, str) and name in NO_SINGLE_TOKEN:
-        why = f"{shown(name)} is not planned: {NO_SINGLE_TOKEN[str(name)]}"
     else:
         why = f"{shown(name)} is not supported: transformers of this Python does not build it (`gpu-planner models show PATH --exact` says why)"
     return Problem(where, key, f"{why}; {supported}", nearest_names(str(name), FAMILIES))

@@ -148,7 +148,7 @@ def _shares(rules: _Sorted, alike: list[Matrix], rest: str, a: Architecture) -> 
     """Format -> share of matrices of one use and shape."""
     names = tuple(_names(alike[0], a.family))
     in_order = not layers_of(a.instead, "mlp") and alike[0].part != "attention"
-    layers = [layer for one in alike for layer in range(one.first, one.first + one.layers)] if in_order else range(a.layers)
+    layers = [layer for one in alike for layer in range(one.first, one.first + int(one.layers))] if in_order else range(a.layers)
     numbered = any(rule.name.startswith("re:") and re.search(r"\d", rule.name) for rule in rules.every.patterns)
     sets = Counter((rules.by_layer.get(layer, frozenset()), layer if numbered else 0) for layer in layers)
     named: Counter[str] = Counter()

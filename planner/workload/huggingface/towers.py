@@ -59,7 +59,7 @@ def _layer(width: int, ffn: int, *, matrices: int, biases: int, vectors: int) ->
     return 4 * width * width + matrices * width * ffn + biases + vectors
 
 
-def kimi_k25(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
+def kimi_k25(keys: ConfigKeys, _: ConfigKeys, text: int) -> Tower:
     """MoonViT, positions of a square that are learned; four patches become one token."""
     keys = _named(
         keys,
@@ -109,7 +109,7 @@ def minimax_m3(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
     return Tower(own + layers * each, pixels=side * merge, stack=stack, projection=merge**2 * first + second)
 
 
-def step3p7(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
+def step3p7(keys: ConfigKeys, _: ConfigKeys, text: int) -> Tower:
     """Layers with scales of what they add; two convolutions of stride 2 make sixteen patches one token."""
     keys = _named(keys, hidden_size="width", num_hidden_layers="layers", num_attention_heads="heads")
     width, side = keys.size("hidden_size", default=1536), keys.size("patch_size", default=14)
@@ -144,6 +144,7 @@ def lfm2_vl(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
 BY_WRAPPER: dict[str, Callable[[ConfigKeys, ConfigKeys, int], Tower]] = {
     "gemma4": gemma4,
     "kimi_k25": kimi_k25,
+    "kimi_vl": kimi_k25,
     "lfm2_vl": lfm2_vl,
     "minimax_m3_vl": minimax_m3,
     "step3p7": step3p7,

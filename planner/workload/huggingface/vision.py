@@ -147,6 +147,8 @@ def _llama4(keys: ConfigKeys) -> Tower:
 
 def _internvl(keys: ConfigKeys) -> Tower:
     width, ffn, layers, heads = _sizes(keys, hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
+    published = {"attention_bias": keys.value("qkv_bias"), "use_qk_norm": keys.value("qk_normalization")}
+    keys = keys.also(**{name: value for name, value in published.items() if value is not None})
     grid, biases = _grid(keys, image=448, patch=14), 1 + 3 * keys.flag("attention_bias", default=False)
     norm = 1 if keys.value("norm_type") == "rms_norm" else 2
     last = norm * (not keys.flag("use_mean_pooling", default=True))
@@ -159,6 +161,7 @@ TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
     "glm4v_moe_vision": _glm4v,
     "glm4v_vision": _glm4v,
     "idefics3_vision": _idefics3,
+    "intern_vit_6b": _internvl,
     "internvl_vision": _internvl,
     "llama4_vision_model": _llama4,
     "pixtral": _pixtral,
@@ -207,7 +210,7 @@ def _projection(wrapper: str, config: Mapping[str, Any], part: ConfigKeys, text:
         return Tower(tower.parameters + own, pixels=tower.pixels * merge, stack=stack, projection=matrices)
     if wrapper == "llama4":
         return tower._replace(parameters=tower.parameters + part.size("vision_output_dim", default=7680) * text)
-    if wrapper == "internvl":
+    if wrapper in {"internvl", "internvl_chat"}:
         ratio = keys.share("downsample_ratio", default=0.5)
         joined = round(width / ratio / ratio)
         matrices = joined * text + text * text

@@ -69,6 +69,11 @@ ENCODERS: dict[str, Encoder] = {
 """`model_type` -> its facts, as transformers 5.23 builds it."""
 
 
+def read_encoder(facts: Encoder, keys: ConfigKeys) -> dict[str, Any]:
+    """Sizes of an encoder of these facts."""
+    return _reader(facts)(keys)
+
+
 def _reader(facts: Encoder) -> Callable[[ConfigKeys], dict[str, Any]]:
     def read(keys: ConfigKeys) -> dict[str, Any]:
         keys = keys.also(**{name: keys.value(own) for name, own in facts.named if keys.value(own) is not None})
