@@ -27,13 +27,15 @@ class Requests:
 
     def __init__(self, traffic: Traffic, rules: BatchingRules) -> None:
         inputs, outputs, fresh, prefix = traffic.input_tokens, traffic.output_tokens, traffic.fresh_tokens, traffic.prefix_tokens
-        claims = inputs + np.where(rules.reserve[:, None], outputs, 1.0)
         prompting = fresh * (np.arange(fresh.shape[1]) >= traffic.in_flight[:, None])
         pairs = fresh * (prefix + fresh / 2)
-        before = np.zeros((2, *fresh.shape))
-        np.cumsum(prompting[:, :-1], axis=1, out=before[0, :, 1:])
-        np.cumsum(np.where(prompting > 0, pairs, 0.0)[:, :-1], axis=1, out=before[1, :, 1:])
-        self.admission = np.stack([np.minimum(traffic.arrival_s, NEVER_S), claims, *before], axis=-1).reshape(-1, 4)
+        admission = np.empty((*fresh.shape, 4))
+        np.minimum(traffic.arrival_s, NEVER_S, out=admission[:, :, 0])
+        np.add(inputs, np.where(rules.reserve[:, None], outputs, 1.0), out=admission[:, :, 1])
+        admission[:, 0, 2:] = 0.0
+        np.cumsum(prompting[:, :-1], axis=1, out=admission[:, 1:, 2])
+        np.cumsum(np.where(prompting > 0, pairs, 0.0)[:, :-1], axis=1, out=admission[:, 1:, 3])
+        self.admission = admission.reshape(-1, 4)
         """Columns that are read together."""
         self.arrival_s, self.claims, self.prompt_tokens_before, self.pairs_before = self.admission.T
         """Tokens of cache it takes as it is admitted; and prompt tokens, and their pairs, of all before it in its queue."""

@@ -96,28 +96,28 @@ def summarise(
     count = np.broadcast_to(np.asarray(measured), row.shape)
     place = np.arange(int(count.max()))
     inside = np.minimum(warm[:, None] + place, trace.sent_s.shape[1] - 1)
-    steps = trace.output_tokens - 1
-    tpot_s = np.where(steps > 0, (trace.end_s - trace.first_s) / np.maximum(steps, 1.0), np.nan)
+    sent_s, admitted_s, first_s, end_s, output_tokens = (
+        np.where(place < count[:, None], np.take_along_axis(values, inside, axis=1), np.nan)
+        for values in (trace.sent_s, trace.admitted_s, trace.first_s, trace.end_s, trace.output_tokens)
+    )
+    steps = output_tokens - 1
+    tpot_s = np.where(steps > 0, (end_s - first_s) / np.maximum(steps, 1.0), np.nan)
 
     def total(values: Floats) -> Floats:
         return np.bincount(row, weights=values, minlength=rows).astype(np.float64)
 
-    def of_measured(values: Floats) -> Floats:
-        return np.where(place < count[:, None], np.take_along_axis(values, inside, axis=1), np.nan)
-
     def latency(values: Floats) -> Latency:
-        return _latency(of_measured(values)[runs].reshape(rows, -1))
+        return _latency(values[runs].reshape(rows, -1))
 
-    ours = np.nan_to_num(of_measured(tpot_s))
-    late_s = (front_end_s + late_steps * ours.sum(axis=1) / count)[:, None]
-    first_s, end_s = trace.first_s + late_s, trace.end_s + late_s
+    late_s = (front_end_s + late_steps * np.nan_to_num(tpot_s).sum(axis=1) / count)[:, None]
+    first_s, end_s = first_s + late_s, end_s + late_s
     elapsed_s = np.maximum(total(trace.elapsed_s), 1e-300)
     samples = total(count.astype(np.float64))
     return Summary(
-        ttft_s=latency(first_s - trace.sent_s),
+        ttft_s=latency(first_s - sent_s),
         tpot_s=latency(tpot_s),
-        request_s=latency(end_s - trace.sent_s),
-        wait_s=latency(trace.admitted_s - trace.sent_s),
+        request_s=latency(end_s - sent_s),
+        wait_s=latency(admitted_s - sent_s),
         utilisation=np.minimum(total(trace.busy_s) / elapsed_s, 1.0),
         requests_per_s=samples / elapsed_s,
         saturated=total(trace.waiting) > np.maximum(MOST_GROWTH * samples, 3 * np.sqrt(samples)),

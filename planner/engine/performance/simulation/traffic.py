@@ -56,6 +56,8 @@ class Traffic(RowRecord, frozen=True):
     def fitted(self, capacity: Floats) -> Traffic:
         """Cut every request that is longer than the cache of its run, `capacity` [runs] tokens, as an engine's limit on length does."""
         room = np.floor(capacity)[:, None]
+        if (self.input_tokens + self.output_tokens <= room).all():
+            return self
         inputs = np.minimum(self.input_tokens, np.maximum(room - 1, 1.0))
         prefix = np.minimum(self.prefix_tokens, np.maximum(inputs - 1, 0.0))
         outputs = np.minimum(self.output_tokens, np.maximum(room - inputs, 1.0))
@@ -76,36 +78,34 @@ def traffic_of(
     runs, closed = load.rate_per_s.size, load.closed
     stream_of = {seed: stream for stream, seed in enumerate(dict.fromkeys(seeds))}
     stream = np.array([stream_of[seed] for seed in seeds])
+    place = np.arange(requests + 1)
     inputs, outputs = (
-        lengths.draw(np.stack([_normal(seed, number, requests) for seed in stream_of]), stream)
+        lengths.draw(np.stack([_normal(seed, number, place.size) for seed in stream_of]), stream)
         for lengths, number in ((load.inputs, INPUTS), (load.outputs, OUTPUTS))
     )
     prefix = np.minimum(np.floor(load.prefix_tokens)[:, None], inputs - 1)
     running = np.minimum(np.zeros(runs, dtype=np.int64) if in_flight is None else in_flight, requests)
-    progress = np.stack([_uniform(seed, PROGRESS, requests) for seed in stream_of])[stream]
+    progress = np.stack([_uniform(seed, PROGRESS, int(running.max())) for seed in stream_of])[stream]
     _start_decoding(running, progress, inputs, outputs, prefix)
-    rank = np.arange(requests) - running[:, None]
+    rank = place - running[:, None]
     clients = np.where(closed, load.concurrency, 0.0).astype(np.int64)
     arrival = np.where(rank < np.maximum(clients - running, 0)[:, None], 0.0, np.inf)
     if not closed.all():
         arrival = np.where(closed[:, None], arrival, _open_arrivals(load, seeds, rank, most))
     arrival[rank < 0] = 0.0
     arriving = np.full(runs, requests) if most is None else np.minimum(most, requests)
-    arrival[np.arange(requests) >= arriving[:, None]] = np.inf
+    arrival[place >= arriving[:, None]] = np.inf
     sent = arrival
     if load.window_s.any():
         waits = ~closed[:, None] & (rank >= 0)
         arrival = np.where(waits, batch_arrivals(np.where(waits, sent, -np.inf), load.window_s), sent)
-
-    def ended(values: Floats, last: float) -> Floats:
-        return np.pad(values, ((0, 0), (0, 1)), constant_values=last)
-
+    inputs[:, -1], prefix[:, -1], outputs[:, -1] = 0.0, 0.0, 1.0
     return Traffic(
-        arrival_s=ended(arrival, np.inf),
-        sent_s=ended(sent, np.inf),
-        input_tokens=ended(inputs, 0.0),
-        prefix_tokens=ended(prefix, 0.0),
-        output_tokens=ended(outputs, 1.0),
+        arrival_s=arrival,
+        sent_s=sent,
+        input_tokens=inputs,
+        prefix_tokens=prefix,
+        output_tokens=outputs,
         in_flight=running,
         clients=clients,
         requests=arriving,
@@ -138,12 +138,12 @@ def _uniform(seed: int, stream: int, count: int) -> Floats:
 def _start_decoding(running: Rows, progress: Floats, inputs: Floats, outputs: Floats, prefix: Floats) -> None:
     """Move the output that the first `running` [runs] requests already have to their inputs, in place.
 
-    Such a request has put out the share `progress` [runs, requests] of its output, at least one token. They are ordered by what
+    Such a request has put out the share `progress` [runs, most running] of its output, at least one token. They are ordered by what
     is left, so that the first to end stands first.
     """
-    most = int(running.max())
+    most = progress.shape[1]
     here = np.arange(most) < running[:, None]
-    done = np.maximum(np.floor(outputs[:, :most] * progress[:, :most]), 1.0)  # the first token came with the prompt
+    done = np.maximum(np.floor(outputs[:, :most] * progress), 1.0)  # the first token came with the prompt
     done = np.where(here, np.minimum(done, outputs[:, :most] - 1), 0.0)
     inputs[:, :most] += done
     outputs[:, :most] -= done
