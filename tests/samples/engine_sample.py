@@ -110,8 +110,8 @@ def shipped(preset: str) -> Plan:
     return session().plan(workload(preset), basis="spec")
 
 
-def plan(preset: str, **changes: Any) -> Plan:
-    return session().plan(workload(preset, **changes), basis="spec")
+def plan(preset: str, *, levers: bool = False, **changes: Any) -> Plan:
+    return session().plan(workload(preset, **changes), basis="spec", levers=levers)
 
 
 def solutions(found: Plan) -> list[PlanRow]:
