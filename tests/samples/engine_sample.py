@@ -110,8 +110,9 @@ def shipped(preset: str) -> Plan:
     return session().plan(workload(preset), basis="spec")
 
 
-def plan(preset: str, *, levers: bool = False, **changes: Any) -> Plan:
-    return session().plan(workload(preset, **changes), basis="spec", levers=levers)
+def plan(preset: str, **changes: Any) -> Plan:
+    """Without a search for levers."""
+    return session().plan(workload(preset, **changes), basis="spec", levers=False)
 
 
 def solutions(found: Plan) -> list[PlanRow]:

@@ -228,10 +228,11 @@ STILL_RUNNING = 143
 
 
 def test_whatever_is_typed_the_program_lives_and_leaves(copies: Copies, tmp_path: Path) -> None:
-    sizes = {
-        name: {} if "clicked" in name or "left" in name else {"columns": 80, "rows": 24} for name in TYPED
-    }  # where it is clicked
-    cases = {name: Copy(copies, tmp_path / str(number), **sizes[name]) for number, name in enumerate(TYPED)}
+    wide = {name for name in TYPED if "clicked" in name or "left" in name}  # as far as the clicks go
+    cases = {
+        name: Copy(copies, tmp_path / str(number), columns=120 if name in wide else 80, rows=40 if name in wide else 24)
+        for number, name in enumerate(TYPED)
+    }
     every = list(cases.values())
     wait(every, lambda one: PAINTED in one.written)
     parts = {name: TYPED[name].split(b"|") for name in TYPED}

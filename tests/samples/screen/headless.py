@@ -76,7 +76,7 @@ def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def wait_for_the_busy(pilot: Pilot[Any], timeout: float = 30.0) -> bool:  # noqa: ASYNC109  # as Textual has it
     """Wait until each widget that has messages or is at work with one has come to the end of them, or the app has failed."""
-    app = pilot.app
+    app: Any = pilot.app
     try:
         pumps = [app, *app.screen.walk_children(with_self=True)]
     except ScreenStackError:
@@ -95,5 +95,5 @@ async def wait_for_the_busy(pilot: Pilot[Any], timeout: float = 30.0) -> bool:  
 
 def is_idle(pump: MessagePump) -> bool:
     """Whether it waits for the next message."""
-    queue = pump._message_queue
+    queue: Any = pump._message_queue
     return queue.empty() and bool(queue.ready_event._waiters) and pump._pending_message is None
