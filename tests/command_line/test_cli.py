@@ -69,6 +69,7 @@ def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner
             assert figure is None or 0 < figure.low <= figure.value <= figure.high
 
 
+@pytest.mark.sweep
 def test_nothing_fits_exits_with_1_and_names_levers(run_planner: RunPlanner) -> None:
     done = run_planner(
         "plan", "--set", "task=train", "--set", "model=meta-llama/Llama-3.1-405B", "--set", "sequence=8192", "--set", "global_batch=128",
@@ -222,6 +223,7 @@ def test_what_does_not_fit_has_no_speed(run_planner: RunPlanner) -> None:
     assert "short" in lost["why"]
 
 
+@pytest.mark.sweep
 def test_levers_are_commands_to_paste(run_planner: RunPlanner) -> None:
     done = run_planner("plan", "llama-3.1-8b-full-finetune", "--gpu", "T4", "--set", "max_gpus=1")
     assert done.returncode == 1
