@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from inspect import iscoroutinefunction
 from itertools import count
@@ -139,47 +138,11 @@ def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 @pytest.fixture(autouse=True)
 def _unhurried_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No blinking cursor, by which two screenshots of one screen would differ; notes stay while a busy machine catches up.
-
-    Tests without Textual do not pay for it.
-    """
+    """Screens are drawn when their tests act; tests without Textual do not pay for it."""
     if "textual" in sys.modules:
-        from textual.notifications import Notification
-        from textual.widgets import Input, TextArea
+        from headless import quicken
 
-        monkeypatch.setattr(Notification, "time_left", property(lambda note: note.raised_at + 60 * note.timeout - time.time()))
-
-        monkeypatch.setattr(Input, "cursor_blink", False)
-        monkeypatch.setattr(TextArea, "cursor_blink", False)
-        draw_at_pauses(monkeypatch)
-
-
-def draw_at_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw a screen without a terminal where its test pauses, and not sixty times a second: nobody sees the frames between.
-
-    Layout, messages and callbacks keep their times; what is to be drawn anew adds up until the pause.
-    """
-    from textual._compositor import Compositor
-    from textual._context import active_app
-    from textual.pilot import Pilot
-
-    draw, pause = Compositor.render_update, Pilot.pause
-    pausing = False
-
-    def draw_at_pause(compositor: Compositor, *, full: bool = False, **how: Any) -> Any:
-        return draw(compositor, full=full, **how) if full or pausing or not active_app.get().is_headless else None
-
-    async def pause_and_draw(pilot: Pilot[Any], delay: float | None = None) -> None:
-        nonlocal pausing
-        await pause(pilot, delay)
-        pausing = True
-        try:
-            pilot.app.screen._compositor_refresh()
-        finally:
-            pausing = False
-
-    monkeypatch.setattr(Compositor, "render_update", draw_at_pause)
-    monkeypatch.setattr(Pilot, "pause", pause_and_draw)
+        quicken(monkeypatch)
 
 
 @pytest.fixture

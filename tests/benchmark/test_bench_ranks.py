@@ -32,6 +32,7 @@ def test_ranks_that_cannot_start_say_why() -> None:
         collective.measure_collective(here, a_point("collective", 20.0), "all_reduce", 2, (4096,))
 
 
+@pytest.mark.measuring
 @pytest.mark.process
 def test_ranks_that_say_much_are_not_held_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """NCCL_DEBUG=INFO prints as much: a pipe holds 64 KiB."""
@@ -104,6 +105,7 @@ def test_a_small_message_takes_the_time_of_its_links_not_of_its_host() -> None:
     assert ranks._queued_s(device, queue) / calls > 1.3 * 8e-6  # without a graph it waits for its host; a large message would not
 
 
+@pytest.mark.measuring
 @pytest.mark.process
 def test_torchrun_can_start_the_ranks(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(BENCH)]

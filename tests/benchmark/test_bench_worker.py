@@ -232,6 +232,7 @@ def test_a_device_that_is_not_there_is_an_answer(tmp_path: Path) -> None:
     assert said[-1] == {"type": "bye", "reason": "failed"}
 
 
+@pytest.mark.measuring
 @pytest.mark.usefixtures("torch_here")
 def test_no_run_goes_on_without_bound(tmp_path: Path) -> None:
     said, done = run_worker(tmp_path, "--suite", "quick", "--wall-cap-s", "0.5")
@@ -240,6 +241,7 @@ def test_no_run_goes_on_without_bound(tmp_path: Path) -> None:
     assert sum(message["type"] == "result" for message in said) < 6
 
 
+@pytest.mark.measuring
 @pytest.mark.usefixtures("torch_here")
 def test_orders_come_on_standard_input() -> None:
     with subprocess.Popen(

@@ -69,8 +69,9 @@ def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner
             assert figure is None or 0 < figure.low <= figure.value <= figure.high
 
 
-def test_nothing_fits_exits_with_1_and_names_levers(planner_process: RunPlanner) -> None:
-    done = planner_process(
+@pytest.mark.sweep
+def test_nothing_fits_exits_with_1_and_names_levers(run_planner: RunPlanner) -> None:
+    done = run_planner(
         "plan", "--set", "task=train", "--set", "model=meta-llama/Llama-3.1-405B", "--set", "sequence=8192", "--set", "global_batch=128",
         "--set", "targets=", "--set", "request_rate_per_s=", "--set", "max_gpus=1", "--gpu", "T4", "--json",
     )  # fmt: skip
@@ -89,8 +90,8 @@ def test_set_reaches_the_plan(run_planner: RunPlanner) -> None:
     assert {row["gpu"] for row in json.loads(done.stdout)["rows"]} == {"H200 SXM"}
 
 
-def test_every_wrong_setting_is_named_with_the_nearest_spelling(planner_process: RunPlanner) -> None:
-    done = planner_process("plan", "--set", "modle=x", "--set", "task=trian", "--set", "targets.burst=lots", "--json")
+def test_every_wrong_setting_is_named_with_the_nearest_spelling(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "--set", "modle=x", "--set", "task=trian", "--set", "targets.burst=lots", "--json")
     assert done.returncode == 2
     assert not done.stdout
     lines = done.stderr.splitlines()
@@ -222,6 +223,7 @@ def test_what_does_not_fit_has_no_speed(run_planner: RunPlanner) -> None:
     assert "short" in lost["why"]
 
 
+@pytest.mark.sweep
 def test_levers_are_commands_to_paste(run_planner: RunPlanner) -> None:
     done = run_planner("plan", "llama-3.1-8b-full-finetune", "--gpu", "T4", "--set", "max_gpus=1")
     assert done.returncode == 1
@@ -272,8 +274,8 @@ def test_a_terminal_without_the_signs_still_gets_the_answer(planner_process: Run
     assert "B200 SXM" in done.stdout
 
 
-def test_without_a_terminal_the_plan_is_printed(planner_process: RunPlanner) -> None:
-    bare, planned = planner_process(), planner_process("plan")
+def test_without_a_terminal_the_plan_is_printed(planner_process: RunPlanner, run_planner: RunPlanner) -> None:
+    bare, planned = planner_process(), run_planner("plan")
     assert (bare.returncode, bare.stdout) == (0, planned.stdout)
     assert planned.stdout
 

@@ -17,9 +17,9 @@ from planner.cli.estimate import lines as lines_room
 
 CORPUS = Path(__file__).parent / "corpus.json"
 FUZZERS: dict[str, tuple[type[Any], int]] = {
-    "lines": (Lines, 12), "documents": (Documents, 12), "readers": (Readers, 2), "commands": (Commands, 60),
+    "lines": (Lines, 6), "documents": (Documents, 6), "readers": (Readers, 1), "commands": (Commands, 30),
 }  # fmt: skip
-"""Kind of input -> what makes and judges it, and rounds of some ten seconds together."""
+"""Kind of input -> what makes and judges it, and rounds of some four seconds together."""
 LEFT_OUT = {"commands": {"left_out": frozenset({"--exact"})}}
 """It builds a model with PyTorch in a process of its own, for twenty seconds; tests/workload/test_described.py tries it."""
 pytestmark = [

@@ -111,7 +111,8 @@ def shipped(preset: str) -> Plan:
 
 
 def plan(preset: str, **changes: Any) -> Plan:
-    return session().plan(workload(preset, **changes), basis="spec")
+    """Without a search for levers."""
+    return session().plan(workload(preset, **changes), basis="spec", levers=False)
 
 
 def solutions(found: Plan) -> list[PlanRow]:

@@ -18,7 +18,7 @@ from simulated_machine import simulated_machine
 
 from bench import suite, worker
 from bench.kinds import bandwidth, overheads, training
-from bench.kinds.transformer import CPU_SHAPE
+from bench.kinds.transformer import CPU_SHAPE, SMOKE_SHAPE, Qwen3Shape
 from bench.machine import cuda
 from bench.machine.environment import Device
 from bench.points import Bench
@@ -66,8 +66,8 @@ def streams(bench: Bench) -> list[Result]:
     ]
 
 
-def small_step(bench: Bench) -> list[Result]:
-    return [training.measure_step(bench, point("train/x"), CPU_SHAPE, "bf16", 1, suite.HOST_BOUND_TOKENS)]
+def small_step(bench: Bench, shape: Qwen3Shape = CPU_SHAPE) -> list[Result]:
+    return [training.measure_step(bench, point("train/x"), shape, "bf16", 1, suite.HOST_BOUND_TOKENS)]
 
 
 def kept(results: list[Result]) -> list[Measurement]:
@@ -164,7 +164,7 @@ def test_a_disturbed_run_says_so_and_moves_no_plan_that_rests_on_more(
     """Two and a half times too slow, by a neighbour or by heat, as the driver tells: the published figures of the part stay."""
     with simulated_machine(truth, monkeypatch) as bench:
         bench.crowded = worker._crowded(bench)
-        results = [*products(bench), *streams(bench), *(small_step(bench) if status == "shared" else [])]  # a step takes seconds
+        results = [*products(bench), *streams(bench), *(small_step(bench, SMOKE_SHAPE) if status == "shared" else [])]
     assert {one.status for one in results} == {status}
     assert ceilings_of(gpu, records, kept(results)) == ceilings_of(gpu, records)
     unstable = [msgspec.structs.replace(one, status="unstable") for one in kept(results)]

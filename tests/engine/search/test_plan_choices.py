@@ -250,15 +250,13 @@ def test_pretraining_405b_on_one_t4_has_no_solution_but_levers() -> None:
 
 def test_a_lever_keeps_its_word() -> None:
     """Changed as a lever says, the workload has the solution it promises."""
-    found = plan("llama-3.1-70b-chat-service", gpus_considered=["L4"], max_gpus=2, targets={"p95_request_s": 60})
+    asked = workload("llama-3.1-70b-chat-service", gpus_considered=["L4"], max_gpus=2, targets={"p95_request_s": 60})
+    found = session().plan(asked, basis="spec")
     promised = [lever for lever in found.levers if lever.gpu]
     assert not solutions(found)
     assert promised
-    stated = msgspec.to_builtins(
-        workload("llama-3.1-70b-chat-service", gpus_considered=["L4"], max_gpus=2, targets={"p95_request_s": 60})
-    )
     for lever in promised:
-        changed = session().workload(stated | lever.change, "test")
+        changed = session().workload(msgspec.to_builtins(asked) | lever.change, "test")
         assert lever.gpu in {row.gpu for row in solutions(session().plan(changed, basis="spec"))}
 
 

@@ -141,7 +141,6 @@ def test_all_terms_stand_in_one_ranking() -> None:
     assert [(one.term, one.basis) for one in advertised.terms][-1] == ("reserved-3y", "by discount")
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain"])
 def test_all_terms_are_ranked_within_a_tenth_of_a_second(preset: str) -> None:
     s = session()

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+import pytest
 from measuring_sample import MeasuredSession, needs_torch, opened, until
 from repository import RunPlanner
 from textual.content import Content
@@ -64,6 +65,7 @@ def test_the_chooser_says_no_model_where_the_form_has_none() -> None:
 
 
 @needs_torch
+@pytest.mark.measuring
 async def test_the_suite_chosen_is_measured_with_the_products_of_the_form(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -101,6 +103,7 @@ def test_on_a_cpu_quick_leaves_out_products_that_take_longest_to_make(torch: Mod
 
 
 @needs_torch
+@pytest.mark.measuring
 def test_a_preset_adds_the_products_of_its_model(planner_process: RunPlanner, torch: ModuleType) -> None:
     from bench.machine.environment import find_device
     from bench.suite import jobs

@@ -52,7 +52,7 @@ async def seen(pilot: Pilot[None], selector: str, words: str, within_s: float = 
 
 
 async def test_a_replay_is_never_taken_for_this_machine(tmp_path: Path) -> None:
-    app = PlannerApp(options(tmp_path, replay=WINDOWS / "bandwidth-bound-decode.jsonl"))
+    app = PlannerApp(sample_options(tmp_path, telemetry=True, replay=WINDOWS / "bandwidth-bound-decode.jsonl"))
     async with app.run_test(size=(120, 40)) as pilot:
         text = await seen(pilot, "#machine-text", "DRAM traffic")
         assert " REPLAY bandwidth-bound-decode.jsonl " in text
@@ -62,7 +62,7 @@ async def test_a_replay_is_never_taken_for_this_machine(tmp_path: Path) -> None:
         assert "REPLAY" in str(app.main.query_one(MachineView).summary(80))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.thorough), (200, 50)])
 async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     app = PlannerApp(options(tmp_path, demo=True))
     async with app.run_test(size=size) as pilot:
@@ -101,7 +101,7 @@ async def test_a_source_that_ends_or_breaks_says_so(tmp_path: Path) -> None:
     short = tmp_path / "short.jsonl"
     lines = (WINDOWS / "idle.jsonl").read_text().splitlines()
     short.write_text("\n".join(lines[:2]) + "\n")
-    app = PlannerApp(options(tmp_path, replay=short))
+    app = PlannerApp(sample_options(tmp_path, telemetry=True, replay=short))
     async with app.run_test(size=(120, 40)) as pilot:
         await seen(pilot, "#machine-text", "REPLAY short.jsonl")
         for _ in range(60):
@@ -109,7 +109,7 @@ async def test_a_source_that_ends_or_breaks_says_so(tmp_path: Path) -> None:
             if "ended" in str(app.main.query_one("#machine").border_title):
                 break
         assert "ended" in str(app.main.query_one("#machine").border_title)
-    broken = PlannerApp(options(tmp_path, replay=tmp_path / "absent.jsonl"))
+    broken = PlannerApp(sample_options(tmp_path, telemetry=True, replay=tmp_path / "absent.jsonl"))
     async with broken.run_test(size=(120, 40)) as pilot:
         for _ in range(100):
             await pilot.pause(0.05)
@@ -154,7 +154,7 @@ async def test_of_two_gpus_each_has_its_number_and_no_line_is_folded(tmp_path: P
         kept.append(json.dumps(reading))
     older.write_text("\n".join(kept) + "\n")
     for replay, label in ((older, "1 kernel resident 0 %"), (None, "1 SM active")):
-        app = PlannerApp(options(tmp_path, replay=replay, demo=replay is None))
+        app = PlannerApp(sample_options(tmp_path, telemetry=True, replay=replay, demo=replay is None))
         async with app.run_test(size=(120, 40)) as pilot:
             text = await seen(pilot, "#machine-text", label)
             width = app.main.query_one("#machine-text").content_size.width

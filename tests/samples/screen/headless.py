@@ -1,0 +1,99 @@
+"""A screen without a terminal, in less time: it is drawn when its user acts, and no widget is waited for that has nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual._compositor import Compositor
+from textual._context import active_app
+from textual.app import App, ScreenStackError
+from textual.message_pump import MessagePump
+from textual.notifications import Notification
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+
+ACTS = ("press", "_post_mouse_events", "resize_terminal")
+"""Methods of `Pilot` through which a test does what a user does."""
+
+
+def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patch Textual for one test."""
+    keep_still(monkeypatch)
+    draw_when_used(monkeypatch)
+    monkeypatch.setattr(Pilot, "_wait_for_screen", wait_for_the_busy)
+
+
+def keep_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No blinking cursor, by which two pictures of one screen would differ; notes stay while a busy machine catches up."""
+    monkeypatch.setattr(Notification, "time_left", property(lambda note: note.raised_at + 60 * note.timeout - time.time()))
+    monkeypatch.setattr(Input, "cursor_blink", False)
+    monkeypatch.setattr(TextArea, "cursor_blink", False)
+
+
+def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw what stands there before each key, click and change of size, and at the end, instead of sixty times a second.
+
+    Layout, messages and callbacks keep their times; what is to be drawn anew adds up until then.
+    """
+    draw, run = Compositor.render_update, App.run_test
+    drawing = False
+
+    def draw_if_asked(compositor: Compositor, *, full: bool = False, **how: Any) -> Any:
+        return draw(compositor, full=full, **how) if full or drawing or not active_app.get().is_headless else None
+
+    def draw_now(app: App[Any]) -> None:
+        nonlocal drawing
+        drawing = True
+        try:
+            app.screen._compositor_refresh()
+        finally:
+            drawing = False
+
+    def drawn_before(act: Callable[..., Any]) -> Callable[..., Any]:
+        async def draw_and_act(pilot: Pilot[Any], *given: Any, **more: Any) -> Any:
+            draw_now(pilot.app)
+            return await act(pilot, *given, **more)
+
+        return draw_and_act
+
+    @asynccontextmanager
+    async def run_and_draw(app: App[Any], **how: Any) -> AsyncIterator[Pilot[Any]]:
+        async with run(app, **how) as pilot:
+            yield pilot
+            if app.is_running:
+                draw_now(app)
+
+    monkeypatch.setattr(Compositor, "render_update", draw_if_asked)
+    monkeypatch.setattr(App, "run_test", run_and_draw)
+    for name in ACTS:
+        monkeypatch.setattr(Pilot, name, drawn_before(getattr(Pilot, name)))
+
+
+async def wait_for_the_busy(pilot: Pilot[Any], timeout: float = 30.0) -> bool:  # noqa: ASYNC109  # as Textual has it
+    """Wait until each widget that has messages or is at work with one has come to the end of them, or the app has failed."""
+    app: Any = pilot.app
+    try:
+        pumps = [app, *app.screen.walk_children(with_self=True)]
+    except ScreenStackError:
+        return False
+    events = [(pump, asyncio.Event()) for pump in pumps if not is_idle(pump)]
+    asked = [event.wait() for pump, event in events if pump.call_later(event.set)]
+    if not asked:
+        return True
+    answered, failed = asyncio.gather(*asked), asyncio.ensure_future(app._exception_event.wait())
+    await asyncio.wait((answered, failed), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    done = answered.done()
+    answered.cancel()
+    failed.cancel()
+    return done
+
+
+def is_idle(pump: MessagePump) -> bool:
+    """Whether it waits for the next message."""
+    queue: Any = pump._message_queue
+    return queue.empty() and bool(queue.ready_event._waiters) and pump._pending_message is None
