@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from planner.engine.job.compute_dtype import USUAL
+from planner.engine.job.engines import usual_name
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import linked_gpus
 from planner.hardware.catalogue.mig import split_name
@@ -68,7 +69,7 @@ def _computed_in(base: Request, gpu: Gpu) -> Dtype | None:
 def _formats(base: Request, gpu: Gpu, model: Architecture, plain: str) -> Sequence[str]:
     if base.weight_dtype is not None:
         return (base.weight_dtype,)
-    engine = (base.engine or "").partition("@")[0]
+    engine = usual_name(base.engine or "").partition("@")[0]
     if engine == LLAMA_CPP:
         return (plain, "q8_0", "q4_k_m")
     if engine and engine not in {"vllm", "sglang", "tensorrt-llm"}:

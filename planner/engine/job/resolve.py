@@ -14,7 +14,7 @@ from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.encoders import USUAL_ENGINE, check_encoder, encoder_assumed
 from planner.engine.job.engine import Engine
-from planner.engine.job.engines import ENGINES, GENERIC, find_engine
+from planner.engine.job.engines import ENGINES, GENERIC, find_engine, usual_name
 from planner.engine.job.inference import inference_numbers, picture_numbers, request_numbers
 from planner.engine.job.job import Job
 from planner.engine.job.people import people_assumed
@@ -34,6 +34,8 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
 
     Raises `UserError` naming each value that is missing, out of range or contradictory.
     """
+    if workload.engine:
+        workload = msgspec.structs.replace(workload, engine=usual_name(workload.engine))
     problems, defaults, architecture = Problems(where), Defaults(workload), models.main
     train = trains(workload.task)
     check_consistency(workload, problems)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from engine_sample import ask, ask_all, candidate, chip, memory, plan, solutions
 
-from planner.engine.job.engines import ENGINES, find_engine
+from planner.engine.job.engines import ENGINES, find_engine, usual_name
+from planner.engine.job.engines.find import OTHER_NAMES
 from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, most_sequences
 from planner.errors import UserError
@@ -228,6 +229,31 @@ def test_a_release_is_a_version_a_build_a_date_or_the_newest(asked: str, since: 
 def test_what_says_nothing_of_when_is_no_release(release: str) -> None:
     with pytest.raises(UserError, match=f"'{release}' is no release"):
         find_engine(f"vllm@{release}")
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("vLLM@0.15.1", "vllm@0.15.1"),
+        ("TRT-LLM", "tensorrt-llm"),
+        ("llama_cpp", "llama.cpp"),
+        ("Megatron-LM", "megatron"),
+        ("HF", "transformers"),
+    ],
+)
+def test_names_are_known_as_people_write_them(written: str, name: str) -> None:
+    assert find_engine(written) == find_engine(name)
+    assert usual_name(written) == name
+    task: dict[str, Any] = {"task": "generate", "input_tokens": 64, "output_tokens": 8}
+    if not find_engine(name).generates:
+        task = {"task": "train"}
+    answer = ask(model="qwen3-0.6b", gpu="H100-SXM-80GB", engine=written, **task)
+    assert answer == ask(model="qwen3-0.6b", gpu="H100-SXM-80GB", engine=name, **task)
+
+
+@pytest.mark.parametrize("name", sorted(set(OTHER_NAMES.values())))
+def test_other_names_are_of_engines_there_are(name: str) -> None:
+    assert name in {*ENGINES, *STAND_INS}
 
 
 @pytest.mark.parametrize("name", STAND_INS)

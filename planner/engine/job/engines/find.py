@@ -14,8 +14,20 @@ ENGINES: dict[str, tuple[Engine, ...]] = {
     for first in sorted((*serving.FIRST, *training.FIRST), key=lambda engine: engine.name == serving.GENERIC)
 }
 """Name -> its records, oldest release first; the last one is today's, which is taken where no release is named."""
+OTHER_NAMES = {
+    "trtllm": "tensorrt-llm", "pytorch": "torch", "huggingface": "transformers", "hf": "transformers", "megatronlm": "megatron",
+    "megatroncore": "megatron", "mcore": "megatron", "megatronbridge": "megatron-bridge", "swift": "ms-swift", "textgenerationinference": "tgi",
+    "pytorchlightning": "lightning", "llamacppserver": "llama.cpp", "exllama": "exllamav3", "mlcllm": "mlc",
+}  # fmt: skip
+"""Further names of engines, without case and signs."""
 _NEWEST = re.compile(r"(nightly|latest|main|master|head|dev|stable|today)\b")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def usual_name(name: str) -> str:
+    """The name in this table of an engine that is written another way ('vLLM@0.15', 'TRT-LLM', 'llama_cpp'); an unknown one as it is."""
+    plain, at, release = name.partition("@")
+    return _BY_LETTERS.get(_letters(plain), plain) + at + release
 
 
 def find_engine(name: str, where: str = "") -> Engine:
@@ -23,7 +35,7 @@ def find_engine(name: str, where: str = "") -> Engine:
 
     A release is a version ("0.15.1rc2"), a build ("b6918"), a month or day ("2025-11", "25.11"), or "nightly" and its like.
     """
-    plain, _, release = name.partition("@")
+    plain, _, release = usual_name(name).partition("@")
     stand_in = stand_ins.STAND_INS.get(plain)
     known = stand_in.engine if stand_in else plain
     if known not in ENGINES:
@@ -35,6 +47,13 @@ def find_engine(name: str, where: str = "") -> Engine:
         accepted = f"a version, a build, a month or 'nightly', like {plain}@1.2, @b6918 or @2025-11"
         raise UserError(Problem(where, "engine", f"{release!r} is no release; it has to be {accepted}."))
     return stand_ins.as_stand_in(stand_in, found) if stand_in else found
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+_BY_LETTERS = {_letters(name): name for name in (*ENGINES, *stand_ins.STAND_INS)} | OTHER_NAMES
 
 
 def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> Engine | None:

@@ -68,6 +68,21 @@ STAND_INS: dict[str, StandIn] = {
             source="torchtitan's train configs: FSDP2 with FP32 parameters cast to BF16, activation checkpointing by operators, fused AdamW",
         ),
         StandIn(
+            name="torchtune",
+            label="torchtune",
+            engine="torch",
+            words="trains by",
+            turns_on={"recipe": "bf16", "loss": "chunked", "optimizer": "adamw-fused"},
+            source="torchtune's recipes: dtype bf16, LinearCrossEntropyLoss over 8 chunks, fused AdamW; checkpointing is set by each config",
+        ),
+        StandIn(
+            name="lightning",
+            label="Lightning",
+            engine="torch",
+            words="trains by",
+            source="PyTorch Lightning: loops around PyTorch's own steps",
+        ),
+        StandIn(
             name="nanotron",
             label="Nanotron",
             engine="torch",
@@ -156,6 +171,14 @@ STAND_INS: dict[str, StandIn] = {
             words=_HF,
             turns_on={"optimizer": "adamw-fused", "attention": "flash"},
             source="Axolotl's config: bf16 auto, adamw_torch_fused",
+        ),
+        StandIn(
+            name="ms-swift",
+            label="ms-swift",
+            engine="transformers",
+            words=_HF,
+            turns_on={"checkpointing": "full"},
+            source="ms-swift's command line parameters: gradient_checkpointing is True by default",
         ),
         StandIn(
             name="llama-factory",
