@@ -15,10 +15,8 @@ from msgspec.structs import replace
 from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.families import (  # noqa: F401  # each adds its families
-    bert,
     blt,
     compressed,
-    deberta,
     experts,
     gemma,
     gpt,
@@ -30,6 +28,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
     selective,
     uncommon,
 )
+from planner.workload.huggingface.families.encoders import bert, deberta  # noqa: F401  # the same
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families

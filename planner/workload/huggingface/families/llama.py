@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.block import Block
-from planner.workload.huggingface.families.sizes import head_normed, latent, line_sizes, projected, qwen_windowed, windowed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.sizes import head_normed, latent, line_sizes, projected, qwen_windowed, windowed
 
 
 @family("llama")
