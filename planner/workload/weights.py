@@ -177,6 +177,7 @@ def _gguf(name: str, mix: gguf.Mix) -> WeightFormat:
 
 
 _PACKED = "compressed-tensors, symmetric (pack-quantized)"
+_NVFP4 = "NVIDIA ModelOpt: an FP8 scale a block of 16, an FP32 one a tensor"
 _NF4 = "QLoRA (arXiv:2305.14314) and bitsandbytes"
 
 FORMATS: dict[str, WeightFormat] = {
@@ -228,7 +229,8 @@ FORMATS: dict[str, WeightFormat] = {
             source="llama.cpp's MXFP4_MOE: experts in MXFP4, all else in Q8_0",
             experts_only=True,
         ),
-        WeightFormat("nvfp4", 4 + 8 / 16, source="NVIDIA ModelOpt: an FP8 scale a block of 16, an FP32 one a tensor"),
+        WeightFormat("nvfp4", 4 + 8 / 16, source=_NVFP4),
+        WeightFormat("nvfp4-a16", 4 + 8 / 16, source=f"{_NVFP4}; of weights alone, which are unpacked to multiply in 16 bit"),
         *(_gguf(name, mix) for name, mix in gguf.MIXES.items()),
     )
 }

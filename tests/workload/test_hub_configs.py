@@ -180,3 +180,25 @@ def test_towers_of_published_wrappers() -> None:
         a = read_architecture({"model_type": wrapper, "text_config": text, "vision_config": vision, "projector_hidden_size": 6144})
         assert a.towers == parameters
         assert "vision_config" not in a.left_out
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "sizes", "width", "parameters"),
+    [
+        ("voxtral", {"hidden_size": 1280, "intermediate_size": 5120, "num_hidden_layers": 32}, 3072, 662_134_784),
+        ("qwen2_audio", {"d_model": 1280, "encoder_ffn_dim": 5120, "encoder_layers": 32}, 4096, 642_215_936),
+        (
+            "qwen2_5_omni_audio",
+            {"d_model": 1280, "encoder_ffn_dim": 5120, "encoder_layers": 32, "output_dim": 3584},
+            3584,
+            639_647_232,
+        ),
+    ],
+)
+def test_encoders_of_sound_are_stored_beside_the_text(wrapper: str, sizes: dict[str, int], width: int, parameters: int) -> None:
+    """Parameters that transformers 5.23 builds beside the text: Whisper's encoder and what projects it."""
+    text = LLAMA | {"hidden_size": width, "num_attention_heads": width // 64}
+    sound = sizes | {"model_type": f"{wrapper}_encoder", "num_mel_bins": 128, "max_source_positions": 1500}
+    a = read_architecture({"model_type": wrapper, "text_config": text, "audio_config": sound})
+    assert (a.towers, a.left_out) == (parameters, ())
+    assert a.active == a.total - parameters

@@ -189,3 +189,14 @@ def test_experts_over_more_gpus_than_the_rest_keep_their_own_bytes() -> None:
     held = ask(model=SHELF.config("gpt-oss-20b"), gpu="H100 SXM5 80GB", weight_dtype="mxfp4", **asked).memory_bytes
     assert held
     assert held.weights == pytest.approx(found.total_bytes - found.expert_bytes / 2, rel=1e-6)
+
+
+def test_weights_alone_in_four_bits_multiply_in_16() -> None:
+    """W4A16 runs where no unit multiplies in FP4, and is not taken to compute in it where one does."""
+    given = {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}
+    layers = {name: {"quant_algo": "W4A16_NVFP4"} for name in each(36, "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")}
+    model = SHELF.config("qwen3-8b") | {"quantization_config": given | {"quantized_layers": layers}}
+    for gpu in ("H100 SXM5 80GB", "B200 SXM"):
+        found = ask(model=model, gpu=gpu, task="generate", engine="vllm", batch=1)
+        assert (found.fits, found.assumed["weight_dtype"], found.assumed["dtype"]) == (True, "nvfp4-a16", "bf16")
+    assert stored(read_architecture(model)).mixing == 2, "attention is in no list"

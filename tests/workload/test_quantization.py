@@ -49,7 +49,7 @@ GIVEN: list[tuple[dict[str, Any], str]] = [
                 "layers.0.mlp.up_proj": {"quant_algo": "W4A16_NVFP4"},
             },
         },
-        "nvfp4",
+        "nvfp4-a16",
     ),
     ({"quant_method": "awq", "bits": 4, "group_size": 128}, "awq"),
     ({"quant_method": "awq", "w_bit": 4, "q_group_size": 32}, "awq-g32"),
@@ -67,6 +67,11 @@ GIVEN: list[tuple[dict[str, Any], str]] = [
     (packed({"num_bits": 8, "type": "float"}), "fp8"),
     (packed({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}), "fp8"),
     (packed({"num_bits": 8, "type": "float", "group_size": 32}), "mxfp8"),
+    (
+        {"quant_method": "compressed-tensors"}
+        | {"config_groups": {"g": {"input_activations": None, "weights": {"num_bits": 4, "type": "float", "group_size": 16}}}},
+        "nvfp4-a16",
+    ),
     (packed({"num_bits": 4, "type": "float", "group_size": 32}), "mxfp4"),
     (packed({"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}), "int8"),
     (packed({"num_bits": 8, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True}), "w8a16"),

@@ -8,6 +8,7 @@ from planner.hardware.catalogue.gpus import Gpu
 _STORED: dict[str, tuple[tuple[int, int], str]] = {
     "fp8": ((8, 0), "fp8 weights need compute capability 8.0 (Marlin kernels; 8.9 to compute in fp8)"),
     "nvfp4": ((10, 0), "nvfp4 weights need compute capability 10.0"),
+    "nvfp4-a16": ((8, 0), "nvfp4 weights that are unpacked need compute capability 8.0 (Marlin kernels)"),
     "nf4": ((7, 5), "bitsandbytes 4-bit weights need compute capability 7.5"),
     "nf4-dq": ((7, 5), "bitsandbytes 4-bit weights need compute capability 7.5"),
     "int8": ((7, 5), "bitsandbytes 8-bit weights need compute capability 7.5"),

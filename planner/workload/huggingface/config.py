@@ -15,10 +15,8 @@ from msgspec.structs import replace
 from planner.errors import Problem, Problems, UserError, nearest_names, shown
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.families import (  # noqa: F401  # each adds its families
-    bert,
     blt,
     compressed,
-    deberta,
     experts,
     gemma,
     gpt,
@@ -30,6 +28,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
     selective,
     uncommon,
 )
+from planner.workload.huggingface.families.encoders import bert, deberta  # noqa: F401  # the same
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
@@ -160,16 +159,19 @@ def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
     others = parts_beside_text(config)
     if not others:
         return text
+    from planner.workload.huggingface.sound import sound_parameters
     from planner.workload.huggingface.vision import read_tower, tower_architecture
 
-    tower = read_tower(config, text.width)
-    left = tuple(name for name in others if tower is None or name != "vision_config")
+    tower, sound = read_tower(config, text.width), sound_parameters(config, text.width)
+    counted = (tower and "vision_config", sound and "audio_config")
+    left = tuple(name for name in others if name not in counted)
+    text = replace(text, towers=sound)
     if tower is None:
         return replace(text, left_out=(*text.left_out, *left))
     patches = (tower.stack.patches / (tower.tokens or 1)) if tower.stack else 0
     return replace(
         text,
-        towers=tower.parameters,
+        towers=tower.parameters + sound,
         tower=tower_architecture(tower),
         picture_tokens=tower.tokens,
         pixels_per_token=tower.pixels,

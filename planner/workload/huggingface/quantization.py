@@ -32,7 +32,7 @@ _ALGORITHMS = {
     "NVFP4_SVD": "nvfp4",
     "W4A16_AWQ": "awq",
     "W4A8_AWQ": "awq",
-    "W4A16_NVFP4": "nvfp4",
+    "W4A16_NVFP4": "nvfp4-a16",
     "W4A16_MXFP4": "mxfp4",
     "W4A8_MXFP4_FP8": "mxfp4",
     "INT8_SQ": "int8",
@@ -196,12 +196,13 @@ def _compressed(given: Mapping[str, Any]) -> str:
 
 def _of_group(group: object) -> str:
     """Format of one group of layers: floating point by its bits and blocks; whole numbers by column, or by groups with a scale."""
-    weights = group.get("weights") if isinstance(group, Mapping) else None
-    if not isinstance(weights, Mapping):
+    if not isinstance(group, Mapping) or not isinstance(weights := group.get("weights"), Mapping):
         return ""
     bits, size, kind = weights.get("num_bits"), weights.get("group_size"), weights.get("type", "int")
     if kind == "float":
-        return _FLOATS.get((bits, size), "fp8" if bits == 8 else "")
+        stored = _FLOATS.get((bits, size), "fp8" if bits == 8 else "")
+        alone = stored == "nvfp4" and "input_activations" in group and group["input_activations"] is None
+        return "nvfp4-a16" if alone else stored
     if size in {None, -1} and bits == 8:
         return "int8"
     return _grouped("packed" if weights.get("symmetric", True) else "awq", bits, size)

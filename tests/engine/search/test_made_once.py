@@ -76,7 +76,7 @@ def test_help_is_added_to_the_plan_that_was_made(session: Session, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("preset", "rounds", "runs", "steps"), [("llama-3.1-70b-chat-service", 1, 1, 280), ("deepseek-v3-service", 2, 2, 620)]
+    ("preset", "rounds", "runs", "steps"), [("llama-3.1-70b-chat-service", 1, 1, 280), ("deepseek-v3-service", 1, 1, 620)]
 )
 def test_a_service_is_evaluated_twice_and_once_for_each_round_of_simulations(
     session: Session, monkeypatch: pytest.MonkeyPatch, preset: str, rounds: int, runs: int, steps: int

@@ -35,6 +35,7 @@ _READ_AS = {
     "mxfp8": "fp8",
     "fp4": "fp4",
     "nvfp4": "fp4",
+    "nvfp4-a16": "fp4",
     "mxfp4": "fp4",
 }
 """Storage format below 16 bit -> the kind of weights whose measured read rate applies; any other: int4."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.block import Block
-from planner.workload.huggingface.families.sizes import line_sizes, routed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.sizes import line_sizes, routed
 from planner.workload.sublayers import Attending, Role, Sublayer
 
 _SPARSE, _HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"

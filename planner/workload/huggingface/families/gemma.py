@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from planner.workload.block import Block
-from planner.workload.huggingface.families.sizes import line_sizes
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys
+from planner.workload.huggingface.sizes import line_sizes
 from planner.workload.sublayers import Attending, Role, Sublayer, gated_mlp
 
 _PATTERN = 6

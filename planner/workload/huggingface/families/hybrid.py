@@ -8,9 +8,9 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import MambaKeys, gated_delta, mamba2
 from planner.workload.huggingface.families.llama import qwen_experts
-from planner.workload.huggingface.families.sizes import head_normed, line_sizes, narrowed, routed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.sizes import head_normed, line_sizes, narrowed, routed
 from planner.workload.sublayers import Sublayer
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.block import Block
-from planner.workload.huggingface.families.sizes import head_normed, latent, line_sizes, projected, qwen_windowed, windowed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.sizes import head_normed, latent, line_sizes, projected, qwen_windowed, windowed
+from planner.workload.sublayers import Sublayer, gated_mlp
 
 
 @family("llama")
@@ -179,3 +180,27 @@ def deepseek_v2(keys: ConfigKeys) -> dict[str, Any]:
 def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
     """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; layers that predict further tokens stand apart."""
     return latent(keys, first_dense=3, shared=1, corrected=True)
+
+
+@family("mllama_text_model")
+def mllama(keys: ConfigKeys) -> dict[str, Any]:
+    """Llama 3.2 Vision: layers that attend to pictures between those of Llama, which a text alone does not pass; eight more rows of embedding."""
+    named = keys.items("cross_attention_layers")
+    crossing = len({one for one in named if isinstance(one, int)})
+    sizes = line_sizes(keys)
+    layers = sizes["layers"] - crossing
+    if layers < 1:
+        keys.reject("cross_attention_layers", f"names {crossing} layers; num_hidden_layers is {sizes['layers']}.")
+    width, dim = sizes["width"], sizes["head_dim"]
+    query, key = sizes["heads"] * dim, sizes["kv_heads"] * dim
+    between = Sublayer(
+        part="attention",
+        layers=0,
+        stored=crossing,
+        matrices=(("q", width, query), ("k", width, key), ("v", width, key), ("o", query, width)),
+        other=2,
+        norm=2 * dim + 2 * width,
+    )
+    mlp = Sublayer(part="mlp", layers=0, stored=crossing, matrices=gated_mlp(width, sizes["ffn"]))
+    usable = max(1, layers)
+    return sizes | {"layers": usable, "dense_layers": usable, "per_layer_embedding": 8 * width, "beside": (between, mlp)}

@@ -6,9 +6,9 @@ from typing import Any
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.llama import llama, phi3, qwen2, qwen3
-from planner.workload.huggingface.families.sizes import line_sizes, routed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.sizes import line_sizes, routed
 from planner.workload.sublayers import Attending, Sublayer
 
 REMOTE_CODE = ("chatglm", "dbrx", "exaone", "minicpm", "minicpmv", "phi4mm", "step3_text")

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import MambaKeys, mamba2
-from planner.workload.huggingface.families.sizes import line_sizes, routed
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.sizes import line_sizes, routed
 from planner.workload.sublayers import Attending, Role, Sublayer
 
 CHANNELS = 64
