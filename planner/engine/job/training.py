@@ -172,7 +172,7 @@ def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> 
 
 def _recipe(workload: Workload, defaults: Defaults, engine: Engine) -> str:
     """Recipe as given; else 16 bit in fine-tuning, but what accelerate makes of it under FSDP."""
-    tuned = "amp" if engine.widens_sharded and workload.sharding in GATHERED_IN_16_BIT and not workload.lora else "bf16"
+    tuned = "amp" if engine.accelerates and workload.sharding in GATHERED_IN_16_BIT and not workload.lora else "bf16"
     return str(defaults.given_or("recipe", tuned if workload.lora or workload.task == "finetune" else "mixed"))
 
 

@@ -62,7 +62,7 @@ def stage_adapters(t: Table) -> Floats:
 
 
 def zero_ranks(t: Table, stage: int) -> Floats:
-    """Ranks that share what ZeRO divides from `stage` on (1 optimizer states, 2 gradients, 3 weights); 1 below that stage.
+    """Ranks that share what ZeRO divides from `stage` on (1 optimizer states, 2 gradients, 3 weights); 1 below that stage. 0: those that could.
 
     Only ranks with the same experts share those: dp·cp ÷ the streams of tokens that one copy of the experts serves. The mean
     over all parameters of the fullest stage.

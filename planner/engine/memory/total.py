@@ -28,7 +28,7 @@ MAY_DIVIDE = "optimizer states that replicas may divide, and gradients that may 
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
 the byte."""
-MAY_KEEP = "gradients of frozen weights, or weights and states in FP32, that FSDP may keep"
+MAY_KEEP = "gradients that FSDP may keep, or weights and states in FP32"
 """Fact that raises the high end of a range; its amount is the logarithm of the total with these bytes over the total."""
 GROWING, GROWN_SHARE = "cache that grows token by token", 0.25
 """Fact where blocks of every size a tensor grew through may stay reserved: of one model, engine and GPU, batches of 4, 8 and 16 were published with 17, 65
@@ -59,7 +59,7 @@ class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
     """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, and half of
     gradients in FP32: the low end of the range is without them."""
     may_keep: Floats
-    """Bytes that a program which is not named may keep under FSDP (`_may_flatten`, `_may_widen`): `above` is with them."""
+    """Bytes that a program which is not named may keep under FSDP (`_may_flatten`, `_may_widen`, `_may_hold`): `above` is with them."""
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
@@ -156,7 +156,7 @@ def memory_of(t: Table) -> MemoryColumns:
     terms = terms_of(t)
     parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
     total = added(parts.values())
-    may_keep = _may_flatten(t) + _may_widen(t)
+    may_keep = _may_flatten(t) + _may_widen(t) + _may_hold(t)
     spread, skew = _spread(t, parts, total)
     prefix = prefix_bytes(t)
     sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
@@ -206,10 +206,18 @@ def _may_widen(t: Table) -> Floats:
     """
     s, j, stage = t.layout, t.job, stage_parameters(t)
     narrow = (j.adapters == 0) & (j.linear_bytes == 2) & (j.master_bytes == 0)
-    sharded = (s.zero >= 3) & (s.shard > 1) & narrow & (t.engine.widens_sharded > 0)
+    sharded = (s.zero >= 3) & (s.shard > 1) & narrow & (t.engine.accelerates > 0)
     states = j.state_bytes * (j.offload_optimizer == 0)
     doubled = (stage.linear + stage.other) * (j.linear_bytes + j.gradient_bytes + states) / zero_ranks(t, 3)
     return np.broadcast_to(np.where(sharded & (j.engine_open + j.program_open > 0), doubled, 0.0), (t.rows,))
+
+
+def _may_hold(t: Table) -> Floats:
+    """Bytes of whole gradients in 16 bit that the allocator may hold after FSDP's first version freed them, which accelerate takes unless told otherwise."""
+    s, stage = t.layout, stage_parameters(t)
+    freed = (s.zero >= 3) & (s.shard > 1) & (t.job.adapters == 0) & (t.engine.accelerates > 0) & (t.engine.stream_gradients == 0)
+    whole = (stage.linear + stage.other) * np.minimum(t.job.gradient_bytes, 2.0) * (1 - 1 / s.shard)
+    return np.broadcast_to(np.where(freed & (t.job.engine_open + t.job.program_open > 0), whole, 0.0), (t.rows,))
 
 
 def usable_bytes(t: Table) -> Floats:

@@ -17,7 +17,6 @@ from planner.engine.memory.stages import Stage, all_layers, experts_held, micro_
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
-from planner.engine.performance.operators.products import SIXTEEN_BITS
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
 from planner.engine.performance.sequences import Sequences, sequences_of
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
@@ -246,7 +245,9 @@ def _trained(t: Table, stage: Stage) -> Floats:
 
 
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
-    """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states, as products are.
+    """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states.
+
+    Products in 16 bit are divided among all ranks of data parallelism, as Muon's own code does (github.com/KellerJordan/Muon).
 
     States in host memory are updated there, those of all GPUs of a node at the rate of one memory (ZeRO-Offload, arXiv:2101.06840 §4).
     """
@@ -257,9 +258,8 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     updated_s = parameters * np.minimum(s.gpus, s.gpus_per_node) * j.state_traffic / HOST_READ_BYTES_PER_S
     tensors = np.where(j.adapters > 0, 14.0, 11.0) * all_layers(t) / s.pp
     launches = tensors * 2 * c.launch_s * (j.state_traffic > 0)
-    sixteen_bit = np.where(j.narrow_bytes > 0, j.narrow_bytes / SIXTEEN_BITS, 1.0)
     return {
-        "products of the update": parameters * j.state_flop / (c.flop_per_s * sixteen_bit),
+        "products of the update": trained / zero_ranks(t, 0) * j.state_flop / c.wide_flop_per_s,
         "states, gradients and weights": moved / c.bandwidth_bytes_per_s,
         "states in host memory": np.where(j.offload_optimizer > 0, carried_s + updated_s, 0.0),
         "launches": launches,

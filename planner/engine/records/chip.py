@@ -23,6 +23,8 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     peak_flop_per_s: N
     """The vendor's dense figure."""
     flop_per_s: N
+    wide_flop_per_s: N
+    """`flop_per_s` in 16 bit, whatever the compute dtype; that of the compute dtype where it is not known."""
     flop_spread: N
     cycles_per_s: N = default(0.0)
     """Cycles of all multiprocessors together at boost clock; 0: not known."""

@@ -120,5 +120,5 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     stream_gradients: N = default(0.0)
     """Gradients of sharded weights are freed on another stream (`record_stream` of FSDP's first version), so that the allocator takes new blocks
     for those of each layer and keeps them."""
-    widens_sharded: N = default(0.0)
-    """Weights that are trained in 16 bit are made FP32 where they are sharded and mixed precision is on."""
+    accelerates: N = default(0.0)
+    """Shards by accelerate: weights that are trained are FP32 under mixed precision, and FSDP is of its first version unless told otherwise."""

@@ -117,13 +117,13 @@ def test_the_range_of_adapters_under_fsdp_reaches_up_to_gradients_of_frozen_weig
 
 
 def test_the_range_of_16_bit_weights_under_accelerate_reaches_up_to_fp32() -> None:
-    """Weights, gradients and two states of 2 B for each of 6.74 G parameters are doubled: 53.9 GB over two ranks."""
+    """For each of 6.74 G parameters weights, gradients and two states of 2 B are doubled, 53.9 GB over two ranks, and half of the gradients may stay reserved."""
     tuned = {"task": "finetune", "recipe": "bf16", "gpus": 2, "dp": 2, "sharding": "zero3", "global_batch": 2}
     open_, named, other = (ask(**SEVEN | tuned | {"engine": engine}) for engine in ("trl", "fms-acceleration", "torch"))
     assert open_.memory_bytes is not None
     total = open_.memory_bytes.total
-    assert open_.evidence[MAY_KEEP] == pytest.approx(math.log1p(8 * 6.738e9 / 2 / total.value), rel=0.02)
-    assert total.high > total.value + 8 * 6.738e9 / 2
+    assert open_.evidence[MAY_KEEP] == pytest.approx(math.log1p(10 * 6.738e9 / 2 / total.value), rel=0.02)
+    assert total.high > total.value + 10 * 6.738e9 / 2
     assert not {MAY_KEEP} & (named.evidence.keys() | other.evidence.keys())
 
 

@@ -96,7 +96,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="shards",
             turns_on={"recipe": "mixed", "sharding": "zero2"},
-            differs={"gradients_16_bit": True, "most_pipelined_zero": 1, "stream_gradients": 0.0, "widens_sharded": 0.0},
+            differs={"gradients_16_bit": True, "most_pipelined_zero": 1, "accelerates": 0.0},
             source="DeepSpeed: FP32 master weights, gradients in the type of the model (grad_accum_dtype); ZeRO 2 in its getting-started config, and 1 at most "
             "in a pipeline (runtime/pipe/engine.py: ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism)",
         ),
@@ -151,8 +151,9 @@ STAND_INS: dict[str, StandIn] = {
             label="fms-acceleration",
             engine="transformers",
             words="adds kernels to the Trainer of",
-            differs={"peaks_compared": True, "fuses_whole_loss": True},
-            source="fms-acceleration: its reference runs hold the same bytes with and without Liger's fused loss under FSDP, all 18 pairs (refs/a100_80gb_liger.csv)",
+            differs={"peaks_compared": True, "stream_gradients": 1.0, "fuses_whole_loss": True},
+            source="fms-acceleration on FSDP's first version, which frees gradients by record_stream (docs.pytorch.org, FSDP2 compared with FSDP1); "
+            "its reference runs hold the same bytes with and without Liger's fused loss under FSDP, all 18 pairs (refs/a100_80gb_liger.csv)",
         ),
         StandIn(
             name="trl",

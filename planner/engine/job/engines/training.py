@@ -12,10 +12,7 @@ ALL_LAYERS = 1e9
 """More layers than any model has."""
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _FITTED = "scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
-_ACCELERATE = (
-    "its Trainer shards by accelerate: FSDP's first version unless fsdp_version says 2 (it frees gradients by record_stream; docs.pytorch.org, FSDP2 compared with "
-    "FSDP1), FP32 weights under mixed precision (Accelerator.prepare_model)"
-)
+_ACCELERATE = "its Trainer shards by accelerate: FP32 weights under mixed precision (Accelerator.prepare_model), FSDP's first version unless fsdp_version says 2"
 _LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
 _TRAINER_SLACK = (
     f"{_FITTED}; of what comes and goes in training 27 % (median) in 109 published pairs of PyTorch's and the device's peak (fms-acceleration, torch 2.4), "
@@ -67,8 +64,7 @@ FIRST = (
         unpacks=True,
         device_factor=1.45,
         layer_split=True,
-        stream_gradients=1.0,
-        widens_sharded=1.0,
+        accelerates=1.0,
         release="before 4.45",
         context_source=f"{CONTEXT}: {_FITTED}",
         slack_source=_TRAINER_SLACK,

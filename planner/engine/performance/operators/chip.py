@@ -66,7 +66,8 @@ FindChip = Callable[[Gpu, str, str], Chip | None]
 
 def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | None:
     """The device at compute `dtype` with weights kept as `stored`; None where it has no figure for the dtype."""
-    compute = ceilings.compute_flop_per_s.get(dtype)
+    rates = ceilings.compute_flop_per_s
+    compute = rates.get(dtype)
     peak = gpu.compute_flop_per_s.get(dtype)
     if compute is None or peak is None:
         return None
@@ -82,6 +83,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         capacity_bytes=gpu.usable_memory_bytes or gpu.memory_bytes * (USABLE_SHARE if gpu.kind == "gpu" else 1.0),
         peak_flop_per_s=peak,
         flop_per_s=compute.value,
+        wide_flop_per_s=next((rates[name].value for name in ("bf16", "fp16") if name in rates), compute.value),
         flop_spread=compute.spread,
         cycles_per_s=(gpu.sm_count or 0) * (gpu.boost_clock_hz or 0.0) * (gpu.vendor == "NVIDIA"),
         is_hbm=float((gpu.memory_type or "").upper().startswith("HBM")),
