@@ -32,7 +32,7 @@ from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_FLATTEN, SEVERA
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
-from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, OF_A_BATCH, PROGRAM_OPEN
+from planner.workload.published.spreads import ENGINE_OPEN, KINDS, OF_A_BATCH, PROGRAM_OPEN
 from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
@@ -74,7 +74,7 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
 def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
     """The experiments as their sources state them (""), and with less: without the engine's release, by the library of a program, without any engine.
 
-    Transformers and plain PyTorch generating are not left out: who names no engine means one that is made for it.
+    Transformers, PyTorch and Megatron generating are not left out: who names no engine means one that is made for it.
     """
     asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "program": [], "engine": []}
     for experiment in experiments:
@@ -83,7 +83,7 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
         library = STAND_INS[name].engine if training and name in STAND_INS else ""
         less = (("release", name, release), ("program", library + at + release, library), ("engine", None, name))
         for unsaid, engine, said in less:
-            plain = unsaid == "engine" and name in ("transformers", "torch") and not training
+            plain = unsaid == "engine" and name in ("transformers", "torch", "megatron") and not training
             if said and not plain:
                 request = msgspec.structs.replace(experiment.request, engine=engine)
                 if unsaid == "engine" and request.weight_dtype == "int8":  # which means bitsandbytes where no engine is named

@@ -136,8 +136,11 @@ class LeftOut:
     def factor(self, kind: str, share: float = NOMINAL, *, less: bool = False, without: str | None = None) -> float:
         """Factor on fitted half widths that holds `share` of a source of `kind` whose question leaves something open (`less`) or not, without a group."""
         kept = self.groups != without
-        stated = np.where(kept & self.stated, self.weights, 0.0)
-        found = weighted_quantile(self.ratios, stated, min(share * (1 + 1 / UNITS), (1 + share) / 2))
+        if less:
+            found = self.factor(kind, share, without=without)
+        else:
+            stated = np.where(kept & self.stated, self.weights, 0.0)
+            found = weighted_quantile(self.ratios, stated, min(share * (1 + 1 / UNITS), (1 + share) / 2))
         own = kept & (self.kinds == kind) & (self.open == less)
         if not own.any():
             return found
