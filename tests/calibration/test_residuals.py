@@ -47,7 +47,7 @@ def test_ranges_of_nominal_90_percent_hold_90_percent_of_what_is_drawn_anew() ->
 def test_other_nominal_shares_hold_as_well(share: float) -> None:
     residuals = world(np.random.default_rng(2))
     inside = np.abs([one.off for one in residuals]) <= left_out(residuals).half_widths(share)
-    assert inside.mean() == pytest.approx(share, abs=0.02)
+    assert inside.mean() == pytest.approx(share, abs=0.03)
 
 
 def test_a_source_of_constant_bias_widens_the_ranges_of_others_by_its_share_alone() -> None:
