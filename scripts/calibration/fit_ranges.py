@@ -4,7 +4,7 @@
 
 FOLDER holds published measurements (docs/evidence/validation.md); scripts/calibration/ranges/residuals.py says the method. The predictions are those of the
 planner as it stands: run it again whenever they change. Printed: per kind, the coverage and the median width with each source left
-out, beside those of the ranges shipped before. With --choose nothing is written: it prints what borrowing between kinds, facts and engines is best.
+out, beside those of the ranges shipped before. With --choose nothing is written: it prints how the ranges score by what kinds, facts and engines borrow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
-from ranges.pooling import choose
+from ranges.choice import choose
 from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes
 from ranges.residuals import Design, LeftOut, left_out
 
@@ -32,11 +32,12 @@ from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_KEEP, SEVERAL_T
 from planner.engine.validation import Comparison, compared
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
-from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, OF_A_BATCH, PROGRAM_OPEN
+from planner.workload.published.spreads import ENGINE_OPEN, KINDS, OF_A_BATCH, PROGRAM_OPEN
 from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+LEAST_SLOPE = 0.0005
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
@@ -73,7 +74,7 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
 def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
     """The experiments as their sources state them (""), and with less: without the engine's release, by the library of a program, without any engine.
 
-    Transformers and plain PyTorch generating are not left out: who names no engine means one that is made for it.
+    Transformers, PyTorch and Megatron generating are not left out: who names no engine means one that is made for it.
     """
     asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "program": [], "engine": []}
     for experiment in experiments:
@@ -82,9 +83,11 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
         library = STAND_INS[name].engine if training and name in STAND_INS else ""
         less = (("release", name, release), ("program", library + at + release, library), ("engine", None, name))
         for unsaid, engine, said in less:
-            plain = unsaid == "engine" and name in ("transformers", "torch") and not training
+            plain = unsaid == "engine" and name in ("transformers", "torch", "megatron") and not training
             if said and not plain:
                 request = msgspec.structs.replace(experiment.request, engine=engine)
+                if unsaid == "engine" and request.weight_dtype == "int8":  # which means bitsandbytes where no engine is named
+                    request = msgspec.structs.replace(request, weight_dtype="w8a16")
                 if unsaid == "engine" and request.sharding in {"zero1", "zero2"}:  # which the program decides
                     request = msgspec.structs.replace(request, sharding="none")
                 asked[unsaid].append(replace(experiment, request=request))
@@ -100,7 +103,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
         return None
     kind = one.kind if experiment.request.task == "serve" else OF_A_BATCH.get(one.kind, one.kind)
     memory = KINDS[kind] == "memory"
-    facts = {name: amount for name, amount in answer.evidence.items() if name != NETWORK}
+    facts = {name: amount for name, amount in answer.evidence.items() if name not in (NETWORK, HOST_OPEN)}
     if memory and trains(experiment.request.task):
         facts[SEVERAL_THAT_TRAIN] = facts.get("several GPUs", 0.0)
     of_memory = TRAINING_FACTS if trains(experiment.request.task) else MEMORY_FACTS
@@ -109,7 +112,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     if kind in WAITING and off > 0:  # the range reaches up to a cold start
         cold_s = math.expm1(answer.evidence.get(COLD, 0.0)) * one.predicted
         off = math.log(max(one.predicted, one.measured - cold_s) / one.predicted)
-    network, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, LENGTHS))
+    network, host, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, HOST_OPEN, LENGTHS))
     if kind == TTFT:
         lengths = math.hypot(lengths, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
     classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
@@ -117,7 +120,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     if not memory:
         is_time = answer.step_s is not None and one.predicted == answer.step_s.value
         down, up = (0.0, slower) if is_time else (slower, 0.0)
-    return Residual(kind, one.source, off, facts, network, lengths, one, classes, down, up)
+    return Residual(kind, one.source, off, facts, math.hypot(network, host), lengths, one, classes, down, up)
 
 
 def as_stated(residuals: Iterable[Residual]) -> list[Residual]:
@@ -142,19 +145,15 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
         ratios.append(found)
         for kind, scale in fitted.kinds.items():
             own = as_stated(one for one in group if one.kind == kind)
-            slopes = {name: slope for (of, name), slope in fitted.engines.items() if of == kind}
-            usual = found.quantile(NOMINAL, kind)
-            growing = found.host_slopes.get(KINDS[kind], 0.0)
-            open_there = [name for name in UNSAID if any(name in one.facts for one in group if one.kind == kind)]
-            slopes |= {name: math.log(found.factor(name, KINDS[kind], slope=growing)) for name in open_there} | {HOST_OPEN: growing}
-            least = found.needs.least(kind)
-            seen = ", ".join(f'"{name}"' for name in found.needs.classes(kind)) if least else ""
-            engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if slope)
+            usual, less = (math.log(found.factor(kind, less=less)) for less in (False, True))
+            slopes = {name: slope + (less - usual) * (name in UNSAID) for name, slope in fitted.slopes[kind].items()}
+            engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if abs(slope) >= LEAST_SLOPE)
+            seen = ", ".join(f'"{name}"' for name in sorted({name for one in own for name in one.classes if name}))
+            memory = KINDS[kind] == "memory"
             kinds[kind] = (
-                f"{{ half_width = {math.exp(scale) * usual:.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
+                f"{{ half_width = {math.exp(scale + usual):.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
                 + (f", engines = {{ {engines} }}" if engines else "")
-                + (f", skew = {MEMORY_SKEW}" if KINDS[kind] == "memory" else "")
-                + (f", classes = [{seen}], unseen = {least:.3g} }}" if least else " }")
+                + (f", skew = {MEMORY_SKEW} }}" if memory else f", classes = [{seen}] }}")
             )
         for name, slope in fitted.facts.items():
             of = wider.setdefault(name, {"sources": 0})
@@ -174,7 +173,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
             "# skew: share of the half width by which the range reaches further up, and less far down.",
-            "# classes: architectures and shapes of models with published values; unseen: least half width of any other.",
+            "# classes: architectures and shapes of models with published values.",
             "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
             f'source = "{len(as_stated(residuals)):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',
@@ -216,7 +215,8 @@ def main() -> None:
     given = options.parse_args()
     residuals = residuals_of(plain_session(), given.folder)
     if given.choose:
-        choose(split(residuals))
+        for group in split(residuals):
+            choose(group)
         return
     for group in split(residuals):
         report(left_out(group))

@@ -24,7 +24,10 @@ MEASURED_SHARE = 0.5
 """Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
 HOST_OPEN = "host time of an engine not named"
-"""Fact that widens ranges where no engine is named, as engines differ most in their host time; its amount is the share of host time."""
+"""Its amount is a half width."""
+OTHER_HOSTS = 8.0
+"""Factor by which the host of another engine may take longer. vLLM without CUDA graphs takes 0.35 ms a layer and 3 ms: 14 ms of 32 layers, where 2 ms are
+predicted of an engine that is not named. Of 1, 2, 4, 8 and 16 the one with the least interval score of decoding, each source left out (2026-11-25)."""
 HOST_TIME = "time of the engine on the host"
 """Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
 and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""
@@ -51,6 +54,8 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     """Half width that a power limit adds to every time, as far as products decide it."""
     lengths: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
     """Half width that lengths add which may be all alike, in a load that ends."""
+    host: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
+    """Half width that the host of an engine adds which is not named."""
     classes: tuple[Classes, ...] = ()
     """Architecture of the GPU, and shape of the model."""
 
@@ -61,10 +66,9 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     def half_width(self, kind: str) -> Floats:
         """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""
         if kind not in self._known:
-            published = published_spreads()
-            wide = np.maximum(published.half_width(kind, self.facts), published.least_width(kind, self.classes))
-            fitted = wide * self.left * self.own.get(kind, 1.0)
-            self._known[kind] = np.sqrt(fitted**2 + self.network**2 + self.limit**2 + self.lengths**2)
+            fitted = published_spreads().half_width(kind, self.facts) * self.left * self.own.get(kind, 1.0)
+            beside = self.network**2 + self.limit**2 + self.lengths**2 + self.host**2
+            self._known[kind] = np.sqrt(fitted**2 + beside)
         return self._known[kind]
 
 
@@ -85,7 +89,7 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     by_job = [_facts_of_job(job) for job in candidates.jobs]
     for name in dict.fromkeys(name for of in by_job for name in of):
         facts[name] = np.array([of.get(name, 0.0) for of in by_job])[candidates.job_index]
-    facts[HOST_OPEN] = facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0) * (job.train <= 0)
+    host = np.log1p((OTHER_HOSTS - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0) * (job.train <= 0))
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
     own = {
         kind: np.array([chip.own_ranges.get(kind, 1.0) for chip in candidates.chips])[candidates.chip_index]
@@ -94,7 +98,7 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     ending = np.array([_requests_of_means(job) for job in candidates.jobs])[candidates.job_index]
     lengths = LENGTHS_SPREAD * np.minimum(1.0, t.layout.sequences * t.layout.dp / ending)
     known = {name: column * 1.0 for name, column in facts.items()}
-    return Ranges(known, network_spread(t, timed), left, own, share * t.chip.power_doubt, lengths, _classes(candidates, t))
+    return Ranges(known, network_spread(t, timed), left, own, share * t.chip.power_doubt, lengths, host, _classes(candidates, t))
 
 
 def _classes(candidates: Candidates, t: Table) -> tuple[Classes, ...]:

@@ -13,7 +13,7 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.columns import Floats, added
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.ranges import LENGTHS, NETWORK
+from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
 from planner.engine.explain.chosen import Chosen, positive, records
 from planner.engine.explain.figures import figures, serve_figures, train_figures
 from planner.engine.explain.open_waits import open_waits
@@ -84,6 +84,7 @@ def _evidence(rows: Chosen, open_ends: dict[str, Floats]) -> list[dict[str, floa
         **open_ends,
         NETWORK: rows(ranges.network),
         LENGTHS: rows(ranges.lengths),
+        HOST_OPEN: rows(ranges.host),
         **{name: rows(column) for name, column in ranges.facts.items()},
     }
     return positive(dict(sorted(every.items())))

@@ -18,7 +18,7 @@ KINDS_OF = {
 
 
 def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
-    """Kinds of figures of row `number`, which has `job`, whose ranges have a least width, as no value of them is published for a class of it."""
+    """Kinds of figures of row `number`, which has `job`, of which no value is published for a class of it."""
     task = "train" if job.train else job.task
     words = _words(task, tuple(of.names[int(of.rows[number if of.rows.size > 1 else 0])] for of in e.ranges.classes))
     return {"ranges_without_source": words} if words else {}
@@ -28,7 +28,7 @@ def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
 def _words(task: str, classes: tuple[str, ...]) -> str:
     spreads, found = published_spreads(), []
     for name in classes:
-        kinds = [kind for kind in KINDS_OF[task] if spreads.kinds[kind].unseen and name not in spreads.kinds[kind].classes]
+        kinds = [kind for kind in KINDS_OF[task] if name not in spreads.kinds[kind].classes]
         if kinds:
             found.append(f"no published {' or '.join(kinds)} of {name or 'this architecture'}")
     return "; ".join(found)

@@ -24,6 +24,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Host time of such an operator while generating, over that of a bare launch: the Python around it."""
     graph_context: N = default(0.0)
     """Tokens of context up to which a step of decoding is replayed as a CUDA graph all the same; prompts never are."""
+    routing_launches: N = default(0.0)
+    """Further launches for the routed experts of a layer while generating."""
     launches_per_expert: N = default(0.0)
     """Further launches for each routed expert, whether a token goes to it or not."""
     kernels_per_layer: N

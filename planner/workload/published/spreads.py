@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
 from collections.abc import Mapping, Sequence
-from functools import cache, reduce
+from functools import cache
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -57,8 +57,6 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Factor by engine, wider or narrower, as its logarithm."""
     classes: list[str] = []
     """Architectures of GPUs and shapes of models of which there are published values."""
-    unseen: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    """Least half width where a class of the question is not among `classes`."""
     skew: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of the half width by which the range reaches further up, and less far down."""
 
@@ -100,12 +98,6 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         slopes = {fact: slope for fact in sorted(facts) if (slope := self.slope(kind, fact))}
         logs = sum((slope * facts[fact] for fact, slope in slopes.items()), start=np.zeros(1))
         return np.asarray(self.kinds[kind].half_width * np.exp(logs))
-
-    def least_width(self, kind: str, classes: Sequence[Classes]) -> NDArray[np.float64]:
-        """The least half width of `kind` in rows of these `classes`; 0 where there are published values of each."""
-        known = self.kinds[kind]
-        unseen = [np.array([name not in known.classes for name in of.names])[of.rows] for of in classes]
-        return known.unseen * np.asarray(reduce(np.logical_or, unseen, np.zeros(1, dtype=bool)), dtype=float)
 
 
 @cache

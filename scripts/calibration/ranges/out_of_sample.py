@@ -12,11 +12,13 @@ from published import markdown_table
 
 from planner.workload.published.spreads import KINDS
 from ranges.residual import Residual, interval_scores, mean_of_sources
-from ranges.residuals import SOURCES_FOR_VALUES, LeftOut, left_out
+from ranges.residuals import LeftOut, left_out
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_OF_A_CLASS = 30
 """Smallest number of values of a class with a row of its own."""
+ENOUGH_SOURCES = 3
+"""Sources of a kind that have to be left for a group without which they are judged."""
 SIDE, MARGIN = 320, 48
 """Size of the diagram's square and of the room for its labels, in pixels."""
 
@@ -54,7 +56,7 @@ def _judged(way: LeftOut, own: NDArray[np.bool_], inside: NDArray[np.bool_]) -> 
     sources, judged = np.array([one.source for one in way.residuals]), np.zeros_like(own)
     for name in set(way.groups[own]):
         rest = own & (way.groups != name)
-        judged |= own & ~rest if len(set(sources[rest])) >= SOURCES_FOR_VALUES else False
+        judged |= own & ~rest if len(set(sources[rest])) >= ENOUGH_SOURCES else False
     return f"{inside[judged].mean():.0%}" if judged.any() else "—"
 
 

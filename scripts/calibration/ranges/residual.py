@@ -15,7 +15,7 @@ from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, PROG
 
 Floats = NDArray[np.float64]
 UNSAID = (RELEASE_OPEN, PROGRAM_OPEN, ENGINE_OPEN)
-"""Facts that have a factor in each family of kinds besides their slope."""
+"""Facts that have a slope in each family of kinds: what a question leaves open."""
 WHOLE_SOURCE = 3
 """Values from which a source counts in full."""
 LEAST = 1e-3
@@ -34,7 +34,7 @@ class Residual:
     """ln(measured ÷ predicted)."""
     facts: Mapping[str, float] = field(default_factory=dict)
     network: float = 0.0
-    """Half width that stands beside that of the formulas, whatever is fitted."""
+    """Half width that stands beside that of the formulas, whatever is fitted: of a network that was not measured, of a host whose engine is not named."""
     lengths: float = 0.0
     """Half width of lengths that may be means, and of prompts that may meet, which counts for nothing in the fit: most of them are what they seem."""
     held: Any = None
@@ -68,11 +68,6 @@ def weights(residuals: Sequence[Residual]) -> Floats:
     """The weight of each value: one for a source and kind, less below `WHOLE_SOURCE` values."""
     counts = Counter((one.kind, one.source, one.asked) for one in residuals)
     return np.array([min(1.0, n / WHOLE_SOURCE) / n for one in residuals for n in (counts[one.kind, one.source, one.asked],)])
-
-
-def open_of(one: Residual) -> str:
-    """The member of `UNSAID` that the question of a value leaves open; "" where it leaves nothing open."""
-    return next((name for name in reversed(UNSAID) if one.facts.get(name, 0.0) > 0), "")
 
 
 def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec.structs import replace
 
 from planner.engine.job.engine import CONTEXT, Engine
@@ -55,6 +57,9 @@ FIRST = (
     Engine(
         name="sglang",
         label="SGLang",
+        launches_per_layer=EAGER,
+        routing_launches=200.0,
+        graph_context=math.inf,
         rounds_apart=True,
         compute_capability=(7, 5),
         interleaves_stages=True,
@@ -71,9 +76,11 @@ FIRST = (
         context_source="as vLLM, which builds on the same libraries: an assumption",
         communicator_source="as vLLM, which builds on the same libraries: an assumption",
         most_sequences=2048,
+        release="before 0.5.10",
         source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; a kernel of its own rounds the inputs of every FP8 product (sgl-project/sglang issue 31504); it schedules a step beside the one before: "
         "host time: scripts/calibration/fit_host_step.py on all published loops (2026-11-23: 1.03 ms and 3 µs), which Qwen3 0.6B alone on H20 (2.2 to 2.4 ms "
-        "a token, Qwen's speed benchmark) and DeepSeek R1 on H200 (InferenceX) agree with",
+        "a token, Qwen's speed benchmark) and DeepSeek R1 on H200 (InferenceX) agree with; prompts are launched operator by operator: dense layers as vLLM's, "
+        "1.35 ms a layer of DeepSeek V3, whose pass of one new token takes 82.6 ms, and 23 as a CUDA graph (sgl-project/sglang#12160, one model)",
     ),
     Engine(
         name="tensorrt-llm",
@@ -228,6 +235,16 @@ LATER = (
         huge_chunk=16384,
         source="as 0.20; 16,384 prompt tokens in one pass on GPUs of 160 GiB or more (vllm/engine/arg_utils.py of 0.28.0 and 0.33.0, "
         "vllm-project/vllm#51726)",
+    ),
+    replace(
+        _BY_NAME["sglang"],
+        since=(0, 5, 10),
+        released="2026-04",
+        release="0.5.10 and later",
+        launches_per_layer=PIECES,
+        routing_launches=0.0,
+        source=f"{_BY_NAME['sglang'].source}; from 0.5.10 on (release notes) prompts are CUDA graphs of the pieces between attention: "
+        "launches as of vLLM's pieces, an assumption",
     ),
     replace(
         _BY_NAME["tensorrt-llm"],

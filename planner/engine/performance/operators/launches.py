@@ -45,7 +45,8 @@ def products_of_layer(t: Table) -> Floats:
 def launches_of_layer(t: Table) -> Floats:
     """Operators the host launches for one layer, each as long as a bare launch: its own, and those of experts."""
     m, e = t.model, t.engine
-    routing = np.where(e.launches_per_expert > 0, e.launches_per_expert * m.experts / t.layout.ep, t.job.train * ROUTING_LAUNCHES)
+    one_by_one = e.launches_per_expert * m.experts / t.layout.ep
+    routing = np.where(one_by_one > 0, one_by_one, np.where(t.job.train > 0, ROUTING_LAUNCHES, e.routing_launches))
     python = np.where(t.job.train > 0, 1.0, e.python_launches) * np.where(t.chip.is_geforce > 0, e.geforce_launches, 1.0)
     launches: Floats = (e.launches_per_layer * python + routing * m.moe_share) * np.where(
         t.job.compiled > 0, COMPILED_LAUNCHES, 1.0

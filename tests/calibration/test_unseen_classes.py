@@ -1,0 +1,28 @@
+"""Classes of GPUs and models of which no value is published, in answers and in the fitted file."""
+
+from __future__ import annotations
+
+import pytest
+from engine_sample import ask, session
+
+from planner.engine.explain.unseen import KINDS_OF
+from planner.workload.published.spreads import KINDS, published_spreads
+
+DENSE = {"task": "serve", "model": "llama-3.1-8b", "engine": "vllm", "input_tokens": 1000, "output_tokens": 200, "concurrency": 8}
+
+
+@pytest.mark.parametrize("task", list(KINDS_OF))
+def test_every_kind_of_a_task_is_one_that_has_a_range(task: str) -> None:
+    assert set(KINDS_OF[task]) <= set(KINDS)
+
+
+def test_an_architecture_without_published_latencies_says_so() -> None:
+    seen, unseen = ask(**DENSE, gpu="H100 SXM"), ask(**DENSE, gpu="B200")
+    assert "time to first token" not in seen.assumed.get("ranges_without_source", "")
+    assert "time to first token" in unseen.assumed["ranges_without_source"]
+    assert "Blackwell" in unseen.assumed["ranges_without_source"]
+
+
+def test_classes_on_file_are_architectures_of_the_catalogue_or_shapes_of_models() -> None:
+    known = {gpu.architecture for gpu in session().gpus.all} | {"dense models", "mixtures of experts"}
+    assert {name for kind in published_spreads().kinds.values() for name in kind.classes} <= known
