@@ -18,6 +18,8 @@ INTERRUPTED = 130
 ALONE = {"OPENBLAS_NUM_THREADS": "1"}
 """Variables that numpy reads when it is imported. The planner multiplies no matrices, but the threads that numpy's OpenBLAS starts, one a core, each wait in
 a busy loop for work: half the processor time of the import on two cores."""
+KEPT_BYTES = {-1: 1 << 28, -3: 1 << 25}
+"""Parameters of glibc's `mallopt`: free memory that is kept (M_TRIM_THRESHOLD), and the smallest array that is the system's own (M_MMAP_THRESHOLD, at its most)."""
 _set_here: set[str] = set()
 
 
@@ -38,6 +40,17 @@ def prepare() -> None:
 def collect_rarely() -> None:
     """Look for cycles of objects rarely: a start makes few, and looking for them among all that it keeps took a seventh of its processor time."""
     gc.set_threshold(100_000, 50, 50)
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep the memory of freed arrays for the next ones: giving it back to the system and getting it anew took a twelfth of `estimate`."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    with contextlib.suppress(AttributeError):  # another C library
+        for parameter, kept_bytes in KEPT_BYTES.items():
+            ctypes.CDLL(None).mallopt(parameter, kept_bytes)
 
 
 def environment_of_others() -> dict[str, str]:

@@ -169,7 +169,7 @@ class Inventory:
         from planner.hardware.measurements.store import Store
 
         store = Store.open(self.state)
-        if (self.state / "runs").is_dir():
+        if any((self.state / "runs").glob(f"*{paths.OPEN_SUFFIX}")):
             from planner.observe.benchmark.journal import recover_journals
 
             recover_journals(self.state, store, self.canonical_name)

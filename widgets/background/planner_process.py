@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from planner.errors import Problem, UserError
+from planner.startup import keep_freed_memory
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -143,6 +144,7 @@ def _work(options: AppOptions, asking: int, answering: int) -> None:
     """Make the first plan, answer questions until nobody can ask any more, then end this process."""
     try:
         os.nice(YIELDING)
+        keep_freed_memory()
         nowhere = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):  # whoever waits for the end of these waits for the first process alone
             os.dup2(nowhere, standard)

@@ -22,6 +22,7 @@ from planner.cli.estimate.lines import LONGEST_LINE, answer_lines, encoder
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, exact_option, pass_invocation
 from planner.reading import open_file
+from planner.startup import keep_freed_memory
 from planner.text import escaped_json
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def estimate(invocation: Invocation, file: Path, on: str | None) -> int:
 
 def _answer_all(session: Session, source: BinaryIO, out: BinaryIO) -> None:
     gc.set_threshold(YOUNG_OBJECTS)
+    keep_freed_memory()
     forks = spare_processors()
     most = CHUNK_LINES * (1 + forks)
     shared = Shared(lambda lines: escaped_json(encoder.encode_lines(answer_lines(session, lines))), forks)

@@ -18,6 +18,7 @@ from planner.errors import UserError
 from planner.hardware.measurements.lines import DAMAGE, unreadable_text
 from planner.observe.benchmark.progress import RunProgress, lost_result
 from planner.observe.benchmark.recorder import Recorder
+from planner.paths import OPEN_SUFFIX
 from planner.reading import read_file
 from planner.units import MIB
 
@@ -73,7 +74,6 @@ class RunLock:
         self.descriptor = None
 
 
-OPEN_SUFFIX = ".part.jsonl"
 KEPT_JOURNALS = 50
 """Closed journals that are kept to be looked at, the newest."""
 RUN = re.compile(rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}{re.escape(OPEN_SUFFIX)}")

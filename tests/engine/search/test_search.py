@@ -28,7 +28,8 @@ from planner.engine.search.deployment import Deployments
 from planner.engine.search.layouts import Layouts, enumerate_layouts
 from planner.engine.search.memory_screen import screen
 from planner.engine.search.selection import NO_FASTER, choose
-from planner.engine.search.supply.node_types import node_types_for
+from planner.engine.search.supply.bills import Nodes
+from planner.engine.search.supply.node_types import NodeType, node_types_for
 from planner.workload.tasks import Workload
 
 
@@ -183,7 +184,7 @@ def test_rows_are_chosen_as_one_by_one(candidates: list[tuple[str, float, int, f
         evaluated=SimpleNamespace(memory=memory),
         workload=SimpleNamespace(request_rate_per_s=None),
         node_index=np.array([names.index(name) for name in gpus]),
-        node_types=[SimpleNamespace(place=(name, "")) for name in names],
+        nodes=Nodes(cast("list[NodeType]", [SimpleNamespace(place=(name, "")) for name in names])),
         meets=tier < 2,
         sure=tier == 0,
         bill=SimpleNamespace(score=key, overshoot=key),

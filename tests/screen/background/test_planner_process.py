@@ -156,6 +156,14 @@ def runs(number: str) -> bool:
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+def ends(number: str, within_s: float = 20.0) -> bool:
+    """Whether the process of that number ends soon."""
+    until_s = time.monotonic() + within_s
+    while runs(number) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return not runs(number)
+
+
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain", "llama-3.2-3b-offline"])
 def test_its_plan_is_the_one_that_the_session_makes(tmp_path: Path, preset: str) -> None:
     assert "H100" in run(SAME, tmp_path, preset)
@@ -181,10 +189,7 @@ def test_it_answers_until_it_has_ended_and_fails_for_the_thread_to_say_why(tmp_p
 def test_it_ends_where_the_screen_is_killed(tmp_path: Path) -> None:
     number = run(KILLED, tmp_path, "llama-3.1-8b-pretrain", returncode=-signal.SIGKILL).strip()
     assert number
-    until_s = time.monotonic() + 20
-    while runs(number) and time.monotonic() < until_s:
-        time.sleep(0.05)
-    assert not runs(number)
+    assert ends(number)
 
 
 def test_a_preset_there_is_not_is_left_to_the_screen(tmp_path: Path) -> None:
@@ -206,5 +211,23 @@ def test_the_screen_shows_its_plan_and_makes_none_itself(tmp_path: Path, narrowe
         terminal.read(until=b"\x1b[?1049l")
         assert terminal.process.wait(timeout=5) == 0
         assert all(not Path(f"/proc/{number}").exists() for number in planned)
+    finally:
+        terminal.close()
+
+
+@pytest.mark.pty
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGABRT, signal.SIGKILL], ids=lambda ending: ending.name)
+def test_it_ends_however_the_screen_is_ended(tmp_path: Path, ending: signal.Signals) -> None:
+    code = APP.format(root=str(ROOT), samples=str(ROOT / "tests" / "samples"), folder=str(tmp_path), options="")
+    terminal = Terminal(["-c", code], os.environ)
+    try:
+        assert b"Cheapest that meets" in terminal.read(until=b"Cheapest that meets")
+        (planner,) = {*(tmp_path / "planned").read_text().split()}
+        assert runs(planner)
+        terminal.process.send_signal(ending)
+        if ending in {signal.SIGTERM, signal.SIGHUP}:
+            assert b"\x1b[?1049l" in terminal.read(until=b"\x1b[?1049l")
+        terminal.process.wait(timeout=10)
+        assert ends(planner)
     finally:
         terminal.close()

@@ -54,7 +54,7 @@ def repeated(run: Rows, count: Rows) -> tuple[Rows, Rows | int, Rows | None]:
     """Each `run` as often as its `count`: (runs, numbers from 0 within a run, where each run begins or None where all counts are 1)."""
     if run.size == count.sum():
         return run, 0, None
-    begins = np.cumsum(count) - count
+    begins = count.cumsum() - count
     owner = run.repeat(count)
     return owner, np.arange(owner.size) - begins.repeat(count), begins
 
