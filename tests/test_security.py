@@ -32,6 +32,7 @@ def _watched() -> Iterator[None]:
     events.clear()
 
 
+@pytest.mark.sweep
 def test_nothing_evaluates_or_unpickles_and_one_module_serves() -> None:
     found = []
     for path in SOURCES:

@@ -26,6 +26,7 @@ def world(rng: np.random.Generator, *, sources: int = 25, values: int = 40, bias
     return found
 
 
+@pytest.mark.sweep
 def test_ranges_of_nominal_90_percent_hold_90_percent_of_what_is_drawn_anew() -> None:
     """Of every class as well, as soon as sources are so many that none of it is borrowed."""
     rng = np.random.default_rng(1)

@@ -22,6 +22,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return Session.open(state=folder / "state", config=folder / "config")
 
 
+@pytest.mark.sweep
 def test_as_many_slices_lie_on_a_gpu_as_the_vendor_says(session: Session) -> None:
     checked = 0
     for gpu in session.gpus.all:

@@ -29,6 +29,7 @@ def values(**fields: Any) -> dict[str, float]:
     return {"seconds": seconds, **parts(answer.memory_bytes), **answer.seconds_by_class}
 
 
+@pytest.mark.sweep
 @given(st.sampled_from([1, 2, 4, 8, 16, 64]), st.sampled_from([1, 2, 4]), st.sampled_from(["zero1", "zero2", "zero3"]))
 @settings(max_examples=25, deadline=None)
 def test_expert_parallelism_takes_no_flops_and_no_states_away(ep: int, tp: int, sharding: str) -> None:

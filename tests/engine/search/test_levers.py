@@ -58,6 +58,7 @@ def promised(case: str) -> list[Lever]:
     return [lever for lever in found(case).levers if lever.gpu]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_levers_keep_their_word(case: str) -> None:
     assert not solutions(found(case))
@@ -170,6 +171,7 @@ def test_changes_combined_cost_the_dearest_of_them() -> None:
     assert (both.costs, both.keys) == ("hardware", changes["optimizer"].keys | changes["max_gpus"].keys)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_levers_come_within_a_second(case: str) -> None:
     found(case)

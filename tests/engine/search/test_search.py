@@ -63,6 +63,7 @@ def needless(layouts: Layouts, surely: np.ndarray) -> np.ndarray:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("preset", "change"),
     [

@@ -80,6 +80,7 @@ def test_the_first_row_of_a_preset_can_be_ordered(preset: str) -> None:
     check_can_be_ordered(plan(preset).rows[0])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(30))
 def test_the_first_row_of_any_workload_can_be_ordered(seed: int) -> None:
     first = asked(random_workload(seed)).rows[0]

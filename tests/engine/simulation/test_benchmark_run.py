@@ -51,6 +51,7 @@ def test_a_few_long_answers_drain_alone() -> None:
     assert spread.requests_per_s[0] < 0.8 * alike.requests_per_s[0]
 
 
+@pytest.mark.sweep
 def test_ranges_of_a_burst_reach_up_to_answers_that_are_alike() -> None:
     """A mean alone spreads as conversations do; the range of a burst holds what it takes where all answers are of one length."""
     burst = service(concurrency=512, requests=512)
@@ -78,6 +79,7 @@ def test_a_length_of_a_burst_changes_its_answer_by_no_more_than_its_share() -> N
     assert all(after / before == pytest.approx(1.0, abs=0.02) for before, after in pairwise(found))
 
 
+@pytest.mark.sweep
 def test_the_longest_benchmark_passes_into_the_long_run() -> None:
     ended, endless = (service(concurrency=16, requests=number) for number in (MOST_REQUESTS, MOST_REQUESTS + 1))
     for name in ("ttft_s", "tpot_s", "request_s", "requests_per_s"):

@@ -86,6 +86,7 @@ def test_documents_have_the_moments_of_their_draws() -> None:
     assert documents_of(5000, 4096).mean == 4096
 
 
+@pytest.mark.sweep
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(LENGTHS, st.sampled_from([512, 2048, 8192]), st.integers(1, 8), st.sampled_from(["none", "zero3"]))
 def test_packing_does_no_more_work_and_padding_is_never_faster(

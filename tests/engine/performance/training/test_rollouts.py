@@ -112,6 +112,7 @@ def test_candidates_with_and_without_a_rollout_do_not_touch_each_other() -> None
     assert [answer.step_s for answer in together if isinstance(answer, Answer)] == [ask(**GRPO | of).step_s for of in fields]
 
 
+@pytest.mark.sweep
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(st.integers(64, 4000), st.integers(16, 4000), st.sampled_from([64, 256, 1024]), st.integers(1, 4))
 def test_more_answers_and_longer_ones_never_take_less(prompt: int, answer: int, batch: int, steps: int) -> None:
