@@ -1,4 +1,4 @@
-"""What people come for, from the first key to the answer on the screen, on the real catalogue; the keys are counted."""
+"""Twelve things people come for, from the first key to the answer on the screen, on the real catalogue; the keys are counted."""
 
 from __future__ import annotations
 
@@ -13,23 +13,32 @@ from tui_sample import settle
 from planner.paths import presets_folder
 from planner.reading import read_toml
 from widgets.app import PlannerApp
+from widgets.background import row_details
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
 from widgets.screens.decisions.costs import CostScreen
+from widgets.screens.decisions.fit import FitScreen
+from widgets.screens.help import HelpScreen
+from widgets.screens.row.compare import CompareScreen
 
 
-class Keys:
-    """Presses keys, waits for the answer, and counts."""
+class Journey:
+    """Presses keys, waits for the answer, and counts: more keys than `most` are too many."""
 
-    def __init__(self, pilot: Pilot[None]) -> None:
+    def __init__(self, pilot: Pilot[None], most: int) -> None:
         self._pilot = pilot
-        self.count = 0
+        self._left = most
 
     async def press(self, *keys: str) -> None:
-        self.count += len(keys)
+        self._left -= len(keys)
+        assert self._left >= 0, f"{-self._left} keys too many"
         await self._pilot.press(*keys)
-        for _ in range(3):
-            await settle(self._pilot)
+        await settle(self._pilot)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_found_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_details, "QUIET_S", 1000.0)
 
 
 def started(folder: Path) -> PlannerApp:
@@ -37,10 +46,16 @@ def started(folder: Path) -> PlannerApp:
 
 
 def answer(app: PlannerApp) -> str:
-    return str(app.main.query_one(AnswerLine).content)
+    return text_of(app, AnswerLine)
 
 
-async def test_journeys_and_their_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def text_of(app: PlannerApp, what: type[Static] | str) -> str:
+    """The text of a line or a box on the topmost screen."""
+    found = app.screen.query_one(what, Static) if isinstance(what, str) else app.screen.query_one(what)
+    return str(found.content)
+
+
+async def test_twelve_journeys_and_their_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each begins where the one before ended; the next start goes on there."""
     monkeypatch.chdir(tmp_path)
     model = read_toml(next(presets_folder().glob("models/*/qwen3-8b.toml")))
@@ -50,83 +65,153 @@ async def test_journeys_and_their_keys(tmp_path: Path, monkeypatch: pytest.Monke
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await own_model(app, pilot)
+        await undone_and_done_again(app, pilot)
+        await why_beside_the_table(app, pilot)
         await rent_or_buy(app, pilot)
-        await what_if(app, pilot)
-        await few_gpus(app, pilot)
-        left = await edited(app, pilot)
+        await compared(app, pilot)
+        await other_providers(app, pilot)
+        await what_makes_it_fit(app, pilot)
+        await what_gpus_can_serve(app, pilot)
+        await help_searched(app, pilot)
+        await exported(app, pilot)
+        await sensible_steps(app, pilot)
+        left = await few_gpus(app, pilot)
         app.exit()
     app = started(tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         assert (answer(app), app.form.workload["output_tokens"], app.active_pane, app.filter_text) == left
         assert not app.form.can_undo
+        await all_candidates_again(app, pilot)
 
 
 async def own_model(app: PlannerApp, pilot: Pilot[None]) -> None:
-    """A model of one's own, by the path of its folder or by its id on the hub, to a ranked row."""
-    first, keys = answer(app), Keys(pilot)
+    """A model of one's own, by its id on the hub or by the path of its folder, to a ranked row."""
+    first, journey = answer(app), Journey(pilot, 25)
     assert first.startswith("Rent ")
     assert "$/month" in first
     assert "sure" in first
-    await keys.press("colon", *"mine", "enter")
-    assert keys.count <= 25
-    assert app.form.workload["model"] == "./mine"
+    await journey.press("colon", *"Qwen/Qwen3-8B", "enter")
+    assert app.screen is app.main
+    assert app.form.workload["model"] == "Qwen/Qwen3-8B"
     assert app.table.rows[0].rank == 1
     assert answer(app) != first, "a model of 8 B costs less than one of 70 B"
-    assert "modified" in str(app.main.query_one("#headline", Static).content)
-    await keys.press("u")
-    assert answer(app) == first
-    keys = Keys(pilot)
-    await keys.press("colon", *"Qwen/Qwen3-8B", "enter")
-    assert keys.count <= 25
+    journey = Journey(pilot, 6)
+    await journey.press("colon", *"mine", "enter")
+    assert app.form.workload["model"] == "./mine"
     assert app.table.rows[0].rank == 1
-    assert app.form.workload["model"] == "Qwen/Qwen3-8B"
-    await keys.press("u")
+    assert "modified" in text_of(app, "#headline")
 
 
-async def rent_or_buy(app: PlannerApp, pilot: Pilot[None]) -> None:
-    keys = Keys(pilot)
-    await keys.press("O")
-    assert keys.count <= 2
-    assert isinstance(app.screen, CostScreen)
-    assert "own" in str(app.screen.query_one("#text Static", Static).content)
+async def undone_and_done_again(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """A change taken back and made again by a key each, which say what they did."""
+    first, journey = answer(app), Journey(pilot, 4)
+    await journey.press("u", "u")
+    assert app.form.workload["model"] == "llama-3.1-70b"
+    assert answer(app) != first
+    assert "model" in list(app._notifications)[-1].message
+    await journey.press("U", "U")
+    assert answer(app) == first
+
+
+async def why_beside_the_table(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """The reasons of a row, beside it as the cursor goes, and on the whole screen."""
+    journey = Journey(pilot, 2)
+    await journey.press("j")
+    assert app.table.highlighted is app.table.rows[1]
+    assert app.table.rows[1].gpu.split()[0] in str(app.main.query_one("#why").border_title)
+    await journey.press("enter")
+    assert "Memory" in "".join(str(line.content) for line in app.screen.query("#text Static").results(Static))
     await pilot.press("escape")
 
 
-async def what_if(app: PlannerApp, pilot: Pilot[None]) -> None:
-    """A change tried by its number, with the difference it makes, and taken back."""
-    first, keys = answer(app), Keys(pilot)
-    await keys.press("a", "1")
-    assert keys.count <= 3
-    assert app.form.workload["market"] == "spot"
+async def rent_or_buy(app: PlannerApp, pilot: Pilot[None]) -> None:
+    await Journey(pilot, 1).press("O")
+    assert isinstance(app.screen, CostScreen)
+    assert "own" in text_of(app, "#text Static")
+    await pilot.press("escape")
+
+
+async def compared(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """Two rows side by side."""
+    await Journey(pilot, 4).press("g", "space", "space", "c")
+    assert isinstance(app.screen, CompareScreen)
+    assert {row.rank for row in app.screen._rows} == {row.rank for row in app.table.marked}
+    await pilot.press("escape", "g", "space", "space", "g")
+
+
+async def other_providers(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """The first GPU at its other providers and in its other numbers."""
+    first, before = app.table.rows[0], len(app.table.rows)
+    await Journey(pilot, 1).press("right")
+    same = app.table.rows[: len(app.table.rows) - before + 1]
+    assert len(same) > 1
+    assert {row.gpu for row in same} == {first.gpu}
+    await pilot.press("left")
+
+
+async def what_makes_it_fit(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """A change that would make the last row a solution tried by its number, with the difference it makes; taken back."""
+    first = answer(app)
+    await Journey(pilot, 3).press("G", "a", "1")
+    assert app.trial is not None
     assert "WHAT-IF" in answer(app)
-    assert "→" in answer(app)
-    await keys.press("u")
+    await Journey(pilot, 1).press("u")
     assert answer(app) == first
 
 
-async def few_gpus(app: PlannerApp, pilot: Pilot[None]) -> None:
-    """Two GPUs at one provider in one market, of all candidates."""
+async def what_gpus_can_serve(app: PlannerApp, pilot: Pilot[None]) -> None:
+    await Journey(pilot, 9).press("colon", *"8 l40s", "enter")
+    assert isinstance(app.screen, FitScreen)
+    assert "8 × L40S" in app.screen.subject
+    assert "users" in text_of(app, "#text Static")
+    await pilot.press("escape")
+
+
+async def help_searched(app: PlannerApp, pilot: Pilot[None]) -> None:
+    await Journey(pilot, 8).press("question_mark", "slash", *"spot")
+    assert isinstance(app.screen, HelpScreen)
+    assert text_of(app, "#text Static").lstrip().startswith("Plan")
+    await pilot.press("escape", "escape")
+
+
+async def exported(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """The decision with its reasons in a file for others."""
+    await Journey(pilot, 5).press("e", "down", "down", "down", "enter")
+    (report,) = Path.cwd().glob("*.report.md")
+    assert answer(app).split(" · ")[0].split(",")[0] in report.read_text()
+
+
+async def sensible_steps(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """More output tokens by a key each, and what the preset has again."""
+    field = app.form.query_one("#field-output-tokens", Input)
+    field.focus()
+    journey = Journey(pilot, 7)
+    await journey.press("plus", "plus")
+    assert field.value == "500"
+    await journey.press("ctrl+r")
+    assert field.value == "200"
+    await journey.press(*"250")
+    assert app.form.workload["output_tokens"] == 250, "the field is selected whole, so that typing replaces it"
+
+
+async def few_gpus(app: PlannerApp, pilot: Pilot[None]) -> tuple[str, int, str, str]:
+    """Two GPUs at one provider in one market, of all candidates; what is left on the screen."""
     assert app.plan is not None
-    everything, keys = app.plan.counts.fit, Keys(pilot)
-    await keys.press("slash", *"l4 h1 aw sp")
-    assert keys.count <= 12
+    everything = app.plan.counts.fit
+    await pilot.press("escape")
+    await Journey(pilot, 12).press("slash", *"l4 h1 aw sp")
     assert {row.gpu for row in app.table.rows} == {"L4", "H100 SXM5 80GB", "H100 PCIe", "H100 NVL"}
     assert {(row.offer.provider, row.offer.market) for row in app.table.rows if row.offer} == {("aws", "spot")}
-    assert f"of {everything:,}" in str(app.main.query_one("#chips", Static).content)
-    await keys.press("enter")
+    assert f"of {everything:,}" in text_of(app, "#chips")
+    await pilot.press("enter")
     assert app.focused is app.table
+    return answer(app), 250, "ranking", "l4 h1 aw sp"
 
 
-async def edited(app: PlannerApp, pilot: Pilot[None]) -> tuple[str, int, str, str]:
-    """A field replaced, stepped, put back and typed anew; what is left on the screen."""
-    field, keys = app.form.query_one("#field-output-tokens", Input), Keys(pilot)
-    field.focus()
-    await keys.press(*"300")
-    assert app.form.workload["output_tokens"] == 300, "the field is selected whole, so that typing replaces it"
-    await keys.press("plus")
-    assert field.value == "500"
-    await keys.press("ctrl+r")
-    assert field.value == "200"
-    await keys.press(*"250")
-    return answer(app), 250, "workload", "l4 h1 aw sp"
+async def all_candidates_again(app: PlannerApp, pilot: Pilot[None]) -> None:
+    assert app.plan is not None
+    few = app.plan.counts.fit
+    await Journey(pilot, 1).press("escape")
+    assert app.plan.counts.fit > few
+    assert not app.filter_text

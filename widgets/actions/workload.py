@@ -75,7 +75,7 @@ ACTIONS = (
         keys="colon",
         key_text=":",
         label="find",
-        description="One box for a model, a hub id, the path of a config.json, a preset, a GPU, a command, or key=value.",
+        description="One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, or key=value.",
         run=find,
         needs=(need.a_plan,),
         rank=4,

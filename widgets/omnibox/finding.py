@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +18,13 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.field import Field
 
-Kind = Literal["model", "preset", "session", "gpu", "command", "setting"]
+Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting"]
 EXACT, BEGINS = 1e6, 1e3
 """Scores above every fuzzy match: of the very name, and of its beginning."""
 MOST = 12
 ON_THIS_MACHINE = "config.json on this machine"
+MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
+"""A number of GPUs, and the beginning of their name."""
 
 
 class Thing(msgspec.Struct, frozen=True):
@@ -29,7 +32,7 @@ class Thing(msgspec.Struct, frozen=True):
 
     kind: Kind
     value: str
-    """Name of the model, preset, session or GPU, path, id of the hub, id of the action, 'key=value'."""
+    """Name of the model, preset, session or GPU, path, id of the hub, id of the action, 'key=value', '8 × L40S'."""
     detail: str = ""
 
 
@@ -38,9 +41,8 @@ def find(text: str, things: Iterable[Thing]) -> list[Thing]:
     typed = text.strip()
     if not typed:
         return list(things)[:MOST]
-    found = _as_typed(typed)
-    search = FuzzySearch()
-    wanted = typed.casefold()
+    search, wanted, things = FuzzySearch(), typed.casefold(), list(things)
+    found = [*_as_typed(typed), *_machines(wanted, things)]
     scored = [(_score(search, wanted, thing), place, thing) for place, thing in enumerate(things)]
     scored = sorted((one for one in scored if one[0] > 0), key=lambda one: (-one[0], one[1]))
     return [*found, *(thing for _, _, thing in scored if thing not in found)][:MOST]
@@ -54,6 +56,14 @@ def _as_typed(typed: str) -> list[Thing]:
     if _is_folder_of_a_model(typed):
         return [Thing("model", f"./{typed}", ON_THIS_MACHINE)]
     return [Thing("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []
+
+
+def _machines(wanted: str, things: Iterable[Thing]) -> Iterator[Thing]:
+    """As many GPUs as were typed before the beginning of their name."""
+    if typed := MACHINES.fullmatch(wanted):
+        for thing in things:
+            if thing.kind == "gpu" and thing.value.casefold().startswith(typed[2]):
+                yield Thing("machines", f"{typed[1]} × {thing.value}", "what they can run")
 
 
 def _is_folder_of_a_model(typed: str) -> bool:

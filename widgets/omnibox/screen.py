@@ -33,7 +33,7 @@ FOUND, FAULTY = "$foreground", "$text-error"
 """Styles of what is known of a thing, and of why it cannot be taken."""
 QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
-HINT = "model, hub id, config.json, preset, GPU, command, session, key=value"
+HINT = "model, hub id, config.json, preset, GPU, 8 x L40S, command, session, key=value"
 MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
 
 
@@ -126,8 +126,9 @@ class OmniScreen(Overlay[Thing | None]):
         workload, where = dict(self._app.form.workload), str(self._app.preset.path) if self._app.preset else ""
         if thing.kind == "model":
             return await self._app.ask(lambda session: model_summary(session.architecture(thing.value, where)))
-        if thing.kind == "gpu":
-            return await self._app.ask(lambda session: gpu_summary(session.gpus.find(thing.value)))
+        if thing.kind in {"gpu", "machines"}:
+            gpu = thing.value.rpartition(" × ")[2]
+            return await self._app.ask(lambda session: gpu_summary(session.gpus.find(gpu)))
         changed = with_setting(workload, thing.value)
         return await self._app.ask(lambda session: _checked(session, workload, changed, where))
 

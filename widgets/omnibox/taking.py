@@ -26,7 +26,7 @@ def open_box(app: BaseApp, *, models_only: bool = False) -> None:
 
 
 async def take(app: BaseApp, thing: Thing) -> None:
-    """Plan another model, open a preset or a session, look at one GPU alone, set a key, or run a command."""
+    """Plan another model, open a preset or a session, look at one GPU alone, ask what GPUs can run, set a key, or run a command."""
     if thing.kind == "model":
         await app.form.change({"model": thing.value})
     elif thing.kind == "preset":
@@ -37,6 +37,11 @@ async def take(app: BaseApp, thing: Thing) -> None:
         await app.form.change(setting(thing.value, app.form.workload))
     elif thing.kind == "gpu":
         take_gpu(app, thing.value)
+    elif thing.kind == "machines":
+        from widgets.screens.decisions.fit import open_fit
+
+        count, _, gpu = thing.value.partition(" × ")
+        open_fit(app, gpu, int(count))
     else:
         await app.run_action(f"act('{thing.value}')")
 

@@ -30,9 +30,12 @@ def open_screen(app: BaseApp) -> None:
     """Ask what as many of the highlighted GPU can run."""
     row = app.table.highlighted
     if row is not None:
-        app.push_screen(
-            FitScreen(app, row.gpu, row.answer.layout.gpus if row.answer.layout else 1, str(app.form.workload.get("task")))
-        )
+        open_fit(app, row.gpu, row.answer.layout.gpus if row.answer.layout else 1)
+
+
+def open_fit(app: BaseApp, gpu: str, gpus: int) -> None:
+    """Ask what this number of a GPU can run."""
+    app.push_screen(FitScreen(app, gpu, gpus, str(app.form.workload.get("task"))))
 
 
 class FitScreen(TurningScreen):
@@ -43,8 +46,8 @@ class FitScreen(TurningScreen):
     KEYS = "+ - GPUs · j k scroll · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         *turn_bindings(TURNS),
-        ("plus", "count(2)", "twice as many GPUs"),
-        ("minus", "count(0.5)", "half as many GPUs"),
+        ("plus", "more", "more GPUs: the next power of two"),
+        ("minus", "fewer", "fewer GPUs: the power of two before"),
         ("F", "dismiss", "back"),
     ]
 
@@ -53,9 +56,16 @@ class FitScreen(TurningScreen):
         self._gpu, self._gpus = gpu, gpus
         self._chosen[1] = TASKS.index(task) if task in TASKS else 0
 
-    def action_count(self, factor: float) -> None:
-        """Ask for another number of GPUs."""
-        self._gpus = min(MOST_GPUS, max(1, int(self._gpus * factor)))
+    def action_more(self) -> None:
+        """Ask for the next power of two: 6 -> 8."""
+        self._ask_for(1 << self._gpus.bit_length())
+
+    def action_fewer(self) -> None:
+        """Ask for the power of two before: 6 -> 4."""
+        self._ask_for(1 << (self._gpus - 1).bit_length() >> 1)
+
+    def _ask_for(self, gpus: int) -> None:
+        self._gpus = min(MOST_GPUS, max(1, gpus))
         self.ask_again()
 
     @property
