@@ -38,6 +38,14 @@ from planner.workload.tasks import trains
 OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_SLOPE = 0.0005
+"""Size of a logarithm below which it is not written."""
+SAME_WORK = {
+    "decode": "time per output token",
+    "batch throughput": "batch request time",
+    "batch request time": "batch throughput",
+    "request time": "serving throughput",
+}
+"""Kind -> kind that times the same work or more, so that a class measured there is no stranger."""
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
@@ -148,7 +156,8 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             usual, less = (math.log(found.factor(kind, less=less)) for less in (False, True))
             slopes = {name: slope + (less - usual) * (name in UNSAID) for name, slope in fitted.slopes[kind].items()}
             engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if abs(slope) >= LEAST_SLOPE)
-            seen = ", ".join(f'"{name}"' for name in sorted({name for one in own for name in one.classes if name}))
+            alike = (one for one in as_stated(group) if one.kind in (kind, SAME_WORK.get(kind)))
+            seen = ", ".join(f'"{name}"' for name in sorted({name for one in alike for name in one.classes if name}))
             memory = KINDS[kind] == "memory"
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale + usual):.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
