@@ -37,7 +37,7 @@ FORMATS = (
     FileFormat("csv", "CSV", "the rows, SI units", "csv"),
     FileFormat("markdown", "Markdown", "the rows as a table", "md"),
     FileFormat("report", "Report", "the decision with its reasons, Markdown", "report.md"),
-    FileFormat("page", "Report", "the decision with its reasons, an HTML page", "report.html"),
+    FileFormat("page", "HTML", "the decision with its reasons, a page for a browser", "report.html"),
     FileFormat("svg", "SVG", "this screen", "svg"),
 )
 REPORTS = ("report", "page")

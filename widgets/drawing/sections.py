@@ -36,8 +36,8 @@ def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
             for item, lines in zip(part.items, table.rows(), strict=True):
                 yield from (Content.styled(line, STYLES[part.style(item)]) for line in lines)
             if table.left_out:
-                titles = ", ".join(column.title for column in table.left_out)
-                yield from (Content.styled(line, "$quiet") for line in folded(f"A wider screen also shows: {titles}.", width))
+                titles = " · ".join(column.title for column in table.left_out)
+                yield from (Content.styled(line, "$quiet") for line in folded(f"A wider screen also shows: {titles}", width))
         case Facts(facts):
             yield from (Content(line) for line in fact_lines(facts, width))
         case Paragraph(text, style):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -9,6 +10,12 @@ from textual.content import Content
 
 from planner.present.lines.folding import folded
 
+BRACKETS = re.compile(r" \([^()]*\)")
+CLAUSE_ENDS = re.compile(r"[,;] | → ")
+WITHOUT_UNIT = re.compile(r"[ ,;→]*( [\d.,]+)?$")
+"""End of a text that was cut behind a number, before its unit."""
+LEAST_KEPT = 0.7
+"""Share of the cells that a text which ends with a clause has to fill."""
 LEAST_FOLD = 12
 """Cells below which a text is not folded any further."""
 
@@ -33,6 +40,16 @@ def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
 def shorten_end(text: str, width: int, ellipsis: str = "…") -> str:
     """`text` in at most `width` cells, its end left out."""
     return text if len(text) <= width else text[: max(0, width - len(ellipsis))].rstrip() + ellipsis
+
+
+def shorten_clauses(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` cells: without what is in brackets, then up to the end of a clause, or of a word where that leaves too little."""
+    if len(text) <= width or len(text := BRACKETS.sub("", text)) <= width:
+        return text
+    room = max(0, width - len(ellipsis) - 1)
+    clause = max((found.start() for found in CLAUSE_ENDS.finditer(text, 0, room + 1)), default=0)
+    kept = text[:clause] if clause >= LEAST_KEPT * width else text[: room + 1].rpartition(" ")[0] or text[:room]
+    return f"{WITHOUT_UNIT.sub('', kept)} {ellipsis}"
 
 
 def fold(text: str, width: int) -> list[str]:

@@ -19,7 +19,7 @@ PLANNING = "planning"
 UNNOTICED_S = 0.3
 """Time of a plan below which nothing says that one is being made."""
 LEAST_ANSWER = 20
-"""Cells that the answer keeps beside what else there is to say."""
+"""Cells below which no answer is begun behind the badge."""
 
 
 class AnswerLine(Static):
@@ -91,10 +91,13 @@ class AnswerLine(Static):
         return Content.assemble((told, "bold $text-error"), ("   " + rest if len(rest) <= left else "", "$quiet"))
 
     def _answer(self, sentence: Sentence, room: int) -> Content:
-        badge = f" WHAT-IF  {self._trial}  u undoes " if self._trial else ""
-        gap = "  " if badge else ""
-        left = max(LEAST_ANSWER, room - len(badge) - len(gap))
+        badges = [f" WHAT-IF  {self._trial}  u undoes ", f" WHAT-IF  {self._trial} "] if self._trial else [""]
+        gap = "  " if self._trial else ""
+        wanted = len(sentence.parts[0]) + len(gap)
+        badge = next((badge for badge in badges if len(badge) + wanted <= room), badges[-1])
+        left = room - len(badge) - len(gap)
         first, *others = sentence.within(left)
         style = "bold $text-success" if sentence.solved else "bold $text-warning"
-        parts = [(shorten_end(first, left, self._symbols.ellipsis), style), *((f" · {part}", "") for part in others)]
-        return Content.assemble((badge, "reverse $text-warning"), gap, *parts)
+        answer = shorten_end(first, left, self._symbols.ellipsis) if left >= LEAST_ANSWER else ""
+        parts = [(answer, style), *((f" · {part}", "") for part in others if answer)]
+        return Content.assemble((shorten_end(badge, room, self._symbols.ellipsis), "reverse $text-warning"), gap, *parts)

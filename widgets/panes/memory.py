@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 
 from planner.present.memory import memory_heading
 from planner.units import count_text
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
 DEFAULT_HEADROOM = 0.1
+ROOMY = 10
+"""Rows from which the pane tells the components one by one."""
 
 
 def headroom_of(plan: Plan | None) -> float:
@@ -40,6 +43,7 @@ class MemoryView(Vertical, can_focus=True):
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="memory-view")
         self._symbols = symbols
+        self._shown: tuple[PlanRow | None, Plan | None] = None, None
 
     def compose(self) -> ComposeResult:
         """The bar and one line of facts."""
@@ -52,14 +56,30 @@ class MemoryView(Vertical, can_focus=True):
 
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
         """The memory of this row."""
+        self._shown = row, plan
         bar = self.query_one(MemoryBar)
         if row is None:
             bar.show(None, DEFAULT_HEADROOM, "no row")
             return
         frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
         bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
-        facts = " · ".join(memory_facts(row))
-        self.query_one(Lines).show(styled_lines(facts, self.size.width or len(facts), "$quiet"))
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Fold for the new width; tell the components where there is room for them."""
+        self._draw()
+
+    def _draw(self) -> None:
+        row, plan = self._shown
+        if row is None:
+            return
+        facts, room = " · ".join(memory_facts(row)), self.size
+        lines = styled_lines(facts, room.width or len(facts), "$quiet")
+        if plan is not None and room.height >= ROOMY:
+            from widgets.screens.row.why import Page, memory_lines
+
+            lines += [Content(""), *memory_lines(row, plan, Page(self._symbols, room.width))]
+        self.query_one(Lines).show(lines)
 
 
 def memory_facts(row: PlanRow) -> list[str]:

@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.geometry import Size
 
 from planner.engine.answers.plan import SOLUTIONS
+from planner.engine.answers.time import CLASS_WORDS
 from planner.present.choice.sentence import cost_text, count_and_device
 from planner.present.levers import lever_text
 from planner.present.names import VERDICT_WORDS, region_text
@@ -37,7 +38,7 @@ STYLES = {
     "does-not-fit": "$text-error",
     "not-supported": "$quiet",
 }
-CLASS_WORDS = {"communication": "link"}
+CERTAIN = percent_text(1.0)
 LATENCIES = {"request": "p95", "ttft": "TTFT", "tpot": "TPOT"}
 """Latency -> its label, all of them p95."""
 
@@ -45,6 +46,12 @@ LATENCIES = {"request": "p95", "ttft": "TTFT", "tpot": "TPOT"}
 def rank_text(row: PlanRow, plan: Plan) -> str:
     """The rank of a row among those that are shown with it."""
     return f"rank {row.rank} of {sum(other.rank is not None for other in plan.rows):,} shown"
+
+
+def of_limit(value: str, limit: str) -> str:
+    """A figure beside its limit, their unit once where it is the same: '4.76 of 5.00 s', '139 ms of 1.00 s'."""
+    number, _, unit = value.partition(" ")
+    return f"{number if unit == limit.partition(' ')[2] else value} of {limit}" if limit else value
 
 
 class WhyView(VerticalScroll, can_focus=False):
@@ -125,7 +132,8 @@ class WhyView(VerticalScroll, can_focus=False):
     def _facts(self, row: PlanRow, plan: Plan) -> Iterator[tuple[str, str]]:
         """Label and words of everything that is known of the row."""
         if row.verdict in SOLUTIONS and row.probability_meets is not None and row.probability_fits is not None:
-            yield "sure", f"{percent_text(row.probability_meets)}; fits {percent_text(row.probability_fits)}"
+            fits = percent_text(row.probability_fits)
+            yield "sure", percent_text(row.probability_meets) + ("" if fits == CERTAIN else f", fits {fits}")
         if row.verdict not in {"does-not-fit", "not-supported"}:
             yield from self._times(row, plan)
         if (share := memory_share(row.answer)) is not None and row.answer.memory_bytes is not None:
@@ -153,7 +161,7 @@ class WhyView(VerticalScroll, can_focus=False):
             figure = latency.p95 if latency is not None else None
             if figure is not None:
                 limit = targets.get(f"p95_{name}_s")
-                yield word, f"{duration_text(figure.value)}{f' of {duration_text(limit)}' if limit else ''}"
+                yield word, of_limit(duration_text(figure.value), duration_text(limit) if limit else "")
         seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
         whole = sum(seconds.values())
         if whole:

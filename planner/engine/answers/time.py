@@ -26,6 +26,22 @@ BOUND_WORDS: Mapping[Bound, str] = {
 """Words for them on screen; also those of `Answer.bottleneck`."""
 
 
+CLASS_WORDS: Mapping[str, str] = {
+    "matmul": "products",
+    "attention": "attention",
+    "head": "output head",
+    "elementwise": "between products",
+    "communication": "communication",
+    "latency": "kernel latency",
+    "launch": "host launches",
+    "host": "engine",
+    "optimizer": "optimizer",
+    "bubble": "bubble",
+    "rollout": "generating",
+    "new weights": "new weights",
+    "scoring": "scoring",
+}
+"""Class of operator -> words for it, the same wherever its time is told."""
 LEAST_SHARE = 0.005
 """Share of a phase below which operators are listed as one."""
 

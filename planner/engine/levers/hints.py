@@ -47,7 +47,7 @@ def _is_hint(change: Change, workload: Workload) -> bool:
 
 def _hint(plans: ChangedPlans, change: Change, keys: dict[str, object], row: PlanRow) -> str:
     count = row.answer.layout.gpus if row.answer.layout else 1
-    text = f"{'more GPUs' if 'max_gpus' in change.keys else change.text} would do, on {count:,}"
+    text = f"{'more GPUs' if 'max_gpus' in change.keys else change.text} would do, on {count:,} GPU{'s' * (count != 1)}"
     if change.costs not in {"time", "precision"}:
         return text
     found = tradeoff_of_change(plans.task, plans.with_keys(keys), plans.supply, row, change.keys, as_planned=True)

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from planner.engine.advice.advice import Advice
 from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.time import CLASS_WORDS
 from planner.engine.job.job import Job
 from planner.engine.money.costs import Costs
 from planner.engine.procurement.decision_trees import Branch, branches
@@ -186,7 +187,7 @@ def _bottleneck(row: PlanRow, advice: Advice | None) -> Step:
     """Bottleneck, seen where it was watched, else by the class of operators that takes longest."""
     times = sorted(row.answer.seconds_by_class.items(), key=lambda item: -item[1])
     total = sum(row.answer.seconds_by_class.values()) or 1.0
-    reasons = [f"{name.replace('_', ' ')} {percent_text(seconds / total)} of the time" for name, seconds in times[:3]]
+    reasons = [f"{CLASS_WORDS.get(name, name)} {percent_text(seconds / total)} of the time" for name, seconds in times[:3]]
     if advice is not None and advice.gpus:
         first = advice.gpus[0]
         reasons = [*first.judgement.because, *reasons]

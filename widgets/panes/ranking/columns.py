@@ -44,7 +44,7 @@ WIDTHS = {
     "flop-per-usd": 8,
 }
 """Column -> its cells, in the order in which columns stand; the same for every plan, so that nothing moves while one types."""
-NARROW = {"provider": 10, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8, "job-usd": 8, "job-h": 8, "more": 2}
+NARROW = {"provider": 10, "sure": 4, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8, "job-usd": 8, "job-h": 8, "more": 2}
 """Cells of columns that have to do where the usual ones would leave a column out; the first get what is left over."""
 IDENTITY = ("rank", "gpu", "more", "gpus")
 """Columns that are never left out, and filled for rows that are no solution as well."""
@@ -112,7 +112,8 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         if self.id == "sure" and cell.share is not None:
             share = round(cell.share, 2)  # as it reads: equal figures have one colour
             style = "fits" if share >= SURE else "figure" if share >= LIKELY else "tight"
-            return [(cell.text.rjust(width), style)]
+            text = cell.text if len(cell.text) <= width else cell.text.replace(" ", "")
+            return [(text.rjust(width), style)]
         if cell.basis is not None and len(cell.text) + 2 <= width:
             spread = cell.spread.rjust(SPREAD_WIDTH) if self.id == "rate" else ""
             return [

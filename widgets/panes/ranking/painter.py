@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import shorten_end
+from widgets.drawing.text import shorten_clauses, shorten_end
 from widgets.panes.ranking.columns import DrawnColumn, Fitted, Piece
 from widgets.panes.ranking.grouping import Key, Line, Order, row_key
 
@@ -83,7 +83,7 @@ class Painter(msgspec.Struct):
         used, plain = 1, base.reverse or (stale and not current)
         for column, cells in fitted.columns:
             if row.rank is None and column.solutions_only:
-                reason = shorten_end(row.why, width - used - 1, symbols.ellipsis)
+                reason = shorten_clauses(row.why, width - used - 1, symbols.ellipsis)
                 segments.append(Segment(reason, base + self.style("reason")))
                 break
             for text, name in self._pieces(line, column, cells):
@@ -92,7 +92,7 @@ class Painter(msgspec.Struct):
             used += cells + fitted.gap
         else:
             if fitted.why:
-                segments.append(Segment(shorten_end(row.why, fitted.why - 1, symbols.ellipsis), base + self.style("reason")))
+                segments.append(Segment(shorten_clauses(row.why, fitted.why - 1, symbols.ellipsis), base + self.style("reason")))
         return Strip(segments).adjust_cell_length(width, base)
 
     def _pieces(self, line: Line, column: DrawnColumn, cells: int) -> list[Piece]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from planner.present.names import device_name, region_text
 from planner.present.plan import rate_text, throughput
 from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.drawing.text import shorten_end
+from widgets.drawing.text import shorten_clauses, shorten_end
 from widgets.drawing.text_field import Entry
 from widgets.panes.frame import frame_of
 from widgets.panes.ranking.table import Ranking
@@ -122,7 +121,7 @@ class RankingView(Vertical):
         )
         standing = f"rank {row.rank}" if row.rank else row.why
         text = " · ".join(part for part in (device_name(row.gpu), speed, standing) if part)
-        short = textwrap.shorten(text, max(20, self._room - 5), placeholder=f" {self._symbols.ellipsis}")
+        short = shorten_clauses(text, max(20, self._room - 5), self._symbols.ellipsis)
         return Content.assemble(("here ", "bold $accent" if row.rank else "$quiet"), (short, "" if row.rank else "$quiet"))
 
     def title(self, plan: Plan, basis: str) -> None:

@@ -22,7 +22,7 @@ from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice, ModelChoice
 from widgets.panes.workload.field import Field
 
-LABEL = 10
+LABEL = 9
 """Cells of a label, before the mark of a changed field."""
 LEAST_UNIT = 7
 """Cells of a unit, and of the space before it, at least."""

@@ -193,7 +193,7 @@ SEARCH: tuple[Field, ...] = (
 FINE: tuple[Field, ...] = (
     Field(key="engine", label="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
     Field(key="engine", label="engine", kind="choice", choices=SERVERS, tasks=RUNS),
-    Field(key="checkpointing", label="checkpoint", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
+    Field(key="checkpointing", label="recompute", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
     Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
     Field(
         key="disaggregated",

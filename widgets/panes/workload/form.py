@@ -40,7 +40,7 @@ class Form(VerticalScroll, can_focus=False):
     Form {
         scrollbar-size-vertical: 1;
         .field-line { height: 1; }
-        .field-label { width: 11; color: $quiet; }
+        .field-label { width: 10; color: $quiet; }
         Entry { width: 1fr; background: $panel 60%; padding: 0; }
         Entry:focus { background: $panel; }
         Entry > .input--placeholder { color: $quiet 80%; }

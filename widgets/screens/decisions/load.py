@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.under_load import Latency, UnderLoad
     from planner.present.cells import Section
 
-LATENCIES: Mapping[str, Latency | None] = {"limited latency": None, **{words: name for name, words in LATENCY_WORDS.items()}}
+LATENCIES: Mapping[str, Latency | None] = {"with a target": None, **{words: name for name, words in LATENCY_WORDS.items()}}
 TURNS = (Turn("l", "latency", tuple(LATENCIES)),)
 
 

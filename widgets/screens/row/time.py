@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from planner.engine.answers.plan import PlanRow
-from planner.engine.answers.time import BOUND_WORDS, PhaseTime, TimeDetail
+from planner.engine.answers.time import BOUND_WORDS, CLASS_WORDS, PhaseTime, TimeDetail
 from planner.present.names import device_name
 from planner.present.time import OPERATOR_COLUMNS, below_roof, operator_lines, peak_share, share_text
 from planner.units import duration_text, percent_text, si_text
@@ -21,22 +21,22 @@ from widgets.drawing.symbols import ASCII, Symbols
 from widgets.drawing.text import bar_text, component_style, labelled, side_by_side
 from widgets.screens.overlay import TextOverlay
 
-CLASSES: Mapping[str, tuple[str, str]] = {
-    "matmul": ("products", "weights"),
-    "attention": ("attention", "kv_cache"),
-    "head": ("output head", "logits"),
-    "elementwise": ("between products", "activations"),
-    "communication": ("communication", "gradients"),
-    "latency": ("kernel latency", "buffers"),
-    "launch": ("host launches", "overhead"),
-    "host": ("engine", "overhead"),
-    "optimizer": ("optimizer", "optimizer"),
-    "bubble": ("bubble", "overhead"),
-    "rollout": ("generating", "kv_cache"),
-    "new weights": ("new weights", "gradients"),
-    "scoring": ("scoring", "logits"),
+COMPONENTS: Mapping[str, str] = {
+    "matmul": "weights",
+    "attention": "kv_cache",
+    "head": "logits",
+    "elementwise": "activations",
+    "communication": "gradients",
+    "latency": "buffers",
+    "launch": "overhead",
+    "host": "overhead",
+    "optimizer": "optimizer",
+    "bubble": "overhead",
+    "rollout": "kv_cache",
+    "new weights": "gradients",
+    "scoring": "logits",
 }
-"""Class of operator -> its name, and the component of memory whose pattern and colour it shares."""
+"""Class of operator -> the component of memory whose pattern and colour it shares."""
 PHASE, SECONDS, SHARE = 10, 9, 6
 """Cells of the left columns."""
 BESIDE = 104
@@ -133,8 +133,8 @@ def _phases(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
 
 
 def _by_class(detail: TimeDetail, phase: PhaseTime | None = None) -> dict[str, float]:
-    """Seconds of every class there is, in the order of `CLASSES`."""
-    found = dict.fromkeys(CLASSES, 0.0)
+    """Seconds of every class there is, in the order of `COMPONENTS`."""
+    found = dict.fromkeys(COMPONENTS, 0.0)
     for one in detail.operators:
         if phase is None or one.phase == phase.name:
             found[one.kind] += one.seconds
@@ -143,7 +143,7 @@ def _by_class(detail: TimeDetail, phase: PhaseTime | None = None) -> dict[str, f
 
 def _look(kind: str, symbols: Symbols) -> tuple[str, str]:
     """Pattern and style of a class."""
-    component = CLASSES[kind][1]
+    component = COMPONENTS[kind]
     return symbols.patterns[component], component_style(component)
 
 
@@ -164,7 +164,7 @@ def _legend(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
     lines: list[list[Content]] = [[]]
     for kind, seconds in sorted(_by_class(detail).items(), key=lambda item: -item[1]):
         pattern, style = _look(kind, symbols)
-        entry = Content.assemble((pattern * 2, style), (f" {CLASSES[kind][0]} {share_text(seconds / detail.total_s)}", "$quiet"))
+        entry = Content.assemble((pattern * 2, style), (f" {CLASS_WORDS[kind]} {share_text(seconds / detail.total_s)}", "$quiet"))
         if sum(one.cell_length + 3 for one in lines[-1]) + entry.cell_length > width:
             lines.append([])
         lines[-1].append(entry)

@@ -14,6 +14,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.time import CLASS_WORDS
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name, region_text
 from planner.present.plan import rate_text, throughput, throughput_label
@@ -28,7 +29,6 @@ from widgets.panes.why import STYLES, rank_text
 from widgets.screens.network import between_nodes
 from widgets.screens.overlay import TextOverlay
 from widgets.screens.row.memory import lever_lines
-from widgets.screens.row.time import CLASSES
 
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpus import Gpu
@@ -66,7 +66,8 @@ class WhyScreen(TextOverlay):
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
         count = row.answer.layout.gpus if row.answer.layout else 1
-        super().__init__(f"Why · {count} × {device_name(row.gpu)}", "M memory · T time · j k scroll · esc back")
+        parts = ("M memory" if row.answer.memory_bytes else "", "T time" if row.answer.seconds_by_class else "", "j k scroll", "esc back")
+        super().__init__(f"Why · {count} × {device_name(row.gpu)}", " · ".join(part for part in parts if part))
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
         self._owned: Owned | None = None
@@ -146,7 +147,7 @@ def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None, ne
     def bought(*_: object) -> Iterator[Content]:
         return _bought(owned, page) if owned is not None else iter(())
 
-    parts = (verdict, _memory, _time, _speed, _money, bought, _measured, _assumed, _sources)
+    parts = (verdict, memory_lines, _time, _speed, _money, bought, _measured, _assumed, _sources)
     lines: list[Content] = []
     for part in parts:
         found = list(part(row, plan, page))
@@ -177,7 +178,8 @@ def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
 
 
-def _memory(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+def memory_lines(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+    """Each component with its share of the GPU, what is needed and usable, and what still fits."""
     memory = row.answer.memory_bytes
     if memory is None:
         return
@@ -215,7 +217,7 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     yield _heading("Time", f"{duration_text(whole)} in all{limit}; T itemises it")
     for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
         yield Content.assemble(
-            (f"  {CLASSES[name][0] if name in CLASSES else name:<{LABEL}}", "$quiet"),
+            (f"  {CLASS_WORDS.get(name, name):<{LABEL}}", "$quiet"),
             f"{duration_text(value):>{VALUE}}",
             f"{percent_text(value / whole):>7}  ",
             (page.bar(value / whole, page.symbols.filled), "$primary"),
