@@ -9,7 +9,7 @@ from typing import Any
 from bench.kinds.ranks import Group
 from bench.machine import nvml
 from bench.machine.environment import Device
-from bench.protocol import Point, Result, utc_now
+from bench.protocol import Point, Result, plain_result
 from bench.timing import CpuTimer, KeepsBusy, Timed, Timer, measure
 
 
@@ -108,25 +108,6 @@ def rate_result(
     low, high = amount / timed.high_s, amount / timed.low_s
     plain = plain_result(point, amount / timed.median_s, unit, parameters, timed.status, timed.detail)
     return replace(plain, dtype=dtype, low=low, high=high, **samples_of(timed), **facts)
-
-
-def plain_result(
-    point: Point, value: float | None, unit: str, parameters: dict[str, Any], status: str = "ok", detail: str = ""
-) -> Result:
-    """A result of one value without samples."""
-    return Result(
-        point=point.id,
-        kind=point.kind,
-        dtype=None,
-        parameters=parameters,
-        value=value,
-        low=value,
-        high=value,
-        unit=unit,
-        status=status,
-        detail=detail,
-        taken_at=utc_now(),
-    )
 
 
 def samples_of(timed: Timed, share: float = 1.0) -> dict[str, Any]:

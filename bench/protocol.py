@@ -152,17 +152,19 @@ class Result:
     """UTC, ISO 8601."""
 
 
-def without_value(point: Point, status: str, detail: str) -> Result:
-    """The result of a point that gave no value; `detail` says why."""
+def plain_result(
+    point: Point, value: float | None, unit: str, parameters: dict[str, Any], status: str = "ok", detail: str = ""
+) -> Result:
+    """A result of one value without samples; of a point that gave none `detail` says why."""
     return Result(
         point=point.id,
         kind=point.kind,
         dtype=None,
-        parameters={},
-        value=None,
-        low=None,
-        high=None,
-        unit="",
+        parameters=parameters,
+        value=value,
+        low=value,
+        high=value,
+        unit=unit,
         status=status,
         detail=detail,
         taken_at=utc_now(),

@@ -251,12 +251,12 @@ def _measure_point(run: Run, job: Job, bench: Bench, rounds: Rounds) -> protocol
         run.channel.send(protocol.Skip(point=point.id, reason=str(slow)))
     except UnsupportedError as refused:
         status = "unsupported"
-        run.channel.send(rounds.add(protocol.without_value(point, status, str(refused))))
+        run.channel.send(rounds.add(protocol.plain_result(point, None, "", {}, status, str(refused))))
     except Exception as failure:  # noqa: BLE001  # whatever torch raises is this point's result, and the others go on
         text = f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
         memory = isinstance(failure, MemoryError) or any(mark in str(failure).lower() for mark in protocol.OUT_OF_MEMORY)
         status = "oom" if memory else "error"
-        run.channel.send(rounds.add(protocol.without_value(point, status, text)))
+        run.channel.send(rounds.add(protocol.plain_result(point, None, "", {}, status, text)))
         if not memory and protocol.breaks_device(str(failure)):
             return protocol.Error(name=type(failure).__name__, message=text, retryable=True, point=point.id)
     return _release(bench, point, failed=status in {"oom", "error", "unsupported"}, held_bytes=held_bytes) or status

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import torch
 
 from bench.machine import nvml
-from bench.points import Bench, UnsupportedError, plain_result
+from bench.points import Bench, UnsupportedError
 from bench.products.matmul import refuse_unsupported
-from bench.protocol import OUT_OF_MEMORY, Point, Result, breaks_device
+from bench.protocol import OUT_OF_MEMORY, Point, Result, breaks_device, plain_result
 
 HELD_BYTES = 2**30
 START_S = 60.0

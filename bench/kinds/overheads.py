@@ -11,8 +11,8 @@ import torch
 
 from bench.kinds.training import training_step
 from bench.kinds.transformer import GPU_SHAPE
-from bench.points import Bench, UnsupportedError, plain_result, samples_of
-from bench.protocol import Point, Result
+from bench.points import Bench, UnsupportedError, samples_of
+from bench.protocol import Point, Result, plain_result
 from bench.timing import CpuTimer, Timed
 
 OPERATORS = 200

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
 from planner.present.cells import LEAST_SHARE, Column, Fact, Facts, Paragraph, Part, Section, Table
@@ -36,34 +36,19 @@ def share_text(share: float) -> str:
     return "<1 %" if 0 < share < LEAST_SHARE else percent_text(share)
 
 
-def _shape(line: OperatorLine) -> str:
-    return line.operator.shape_text if line.operator else ""
-
-
-def _count(line: OperatorLine) -> str:
-    return count_text(line.operator.count) if line.operator and line.operator.count else ""
-
-
-def _flop(line: OperatorLine) -> str:
-    return si_text(line.operator.flop) if line.operator and line.operator.flop else ""
-
-
-def _bytes(line: OperatorLine) -> str:
-    return bytes_text(line.operator.bytes) if line.operator and line.operator.bytes else ""
-
-
-def _intensity(line: OperatorLine) -> str:
-    return digits(line.operator.intensity) if line.operator and line.operator.intensity else ""
+def _of_operator(name: str, text: Callable[[Any], str]) -> Callable[[OperatorLine], str]:
+    """Cells with an attribute of the operator; empty where it is 0 or unknown, and for several operators in one line."""
+    return lambda line: text(value) if (value := getattr(line.operator, name, None)) else ""
 
 
 OPERATOR_COLUMNS: tuple[Column[OperatorLine], ...] = (
     Column("phase", "phase", lambda line: line.phase.name if line.first else "", priority=90),
     Column("operator", "operator", lambda line: line.name, least_width=16),
-    Column("shape", "m·n·k", _shape, right=True, priority=60),
-    Column("count", "×", _count, right=True, priority=50),
-    Column("flop", "FLOP", _flop, right=True, priority=55),
-    Column("bytes", "bytes", _bytes, right=True, priority=40),
-    Column("intensity", "FLOP/B", _intensity, right=True, priority=70),
+    Column("shape", "m·n·k", _of_operator("shape_text", str), right=True, priority=60),
+    Column("count", "×", _of_operator("count", count_text), right=True, priority=50),
+    Column("flop", "FLOP", _of_operator("flop", si_text), right=True, priority=55),
+    Column("bytes", "bytes", _of_operator("bytes", bytes_text), right=True, priority=40),
+    Column("intensity", "FLOP/B", _of_operator("intensity", digits), right=True, priority=70),
     Column("time", "time", lambda line: duration_text(line.seconds), right=True, priority=95),
     Column("share", "of phase", lambda line: share_text(line.share), right=True, priority=80),
     Column("bound", "bound by", lambda line: BOUND_WORDS[line.operator.bound] if line.operator else "", priority=75),

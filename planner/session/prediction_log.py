@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import planner
+from bench.protocol import utc_now
 from planner.engine.answers.figure import Figure
 from planner.engine.validation import kind_of
 from planner.errors import Problem, UserError
@@ -31,11 +31,6 @@ DEGREES = (
     *("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages"),
     *("sharding", "checkpointing", "micro_batch", "prefill_replicas"),
 )
-
-
-def now_text() -> str:
-    """This moment: UTC, ISO 8601."""
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def of_row(workload: Workload, row: PlanRow) -> Predicted | None:
@@ -69,7 +64,7 @@ def of_answer(request: Request, answer: Answer, origin: Origin, basis: str) -> P
     asked: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(request, id=None))
     return Predicted(
         id=identity(asked, figures),
-        at=now_text(),
+        at=utc_now(),
         origin=origin,
         request=asked,
         figures=figures,
@@ -81,7 +76,7 @@ def of_answer(request: Request, answer: Answer, origin: Origin, basis: str) -> P
 
 def results(predicted: Predicted, seen: Mapping[str, float], source: str) -> list[Seen]:
     """`seen` (figure -> value in SI) as results of `predicted`."""
-    return [Seen(id=predicted.id, figure=name, value=value, at=now_text(), source=source) for name, value in seen.items()]
+    return [Seen(id=predicted.id, figure=name, value=value, at=utc_now(), source=source) for name, value in seen.items()]
 
 
 def log_plan(session: Session, workload: Workload, plan: Plan) -> str:

@@ -299,6 +299,9 @@ def test_the_catalogue_is_listed_and_shown(run_planner: RunPlanner) -> None:
     assert offers
     assert {offer["gpu"] for offer in offers} == {"H200 SXM"}
     assert run_planner("offers", "list", "--provider", "no such provider").returncode == 1
+    head, *rows = run_planner("offers", "show", "H200 SXM", COLUMNS="200").stdout.splitlines()
+    dates = head.index("as of")
+    assert all(row[dates - 2 : dates + 2] == "  20" for row in rows if row[0] != " ")
 
 
 def test_one_model_is_shown_with_its_parameters(run_planner: RunPlanner) -> None:

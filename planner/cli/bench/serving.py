@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.protocol import utc_now
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, options, settings_option
 from planner.cli.terminal.streams import say, write_file
@@ -67,15 +67,14 @@ def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
     """
     import msgspec
 
-    from planner.cli.plan.options import parse_settings
+    from planner.cli.plan.options import given_settings
     from planner.observe.serving.http_stream import ServerRefusedError
-    from planner.workload.changes import ABSENT
 
     if not given["url"]:
         raise UserError(
             Problem("--url", "", "is needed by the suite serve: the server's address, such as http://localhost:8000/v1.")
         )
-    settings = {name: value for name, value in parse_settings(given["settings"]).items() if value is not ABSENT}
+    settings = given_settings(given["settings"])
     points = _points(given["at_once"], given["rates"], given["requests"])
     lengths = given["input_tokens"], given["output_tokens"]
     if given["out"] is not None:
@@ -148,8 +147,7 @@ async def _measured(
         client.seed = place
         say(f"{point.name}: {point.requests} requests …")
         found: list[Timed] = await run_point(client, point)
-        taken_at = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        results.append(result_of(point, found, model, taken_at))
+        results.append(result_of(point, found, model, utc_now()))
     return results
 
 

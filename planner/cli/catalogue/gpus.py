@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,9 +11,12 @@ from planner.cli.commands import DefaultGroup
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
-from planner.cli.terminal.sections import print_card, print_columns, print_json
+from planner.cli.terminal.sections import print_card, print_items, print_json
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import GIB, UNKNOWN, bytes_text, digits, si_text, usd_text
+
+if TYPE_CHECKING:
+    from planner.hardware.catalogue.gpu import Purchase
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -34,53 +38,40 @@ def list_gpus(invocation: Invocation, value: bool, as_json: bool) -> int:
         return ExitCode.ANSWERED
     if value:
         return _print_value(known)
-    heads = ("GPU", "memory", "bandwidth", "bf16", "fp8", "power", "architecture", "year")
-    rows = [
-        (
-            gpu.name,
-            bytes_text(gpu.memory_bytes),
-            si_text(gpu.memory_bandwidth_bytes_per_s, "B/s"),
-            si_text(gpu.compute_flop_per_s.get("bf16"), "FLOP/s"),
-            si_text(gpu.compute_flop_per_s.get("fp8"), "FLOP/s"),
-            f"{gpu.tdp_w:,.0f} W" if gpu.tdp_w else UNKNOWN,
-            gpu.architecture,
-            str(gpu.release_year or UNKNOWN),
-        )
-        for gpu in known
-    ]
-    print_columns(heads, rows, numeric=heads[1:6])
+    columns: dict[str, Callable[[Gpu], str]] = {
+        "GPU": lambda gpu: gpu.name,
+        "memory": lambda gpu: bytes_text(gpu.memory_bytes),
+        "bandwidth": lambda gpu: si_text(gpu.memory_bandwidth_bytes_per_s, "B/s"),
+        "bf16": lambda gpu: si_text(gpu.compute_flop_per_s.get("bf16"), "FLOP/s"),
+        "fp8": lambda gpu: si_text(gpu.compute_flop_per_s.get("fp8"), "FLOP/s"),
+        "power": lambda gpu: f"{gpu.tdp_w:,.0f} W" if gpu.tdp_w else UNKNOWN,
+        "architecture": lambda gpu: gpu.architecture,
+        "year": lambda gpu: str(gpu.release_year or UNKNOWN),
+    }
+    print_items(known, columns, numeric=("memory", "bandwidth", "bf16", "fp8", "power"))
     return ExitCode.ANSWERED
 
 
 def _print_value(known: Sequence[Gpu]) -> int:
     """The GPUs whose price is known, those with the most bandwidth for it first."""
 
-    def per_usd(gpu: Gpu, amount: float | None) -> float | None:
-        return amount / gpu.purchase.price_usd if gpu.purchase and amount is not None else None
+    def per_thousand(amount: float | None, price: Purchase, unit: float) -> str:
+        return digits(None if amount is None else amount / price.price_usd * 1000 / unit)
 
-    def text(amount: float | None, unit: float) -> str:
-        return digits(None if amount is None else amount * 1000 / unit)
-
-    priced = sorted(
-        (gpu for gpu in known if gpu.purchase is not None), key=lambda gpu: -(per_usd(gpu, gpu.memory_bandwidth_bytes_per_s) or 0.0)
-    )
-    heads = ("GPU", "$", "GB/s per k$", "GiB per k$", "bf16 TFLOP/s per k$", "fp8 TFLOP/s per k$", "W per k$", "price is", "as of")
-    rows = [
-        (
-            gpu.name,
-            usd_text(gpu.purchase.price_usd),
-            text(per_usd(gpu, gpu.memory_bandwidth_bytes_per_s), 1e9),
-            text(per_usd(gpu, gpu.memory_bytes), GIB),
-            text(per_usd(gpu, gpu.compute_flop_per_s.get("bf16")), 1e12),
-            text(per_usd(gpu, gpu.compute_flop_per_s.get("fp8")), 1e12),
-            text(per_usd(gpu, gpu.tdp_w), 1.0),
-            gpu.purchase.kind,
-            gpu.purchase.as_of,
-        )
-        for gpu in priced
-        if gpu.purchase is not None
-    ]
-    print_columns(heads, rows, numeric=heads[1:7])
+    priced = [(gpu, gpu.purchase) for gpu in known if gpu.purchase is not None]
+    columns: dict[str, Callable[[tuple[Gpu, Purchase]], str]] = {
+        "GPU": lambda item: item[0].name,
+        "$": lambda item: usd_text(item[1].price_usd),
+        "GB/s per k$": lambda item: per_thousand(item[0].memory_bandwidth_bytes_per_s, item[1], 1e9),
+        "GiB per k$": lambda item: per_thousand(item[0].memory_bytes, item[1], GIB),
+        "bf16 TFLOP/s per k$": lambda item: per_thousand(item[0].compute_flop_per_s.get("bf16"), item[1], 1e12),
+        "fp8 TFLOP/s per k$": lambda item: per_thousand(item[0].compute_flop_per_s.get("fp8"), item[1], 1e12),
+        "W per k$": lambda item: per_thousand(item[0].tdp_w, item[1], 1.0),
+        "price is": lambda item: item[1].kind,
+        "as of": lambda item: item[1].as_of,
+    }
+    best_first = sorted(priced, key=lambda item: -(item[0].memory_bandwidth_bytes_per_s or 0.0) / item[1].price_usd)
+    print_items(best_first, columns, numeric=[head for head in columns if "$" in head])
     return ExitCode.ANSWERED
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +11,7 @@ from planner.cli.commands import DefaultGroup, LazyCommand
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
-from planner.cli.terminal.sections import print_columns, print_json
+from planner.cli.terminal.sections import print_items, print_json
 from planner.hardware.prices.offers import Offer
 from planner.units import usd_text
 
@@ -50,12 +50,12 @@ def show_offers(invocation: Invocation, gpu: str, as_json: bool) -> int:
     return _print_offers(tuple(offer for offer in session.offers if offer.gpu == name), session, as_json)
 
 
-PRICES = (
-    ("$/h", "on_demand_usd_per_h"),
-    ("spot $/h", "spot_usd_per_h"),
-    ("1 year $/h", "reserved_1y_usd_per_h"),
-    ("3 years $/h", "reserved_3y_usd_per_h"),
-)
+PRICES = {
+    "$/h": "on_demand_usd_per_h",
+    "spot $/h": "spot_usd_per_h",
+    "1 year $/h": "reserved_1y_usd_per_h",
+    "3 years $/h": "reserved_3y_usd_per_h",
+}
 """Prices of the whole instance; a column that no offer has is left out."""
 
 
@@ -64,40 +64,27 @@ def _print_offers(found: Sequence[Offer], session: Session, as_json: bool) -> in
     from planner.present.prices import kind_text, sold_network_text
 
     yours, records = {offer.provider for offer in session.own_offers}, session.providers
-
     ordered = sorted(found, key=lambda offer: offer.usd_per_gpu_h)
+
+    def price(name: str) -> Callable[[Offer], str]:
+        return lambda offer: usd_text(getattr(offer, name))
+
+    prices = {head: price(name) for head, name in PRICES.items() if any(getattr(offer, name) is not None for offer in ordered)}
+    columns: dict[str, Callable[[Offer], str]] = {
+        "provider": lambda offer: offer.provider,
+        "GPU": lambda offer: offer.gpu,
+        "×": lambda offer: str(offer.gpus),
+        "$/GPU-h": lambda offer: usd_text(offer.usd_per_gpu_h),
+        **prices,
+        "instance": lambda offer: offer.instance,
+        "region": lambda offer: offer.region,
+        "as of": lambda offer: offer.as_of,
+        "from": lambda offer: "yours" if offer.provider in yours else "shipped",
+        "kind": lambda offer: kind_text(offer, records.get(offer.provider)),
+        "between nodes": lambda offer: sold_network_text(offer, records.get(offer.provider)),
+    }
     if as_json:
         print_json(ordered)
     else:
-        priced = [(head, name) for head, name in PRICES if any(getattr(offer, name) is not None for offer in ordered)]
-        heads = (
-            "provider",
-            "GPU",
-            "×",
-            "$/GPU-h",
-            *(head for head, _ in priced),
-            "instance",
-            "region",
-            "kind",
-            "between nodes",
-            "as of",
-            "from",
-        )
-        rows = [
-            (
-                offer.provider,
-                offer.gpu,
-                str(offer.gpus),
-                usd_text(offer.usd_per_gpu_h),
-                *(usd_text(getattr(offer, name)) for _, name in priced),
-                offer.instance,
-                offer.region,
-                offer.as_of,
-                "yours" if offer.provider in yours else "shipped",
-                kind_text(offer, records.get(offer.provider)),
-                sold_network_text(offer, records.get(offer.provider)),
-            )
-            for offer in ordered
-        ]
-        print_columns(heads, rows, numeric=heads[2 : 4 + len(priced)])
+        print_items(ordered, columns, numeric=("×", "$/GPU-h", *prices))
     return ExitCode.ANSWERED if ordered else ExitCode.NOTHING_FOUND

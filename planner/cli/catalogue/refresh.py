@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, Number, json_option, pass_invocation
-from planner.cli.terminal.sections import print_columns, print_json
+from planner.cli.terminal.sections import print_items, print_json
 from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text
 
@@ -106,23 +106,19 @@ def _print_summary(found: Sequence[Refreshed]) -> None:
     def count(one: Refreshed, kind: str) -> str:
         return str(sum(change.kind == kind for change in one.changes))
 
-    heads = ("provider", "offers", "added", "gone", "repriced", "most", "kept", "as of", "state", "file")
-    rows = [
-        (
-            one.provider,
-            str(one.offers),
-            count(one, "added"),
-            count(one, "gone"),
-            count(one, "changed"),
-            _most(one.changes),
-            str(one.kept),
-            one.as_of or UNKNOWN,
-            one.state,
-            one.file or UNKNOWN,
-        )
-        for one in taken
-    ]
-    print_columns(heads, rows, numeric=heads[1:7])
+    columns: dict[str, Callable[[Refreshed], str]] = {
+        "provider": lambda one: one.provider,
+        "offers": lambda one: str(one.offers),
+        "added": lambda one: count(one, "added"),
+        "gone": lambda one: count(one, "gone"),
+        "repriced": lambda one: count(one, "changed"),
+        "most": lambda one: _most(one.changes),
+        "kept": lambda one: str(one.kept),
+        "as of": lambda one: one.as_of or UNKNOWN,
+        "state": lambda one: one.state,
+        "file": lambda one: one.file or UNKNOWN,
+    }
+    print_items(taken, columns, numeric=("offers", "added", "gone", "repriced", "most", "kept"))
 
 
 def _most(changes: Sequence[Change]) -> str:
@@ -138,22 +134,17 @@ def _share_text(change: Change) -> str:
 
 
 def _print_changes(found: Sequence[Refreshed]) -> None:
-    rows = [
-        (
-            one.provider,
-            change.kind,
-            change.instance,
-            f"{change.gpus} × {change.gpu}",
-            usd_text(change.on_demand_before_usd_per_h),
-            usd_text(change.on_demand_usd_per_h),
-            _share_text(change),
-            usd_text(change.spot_before_usd_per_h),
-            usd_text(change.spot_usd_per_h),
-        )
-        for one in found
-        for change in one.changes
-    ]
-    if rows:
+    columns: dict[str, Callable[[tuple[str, Change]], str]] = {
+        "provider": lambda item: item[0],
+        "offer": lambda item: item[1].kind,
+        "instance": lambda item: item[1].instance,
+        "GPUs": lambda item: f"{item[1].gpus} × {item[1].gpu}",
+        "$/h was": lambda item: usd_text(item[1].on_demand_before_usd_per_h),
+        "$/h": lambda item: usd_text(item[1].on_demand_usd_per_h),
+        "by": lambda item: _share_text(item[1]),
+        "spot was": lambda item: usd_text(item[1].spot_before_usd_per_h),
+        "spot": lambda item: usd_text(item[1].spot_usd_per_h),
+    }
+    if changes := [(one.provider, change) for one in found for change in one.changes]:
         print()
-        heads = ("provider", "offer", "instance", "GPUs", "$/h was", "$/h", "by", "spot was", "spot")
-        print_columns(heads, rows, numeric=heads[4:])
+        print_items(changes, columns, numeric=("$/h was", "$/h", "by", "spot was", "spot"))

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from bench.protocol import utc_now
 from planner.cli.commands import DefaultGroup
 from planner.cli.exits import ExitCode
-from planner.cli.measurements.importing import import_measurements
+from planner.cli.measurements.importing import import_measurements, say_outliers
 from planner.cli.options import FILE, Invocation, json_option, options, pass_invocation
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.measurements.measurement import UNITS, Measurement, MeasurementKind, Origin
-from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, outlier_texts, state_of, value_text
+from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
 from planner.units import counted
 
 if TYPE_CHECKING:
@@ -90,9 +91,7 @@ def list_measurements(invocation: Invocation, /, as_json: bool, **wanted: Any) -
     ]
     if found:
         print_columns(heads, rows, numeric=("value",))
-        shown = {one.device for one in found}
-        for text in outlier_texts((one for one in session.store.fleet_outliers() if one.device in shown), session.store.runs()):
-            say(text)
+        say_outliers(session, {one.device for one in found})
     else:
         say("nothing measured yet: gpu-planner bench" if not any(wanted.values()) else "no such measurement")
     return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
@@ -125,8 +124,6 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
 @pass_invocation
 def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: Any) -> int:
     """Write your own measurements as one JSON file: with the machine's fingerprint, without host, user or path names."""
-    import datetime as dt
-
     import planner
     from planner.hardware.measurements.exchange import export_document
     from planner.hardware.measurements.measurement import SELF_TEST
@@ -137,8 +134,7 @@ def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: A
     if not found:
         say("nothing to export")
         return ExitCode.NOTHING_FOUND
-    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    text = export_document(found, session.store.runs(), version=planner.__version__, exported_at=now, private=private_words())
+    text = export_document(found, session.store.runs(), version=planner.__version__, exported_at=utc_now(), private=private_words())
     if out is None:
         sys.stdout.write(text.decode())
     else:

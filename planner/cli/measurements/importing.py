@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from bench.protocol import utc_now
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation, settings_option
 from planner.cli.terminal.streams import print_line, say, write_json
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 def keep_results(session: Session, compared: Iterable[Compared]) -> None:
     """Keep each result that was predicted and is not there yet, and say how many; raises `NotKeptError`."""
-    import msgspec
-
     from planner.session.prediction_log import GENERATING, log_results, predicted_and_seen
 
     log = session.predictions
@@ -48,6 +46,14 @@ def keep_results(session: Session, compared: Iterable[Compared]) -> None:
         log_results(session, pairs)
     if pairs or known:
         say(f"{counted(len(pairs), 'result')} kept for validate" + (f", {known:,} there already" if known else ""))
+
+
+def say_outliers(session: Session, devices: Collection[str]) -> None:
+    """Name the boards of these devices that are slower than their peers, which plans leave out."""
+    from planner.present.benchmark.measurement import outlier_texts
+
+    for text in outlier_texts((one for one in session.store.fleet_outliers() if one.device in devices), session.store.runs()):
+        say(text)
 
 
 MOST_NAMED = 5
@@ -75,12 +81,10 @@ def import_measurements(invocation: Invocation, files: tuple[str, ...], settings
     held against the prediction and kept for `validate`; nccl-tests calibrate the links. Also a folder, https:// or
     hf://datasets/OWNER/NAME.
     """
-    from planner.cli.plan.options import parse_settings
-    from planner.workload.changes import ABSENT
+    from planner.cli.plan.options import given_settings
 
     session = invocation.session()
-    given = {name: value for name, value in parse_settings(settings).items() if value is not ABSENT}
-    taken = _read(session, files, given)
+    taken = _read(session, files, given_settings(settings))
     _keep(session, taken)
     if as_json:
         write_json(taken.results, indent=2)
@@ -142,11 +146,10 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Ta
     def find(name: str) -> Gpu | None:
         return match_gpu(name, None, session.gpus)
 
-    now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = read_results(source.data, source.where)
     for one in found:
         if isinstance(one, CollectiveTimes):
-            run, point = measurement_of(one, given, source.where, find, now)
+            run, point = measurement_of(one, given, source.where, find, utc_now())
             taken.exported.append((source.where, (run,), (point,)))
     served = [one for one in found if not isinstance(one, CollectiveTimes)]
     taken.results += compare(session, Given(source.where, source.name, served, given), find, session.models.names())
@@ -154,8 +157,6 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Ta
 
 def _named_after(runs: Iterable[Run], name: str) -> tuple[Run, ...]:
     """`runs` that know the file they came from, by which a board is named among those of a fleet."""
-    import msgspec
-
     return tuple(msgspec.structs.replace(run, environment={"imported_from": name} | run.environment) for run in runs)
 
 
@@ -177,7 +178,6 @@ def _require(result: WriteResult, where: str, number: int) -> None:
 
 def _print(session: Session, taken: Taken) -> None:
     from planner.cli.terminal.sections import console, print_sections
-    from planner.present.benchmark.measurement import outlier_texts
     from planner.present.benchmark.results import result_section
 
     rows = [one for _, _, rows in taken.exported for one in rows]
@@ -187,10 +187,7 @@ def _print(session: Session, taken: Taken) -> None:
     for device in dict.fromkeys(one.device for one in rows):
         if session.part_named(device) is None:
             say(f"note: {device} is not in the catalogue; its rows could not be held against vendor figures")
-    for text in outlier_texts(
-        (one for one in session.store.fleet_outliers() if any(row.device == one.device for row in rows)), session.store.runs()
-    ):
-        say(text)
+    say_outliers(session, {one.device for one in rows})
     for where in taken.left_out[:MOST_NAMED]:
         say(f"{where}: no results, left out")
     if len(taken.left_out) > MOST_NAMED:

@@ -37,6 +37,11 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
     return changes
 
 
+def given_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """`parse_settings` without the keys that are left open."""
+    return {name: value for name, value in parse_settings(settings).items() if value is not ABSENT}
+
+
 def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:
     """The problems, each attributed to the option that caused it instead of to the preset file `where`."""
     given = [setting.partition("=")[0].strip() for setting in settings]

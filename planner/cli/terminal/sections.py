@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from planner.cli.terminal.streams import say, write_json
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table, text_table
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from planner.present.lines.text_table import TextTable
 
+Item = TypeVar("Item")
 UNBOUNDED_WIDTH = 10_000
 """Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
 CHART_STYLES = ("cyan", "magenta", "green", "yellow", "blue", "red")
@@ -110,6 +111,11 @@ def _takes_braille(encoding: str) -> bool:
 def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = ()) -> None:
     """Write rows of texts under `heads`; columns in `numeric` are aligned right."""
     print_table(text_table(heads, rows, numeric), console())
+
+
+def print_items(items: Sequence[Item], columns: Mapping[str, Callable[[Item], str]], numeric: Iterable[str] = ()) -> None:
+    """Write a row for each of `items`; `columns`: the text of an item under each head."""
+    print_columns(list(columns), [[text(item) for text in columns.values()] for item in items], numeric)
 
 
 def print_table(table: Table[Any], out: Console) -> None:

@@ -92,6 +92,7 @@ def rightsize(
 
     Exit code 1: there is no GPU to judge.
     """
+    from planner.observe.telemetry.window import observe_fleet
     from planner.workload.hardware.owned import Owning
 
     invocation.config, invocation.state = config or invocation.config, state or invocation.state
@@ -103,7 +104,7 @@ def rightsize(
     session = invocation.session()
     workload = session.presets.load(preset).workload if preset is not None else None
     fleet = _fleet(servers, seconds or DEFAULT_FLEET_SECONDS, match)
-    observed, badges, reason = _observed_fleet(session, fleet), list(servers), ""
+    observed, badges, reason = observe_fleet(fleet, session.gpus), list(servers), ""
     if exporters or not servers:
         watched = windows(session, origins, seconds)
         observed += [gpu for found, _, _ in watched for gpu in found]
@@ -184,14 +185,6 @@ def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]
     found = [one for server in servers for one in read_fleet(server, seconds, match=match, cost=cost)]
     say(f"{cost.queries} queries, {cost.bytes / 1e6:.1f} MB in {cost.seconds:.1f} s")
     return found
-
-
-def _observed_fleet(session: Session, fleet: Sequence[FleetGpu]) -> list[Observed]:
-    if not fleet:
-        return []
-    from planner.observe.telemetry.window import observe_fleet
-
-    return observe_fleet(fleet, session.gpus)
 
 
 def windows(session: Session, origins: Sequence[Origin], seconds: float | None) -> list[tuple[list[Observed], str, str]]:

@@ -166,7 +166,7 @@ class RunProgress:
 
 def lost_result(point: protocol.Point, detail: str, *, for_memory: bool) -> protocol.Result:
     """The result of a point whose worker ended before it could send one."""
-    return protocol.without_value(point, "oom" if for_memory else "error", detail)
+    return protocol.plain_result(point, None, "", {}, "oom" if for_memory else "error", detail)
 
 
 def how_ended(status: int | None) -> tuple[FailureState, str]:

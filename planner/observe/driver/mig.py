@@ -73,13 +73,10 @@ class MigSlices:
     def _counters(self, parent: Any, instance: int | None) -> tuple[dict[str, float], dict[str, str]]:
         if instance is None:
             return {}, dict.fromkeys(SLICE_GPM_FIELDS, NOT_WITH_MIG)
-        if instance not in self._rings:
-            take = lambda sample: self._nvml.call("nvmlGpmMigSampleGet", parent, instance, sample)  # noqa: E731  # one line of glue
-            try:
-                self._rings[instance] = GpmRing(self._nvml, take)
-            except NvmlError as error:
-                return {}, dict.fromkeys(SLICE_GPM_FIELDS, REASON_TEXTS[error.state])
         try:
+            if instance not in self._rings:
+                take = lambda sample: self._nvml.call("nvmlGpmMigSampleGet", parent, instance, sample)  # noqa: E731  # one line of glue
+                self._rings[instance] = GpmRing(self._nvml, take)
             return self._rings[instance].read()
         except NvmlError as error:
             return {}, dict.fromkeys(SLICE_GPM_FIELDS, REASON_TEXTS[error.state])

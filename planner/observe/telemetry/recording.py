@@ -44,16 +44,15 @@ class Recorder:
         self._path = path
         self._part_bytes = limit_bytes / PARTS
         self._encoder = msgspec.json.Encoder()
-        self._file = self._opened()
-
-    def _opened(self) -> BinaryIO:
         try:
-            file = self._appended()
-            if file.tell() and not self._ends_whole():
-                file.write(b"\n")  # what came before was cut off in the middle of a line
+            self._file = self._appended()
+            if self._file.tell() and not self._ends_whole():
+                self._file.write(b"\n")  # what came before was cut off in the middle of a line
         except OSError as error:
-            raise NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
-        return file
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> NotKeptError:
+        return NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}."))
 
     def _appended(self) -> BinaryIO:
         """The file, open for appending; a pipe without a reader would hold the program."""
@@ -76,7 +75,7 @@ class Recorder:
             self._file.write(line)
             self._file.flush()
         except OSError as error:
-            raise NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}.")) from error
+            raise self._refused(error) from error
 
     def _rotate(self) -> None:
         self._file.close()

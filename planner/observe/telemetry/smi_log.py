@@ -10,7 +10,7 @@ import csv
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from planner.errors import Problem, UserError
@@ -82,21 +82,16 @@ DMON: Mapping[str, tuple[str, float]] = {
 
 def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None:
     """The readings of a log in one of these forms; None for another text. Raises `UserError` for one that lacks a required column."""
-    head = text[:4096].lstrip("\ufeff \n\r\t")
-    lines = text.lstrip("\ufeff").splitlines()
-    read: Callable[[], Iterator[Row]] | None = None
+    head, lines = text[:4096].lstrip("\ufeff \n\r\t"), text.lstrip("\ufeff").splitlines()
+    names = head.partition("\n")[0]
     if re.match(r"#\s*(date\s+time\s+)?gpu\s", head, re.IGNORECASE):
-        read = lambda: _dmon(lines)  # noqa: E731  # one of two ways to read
-    elif "," in head.partition("\n")[0] and re.search(
-        r"\b(utilization\.gpu|memory\.used|power\.draw|clocks\.)", head.partition("\n")[0]
-    ):
-        read = lambda: _query(lines, where)  # noqa: E731  # the other
-    elif re.search(r"^(DCGM_FI_|gpu_planner_)\w+\{", text, re.MULTILINE):
-        return [_page(text, where, label)]
-    if read is None:
-        return None
+        rows = _dmon(lines)
+    elif "," in names and re.search(r"\b(utilization\.gpu|memory\.used|power\.draw|clocks\.)", names):
+        rows = _query(lines, where)
+    else:
+        return [_page(text, where, label)] if re.search(r"^(DCGM_FI_|gpu_planner_)\w+\{", text, re.MULTILINE) else None
     try:
-        found = _snapshots(read(), label)
+        found = _snapshots(rows, label)
     except csv.Error as error:
         raise UserError(Problem(where, "", f"is no log of nvidia-smi that can be read: {error}.")) from None
     if not found:
@@ -125,14 +120,14 @@ def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
         at_s = _seconds(row.get("timestamp", ""))
         if at_s is None or len(cells) < len(names):
             continue  # a line that a killed process cut off
-        found = {field: value * scale for name, (field, scale) in QUERY.items() if (value := _number(row.get(name))) is not None}
         said = next((row[name] for name in REASONS if MASK.fullmatch(row.get(name, ""))), None)
         texts = {
             "name": row.get("name") or row.get("gpu_name") or None,
             "uuid": row.get("uuid") or row.get("gpu_uuid") or None,
             "event_reasons": event_reason_names(int(said, 16)) if said else None,
         }
-        yield Row(at_s, int(_number(row.get("index")) or 0), found | {name: value for name, value in texts.items() if value})
+        given = {name: value for name, value in texts.items() if value}
+        yield Row(at_s, int(_number(row.get("index")) or 0), _figures(row, QUERY) | given)
 
 
 def _dmon(lines: Iterable[str]) -> Iterator[Row]:
@@ -149,8 +144,12 @@ def _dmon(lines: Iterable[str]) -> Iterator[Row]:
             continue
         number = steps[int(index)] = steps.get(int(index), -1) + 1
         at_s = _seconds(f"{row['date']} {row['time']}") if "date" in row and "time" in row else None
-        found = {field: value * scale for name, (field, scale) in DMON.items() if (value := _number(row.get(name))) is not None}
-        yield Row(number * DMON_STEP_S if at_s is None else at_s, int(index), found)
+        yield Row(number * DMON_STEP_S if at_s is None else at_s, int(index), _figures(row, DMON))
+
+
+def _figures(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]]) -> dict[str, Any]:
+    """Fields of a snapshot that the cells of `row` give."""
+    return {field: value * scale for name, (field, scale) in columns.items() if (value := _number(row.get(name))) is not None}
 
 
 def _snapshots(rows: Iterable[Row], label: str) -> list[Snapshot]:
@@ -178,12 +177,11 @@ FIELDS = frozenset(field for field, _ in (*QUERY.values(), *DMON.values())) | {
 
 
 def _device(row: Row) -> DeviceSnapshot:
-    known: dict[str, Any] = {name: int(value) if name in WHOLE else _typed(name, value) for name, value in row.fields.items()}
+    known: dict[str, Any] = {
+        name: int(value) if name in WHOLE else typed(name, value) if isinstance(value, float) else value
+        for name, value in row.fields.items()
+    }
     return DeviceSnapshot(index=row.gpu, state="ok", reasons=dict.fromkeys(sorted(FIELDS - known.keys()), NOT_LOGGED), **known)
-
-
-def _typed(name: str, value: Any) -> Any:
-    return typed(name, value) if isinstance(value, float) else value
 
 
 def _number(text: str | None) -> float | None:

@@ -198,10 +198,9 @@ def _same(one: MigSnapshot, other: MigSnapshot) -> bool:
 
 def observe_fleet(fleet: Iterable[FleetGpu], gpus: GpuCatalogue) -> list[Observed]:
     """Observations of each GPU of a fleet over its window."""
-    return [_observed_of_fleet(one, gpus) for one in fleet]
-
-
-def _observed_of_fleet(one: FleetGpu, gpus: GpuCatalogue) -> Observed:
-    seen = observed_of([one.device], [NO_HOST], one.seconds, gpus, one.host)
-    busy = seen.busy if one.busy is None else one.busy
-    return msgspec.structs.replace(seen, busy=busy, readings=one.readings or seen.readings, job=one.job, held_back=one.held_back)
+    found = []
+    for one in fleet:
+        seen = observed_of([one.device], [NO_HOST], one.seconds, gpus, one.host)
+        facts = {"busy": seen.busy if one.busy is None else one.busy, "readings": one.readings or seen.readings}
+        found.append(msgspec.structs.replace(seen, **facts, job=one.job, held_back=one.held_back))
+    return found

@@ -67,7 +67,7 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 def latency_of(task: Mapping[str, Any]) -> Latency | None:
-    """The latency that was asked about, the whole request at the 95th percentile where none was; None for tasks without."""
+    """`asked_latency` of a service; None for tasks without."""
     return asked_latency(task) if task.get("task") == "serve" else None
 
 
@@ -83,10 +83,9 @@ def asked_latency(task: Mapping[str, Any]) -> Latency:
 
 def deciding_columns(plan: Plan) -> list[PlanColumn]:
     """The latency of a service, and the probability that a row fits and meets every target."""
-    columns = [Column("sure", "sure", _sure, right=True, sort=_probability, sorts_by="probability", best_is_high=True)]
+    columns: list[PlanColumn] = []
     if (latency := latency_of(plan.task)) is not None:
-        columns.insert(
-            0,
+        columns.append(
             Column(
                 "latency",
                 latency.title,
@@ -94,9 +93,12 @@ def deciding_columns(plan: Plan) -> list[PlanColumn]:
                 right=True,
                 sort=lambda row: value_of(latency.figure(row)),
                 sorts_by=f"{latency.title} latency",
-            ),
+            )
         )
-    return columns
+    chance = Column(
+        "sure", "sure", _sure, right=True, sort=lambda row: row.probability_meets, sorts_by="probability", best_is_high=True
+    )
+    return [*columns, chance]
 
 
 def _latency(name: str, percentile: str) -> FigureOf:
@@ -105,10 +107,6 @@ def _latency(name: str, percentile: str) -> FigureOf:
 
 def _with_basis(figure: Figure | None) -> Cell:
     return Cell(duration_text(figure.value), basis=figure.basis) if figure is not None else Cell()
-
-
-def _probability(row: PlanRow) -> float | None:
-    return row.probability_meets
 
 
 def _sure(row: PlanRow) -> Cell:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.engine.answers.figure import value_of
-from planner.present.choice.sentence import cost_text, count_and_device
+from planner.present.choice.sentence import ALIKE, cost_text, count_and_device
 from planner.units import change_text, digits, duration_text
 from planner.workload.tasks import trains
 
@@ -77,10 +77,6 @@ def _targets(task: Mapping[str, Any]) -> Iterator[Alternative]:
             yield Alternative(f"{share} {name} within {duration_text(value * TWICE)}", {f"targets.{key}": value * TWICE})
         elif key == "deadline_h":
             yield Alternative("twice the time", {"targets.deadline_h": value * TWICE})
-
-
-ALIKE = 0.005
-"""Relative difference below which two prices read the same."""
 
 
 class Trial(msgspec.Struct, frozen=True):
