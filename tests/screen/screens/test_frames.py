@@ -180,6 +180,18 @@ async def resized_again(pilot: Pilot[None], width: int, height: int) -> None:
         await pilot.pause()
 
 
+async def resized(app: PlannerApp, pilot: Pilot[None], width: int, height: int) -> None:
+    """The terminal at this size."""
+    if app.size != (width, height):
+        await pilot.resize_terminal(width, height)
+        await pilot.pause()
+
+
+def names_of(group: int) -> Sequence[str]:
+    """The screens that one start opens."""
+    return list(SCREENS)[group * len(SCREENS) // GROUPS : (group + 1) * len(SCREENS) // GROUPS]
+
+
 def sizes_of(name: str) -> Sequence[tuple[int, int]]:
     return SIZES[:3:2] if name in BOXES else SIZES[::2] if name in OVERLAYS else SIZES
 
@@ -187,16 +199,13 @@ def sizes_of(name: str) -> Sequence[tuple[int, int]]:
 @pytest.mark.parametrize("group", range(GROUPS))
 async def test_every_screen_looks_as_it_did_at_five_sizes(tmp_path: Path, snapshot: Any, group: int) -> None:
     app = app_in(tmp_path)
-    names = list(SCREENS)[group * len(SCREENS) // GROUPS : (group + 1) * len(SCREENS) // GROUPS]
     async with app.run_test(size=SIZES[0]) as pilot:
         await settle(pilot)
-        for name in names:
+        for name in names_of(group):
             await pilot.press(*SCREENS[name])
             await settle(pilot)
             for width, height in sizes_of(name):
-                if app.size != (width, height):
-                    await pilot.resize_terminal(width, height)
-                    await pilot.pause()
+                await resized(app, pilot, width, height)
                 if not await looks_as(snapshot(name=f"{name}, {width}×{height}"), app, pilot):
                     await resized_again(pilot, width, height)
                     await looks_as(snapshot(name=f"{name}, {width}×{height}"), app, pilot)
@@ -217,3 +226,25 @@ async def test_every_look_is_as_it_was(tmp_path: Path, snapshot: Any, look: str)
             if not await looks_as(snapshot(name=f"{name}, {look}"), app, pilot):
                 assert frame(app) == snapshot(name=f"{name}, {look}")
             await out(app, pilot)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("look", LOOKS)
+async def test_every_look_is_as_it_was_at_five_sizes(tmp_path: Path, snapshot: Any, look: str, group: int) -> None:
+    """A hash for each screen and size: the characters in the dark look are in the frames above."""
+    app = app_in(tmp_path, **LOOKS[look])
+    found: dict[str, str] = {}
+    async with app.run_test(size=SIZES[0]) as pilot:
+        await settle(pilot)
+        for name in names_of(group):
+            await pilot.press(*SCREENS[name])
+            await settle(pilot)
+            for width, height in sizes_of(name):
+                await resized(app, pilot, width, height)
+                now = await still(app, pilot)
+                assert now.isascii() or look != "plain signs", f"{name}, {width}×{height}"
+                found[f"{name}, {width}×{height}"] = hashlib.blake2b(now.encode(), digest_size=4).hexdigest()
+            await pilot.resize_terminal(*SIZES[0])
+            await out(app, pilot)
+    assert found == snapshot
