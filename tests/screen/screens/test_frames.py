@@ -162,15 +162,20 @@ def frame(app: PlannerApp) -> str:
     return "\n".join([*(line.text.rstrip() for line in drawn), colours(drawn)])
 
 
-async def looks_as(wanted: Any, app: PlannerApp, pilot: Pilot[None]) -> bool:
-    """Whether the screen looks as it did, now or once it is the same twice: what a change of size brings is painted a little later."""
-    if not wanted.session.update_snapshots and frame(app) == wanted:
-        return True
+async def still(app: PlannerApp, pilot: Pilot[None]) -> str:
+    """The screen once it is the same twice: what a change of size brings is painted a little later."""
     before, now = "", frame(app)
     while now != before:
         await pilot.pause(0.02)
         before, now = now, frame(app)
-    return bool(now == wanted)
+    return now
+
+
+async def looks_as(wanted: Any, app: PlannerApp, pilot: Pilot[None]) -> bool:
+    """Whether the screen looks as it did, now or once it is still."""
+    if not wanted.session.update_snapshots and frame(app) == wanted:
+        return True
+    return bool(await still(app, pilot) == wanted)
 
 
 async def resized_again(pilot: Pilot[None], width: int, height: int) -> None:
@@ -234,7 +239,6 @@ async def test_every_look_is_as_it_was(tmp_path: Path, snapshot: Any, look: str)
 async def test_every_look_is_as_it_was_at_five_sizes(tmp_path: Path, snapshot: Any, look: str, group: int) -> None:
     """A hash for each screen and size: the characters in the dark look are in the frames above."""
     app = app_in(tmp_path, **LOOKS[look])
-    found: dict[str, str] = {}
     async with app.run_test(size=SIZES[0]) as pilot:
         await settle(pilot)
         for name in names_of(group):
@@ -242,9 +246,14 @@ async def test_every_look_is_as_it_was_at_five_sizes(tmp_path: Path, snapshot: A
             await settle(pilot)
             for width, height in sizes_of(name):
                 await resized(app, pilot, width, height)
-                now = await still(app, pilot)
-                assert now.isascii() or look != "plain signs", f"{name}, {width}×{height}"
-                found[f"{name}, {width}×{height}"] = hashlib.blake2b(now.encode(), digest_size=4).hexdigest()
+                wanted = snapshot(name=f"{name}, {look}, {width}×{height}")
+                if short(await still(app, pilot)) != wanted:
+                    await resized_again(pilot, width, height)
+                    assert short(await still(app, pilot)) == wanted
+                assert frame(app).isascii() or look != "plain signs", f"{name}, {width}×{height}"
             await pilot.resize_terminal(*SIZES[0])
             await out(app, pilot)
-    assert found == snapshot
+
+
+def short(frame: str) -> str:
+    return hashlib.blake2b(frame.encode(), digest_size=4).hexdigest()
