@@ -21,7 +21,6 @@ import tomli
 from fit_ranges import residuals_of, split
 from published import ROOT, markdown_table, options_of, plain_session
 from ranges.out_of_sample import classes_table, kinds_table, less_said_table, observed, reliability_svg, reliability_table
-from ranges.residual import Residual
 from ranges.residuals import left_out
 
 import planner
@@ -70,19 +69,11 @@ def left_out_table(operators: Path | None) -> str:
 
 def out_of_sample(folder: Path, diagram: Path) -> dict[str, str]:
     """The tables with sources, generations and classes left out; writes the diagram."""
-    session = plain_session()
-    groups = split(residuals_of(session, folder))
-
-    def generation(one: Residual) -> str:
-        return session.gpus.find(one.held.gpu).architecture
-
-    def shape(one: Residual) -> str:
-        return "mixture of experts" if "mixture of experts" in one.facts else "dense"
-
+    groups = split(residuals_of(plain_session(), folder))
     points = observed([left_out(group) for group in groups])
     diagram.write_text(reliability_svg(points), encoding="utf-8")
     return {
-        "left_out_kinds": kinds_table(groups, generation, shape),
+        "left_out_kinds": kinds_table(groups),
         "left_out_classes": classes_table(groups),
         "less_said": less_said_table(groups),
         "reliability": reliability_table(points),

@@ -22,6 +22,7 @@ from published import ROOT, experiments_of, options_of, plain_session
 from ranges.choice import choose
 from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes
 from ranges.residuals import Design, LeftOut, left_out
+from ranges.unseen import UnseenClasses
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
@@ -123,7 +124,7 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     network, host, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, HOST_OPEN, LENGTHS))
     if kind == TTFT:
         lengths = math.hypot(lengths, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
-    classes = frozenset({architecture, SHAPES["mixture of experts" in answer.evidence]})
+    classes = (architecture, SHAPES["mixture of experts" in answer.evidence])
     down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_KEEP, SLOWER_BEFORE))
     if not memory:
         is_time = answer.step_s is not None and one.predicted == answer.step_s.value
@@ -146,11 +147,13 @@ def split(residuals: Sequence[Residual]) -> list[list[Residual]]:
 
 def document(residuals: Sequence[Residual], folder: str) -> str:
     """The file: half widths of kinds, slopes of facts and of engines, quantiles of all."""
-    kinds, wider, ratios = dict[str, str](), dict[str, dict[str, float]](), []
+    kinds, wider, ratios, unseen = dict[str, str](), dict[str, dict[str, float]](), [], 1.0
     for group in split(residuals):
         design, found = Design(group), left_out(group)
         fitted = design.named(design.fit())
         ratios.append(found)
+        if KINDS[group[0].kind] != "memory":
+            unseen = UnseenClasses(group).factor()
         for kind, scale in fitted.kinds.items():
             own = as_stated(one for one in group if one.kind == kind)
             usual, less = (math.log(found.factor(kind, less=less)) for less in (False, True))
@@ -183,12 +186,14 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
             "# skew: share of the half width by which the range reaches further up, and less far down.",
             "# classes: architectures and shapes of models with published values.",
+            "# unseen_class: factor on half widths of times and rates of another class.",
             "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
             f'source = "{len(as_stated(residuals)):,} published values of {len({one.source for one in residuals})} sources (folder {folder})"',
             f"retrieved = {today}",
             'method = "each source left out in turn; a source counts as one"',
             f"shared = {{ plan = {of_plan:.2g}, gpu = {of_gpu:.2g} }}",
+            f"unseen_class = {unseen:.3g}",
             f"quantiles = [{', '.join(f'[{share}, {ratio:.3g}]' for share, ratio in pairs)}]",
             *("", "[kinds]", *lines, "", "[wider]", *facts, ""),
         ]
@@ -196,9 +201,17 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
 
 
 def report(found: LeftOut) -> None:
-    """Print coverage, width and interval score of each kind, new and as shipped."""
-    half, offs = found.half_widths(), np.array([one.reach for one in found.residuals])
-    shipped = np.array([max(1e-6, math.log(one.held.high / one.held.predicted)) / (1 + one.skew) for one in found.residuals])
+    """Print coverage, width and interval score of each kind: of the new ranges, each source left out, and of the shipped ones."""
+    reach, half = np.array([one.reach for one in found.residuals]), found.half_widths()
+    measured, low, high = (np.log([getattr(one.held, name) for one in found.residuals]) for name in ("measured", "low", "high"))
+    judged = {
+        "left out": (np.abs(reach) <= half, 2 * half, interval_scores(reach, half)),
+        "shipped": (
+            (low <= measured) & (measured <= high),
+            high - low,
+            interval_scores(measured - (low + high) / 2, (high - low) / 2),
+        ),
+    }
     for kind, less in [(kind, less) for kind in KINDS for less in (False, True)]:
         own = np.array([one.kind == kind and bool(one.asked) == less for one in found.residuals])
         group = [one for one, counts in zip(found.residuals, own, strict=True) if counts]
@@ -208,11 +221,10 @@ def report(found: LeftOut) -> None:
             f"{kind + (', less said' if less else ''):32} {len(group):5} values {len({one.source for one in group}):2} sources",
             end="",
         )
-        for name, width in (("left out", half[own]), ("shipped", shipped[own])):
-            inside, scores = (np.abs(offs[own]) <= width) * 1.0, interval_scores(offs[own], width)
-            wide = math.exp(2 * float(np.median(width)))
-            print(f" | {name}: inside {inside.mean():4.0%}, by source {mean_of_sources(group, inside):4.0%}, x{wide:5.2f}", end="")
-            print(f", score {mean_of_sources(group, scores):5.2f}", end="")
+        for name, (inside, width, scores) in judged.items():
+            by_source, score = (mean_of_sources(group, of[own] * 1.0) for of in (inside, scores))
+            print(f" | {name}: inside {inside[own].mean():4.0%}, by source {by_source:4.0%}", end="")
+            print(f", x{math.exp(float(np.median(width[own]))):5.2f}, score {score:5.2f}", end="")
         print()
 
 

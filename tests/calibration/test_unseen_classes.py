@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from engine_sample import ask, session
 
+from planner.engine.evaluate.ranges import Ranges
 from planner.engine.explain.unseen import KINDS_OF
-from planner.workload.published.spreads import KINDS, published_spreads
+from planner.workload.published.spreads import KINDS, Classes, published_spreads
 
 DENSE = {"task": "serve", "model": "llama-3.1-8b", "engine": "vllm", "input_tokens": 1000, "output_tokens": 200, "concurrency": 8}
 
@@ -21,6 +23,18 @@ def test_an_architecture_without_published_latencies_says_so() -> None:
     assert "time to first token" not in seen.assumed.get("ranges_without_source", "")
     assert "time to first token" in unseen.assumed["ranges_without_source"]
     assert "Blackwell" in unseen.assumed["ranges_without_source"]
+
+
+def test_times_of_a_class_without_published_values_have_a_wider_range() -> None:
+    spreads = published_spreads()
+    known = spreads.kinds["time to first token"].classes
+    assert {"Hopper", "Blackwell"} & set(known) == {"Hopper"}
+    classes = (Classes(["Hopper", "Blackwell"], np.array([0, 1, 0])), Classes(["dense models"], np.zeros(1, dtype=int)))
+    ranges = Ranges({}, np.zeros(1), np.ones(1), classes=classes)
+    seen, unseen, again = ranges.half_width("time to first token")
+    assert seen == again
+    assert unseen == pytest.approx(seen * spreads.unseen_class)
+    assert spreads.unseen_class > 1.1
 
 
 def test_classes_on_file_are_architectures_of_the_catalogue_or_shapes_of_models() -> None:

@@ -66,10 +66,17 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     def half_width(self, kind: str) -> Floats:
         """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""
         if kind not in self._known:
-            fitted = published_spreads().half_width(kind, self.facts) * self.left * self.own.get(kind, 1.0)
+            fitted = published_spreads().half_width(kind, self.facts) * self._unseen(kind) * self.left * self.own.get(kind, 1.0)
             beside = self.network**2 + self.limit**2 + self.lengths**2 + self.host**2
             self._known[kind] = np.sqrt(fitted**2 + beside)
         return self._known[kind]
+
+    def _unseen(self, kind: str) -> Floats:
+        """Factor of rows whose GPU or model is of a class without published values of `kind`."""
+        spreads, unseen = published_spreads(), np.zeros(1, dtype=bool)
+        for of in self.classes:
+            unseen = unseen | np.array([name not in spreads.kinds[kind].classes for name in of.names])[of.rows]
+        return np.where(unseen, spreads.unseen_class, 1.0)
 
 
 def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Ranges:

@@ -87,6 +87,8 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     quantiles: list[tuple[float, float]]
     """(share of the truths, half width that holds it over the half width of `NOMINAL`), ascending."""
     shared: Shared = Shared()
+    unseen_class: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    """Factor on the half widths of times and rates of a class that a kind has no published values of."""
 
     def slope(self, kind: str, fact: str) -> float:
         """Logarithm of the factor on the half width of `kind` for each unit of `fact`; 0 of one that nothing is known of."""

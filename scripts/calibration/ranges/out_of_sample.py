@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from published import markdown_table
 
 from planner.workload.published.spreads import KINDS
 from ranges.residual import Residual, interval_scores, mean_of_sources
 from ranges.residuals import LeftOut, left_out
+from ranges.unseen import UnseenClasses
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_OF_A_CLASS = 30
 """Smallest number of values of a class with a row of its own."""
-ENOUGH_SOURCES = 3
-"""Sources of a kind that have to be left for a group without which they are judged."""
 SIDE, MARGIN = 320, 48
 """Size of the diagram's square and of the room for its labels, in pixels."""
 
 
-def kinds_table(
-    groups: Sequence[Sequence[Residual]], generation: Callable[[Residual], str], shape: Callable[[Residual], str]
-) -> str:
-    """A row for each kind: error over values and over sources, then coverage with a source, a generation or a class left out."""
+def kinds_table(groups: Sequence[Sequence[Residual]]) -> str:
+    """A row for each kind: error over values and over sources, then coverage with a source, a generation of GPUs or a shape of models left out."""
     rows = []
     for group in groups:
-        ways = [left_out(group), *(left_out(group, [of(one) for one in group]) for of in (generation, shape))]
-        halves = [way.half_widths() for way in ways]
+        half, unseen = left_out(group).half_widths(), UnseenClasses(group)
+        ways = unseen.inside()
         offs = np.array([one.reach for one in group])
         errors = np.abs(np.expm1([-one.off for one in group]))
         for kind in KINDS:
@@ -39,25 +35,16 @@ def kinds_table(
                 continue
             of_kind = [one for one in group if one.kind == kind and not one.asked]
             medians = [np.median(errors[own][[one.source == name for one in of_kind]]) for name in {one.source for one in of_kind}]
-            inside = (np.abs(offs[own]) <= halves[0][own]) * 1.0
-            score = mean_of_sources(of_kind, interval_scores(offs[own], halves[0][own]))
+            inside = (np.abs(offs[own]) <= half[own]) * 1.0
+            score = mean_of_sources(of_kind, interval_scores(offs[own], half[own]))
             rows.append(
                 [kind, f"{len(of_kind):,}", str(len(medians)), f"{np.median(errors[own]):.1%}", f"{np.mean(medians):.1%}"]
                 + [f"{inside.mean():.0%}", f"{mean_of_sources(of_kind, inside):.0%}"]
-                + [_judged(way, own, np.abs(offs) <= half) for way, half in zip(ways[1:], halves[1:], strict=True)]
-                + [f"× {math.exp(2 * float(np.median(halves[0][own]))):.2g}", f"{score:.2f}"]
+                + [f"{held[judged & own].mean():.0%}" if (judged & own).any() else "—" for judged, held in ways]
+                + [f"× {math.exp(2 * float(np.median(half[own]))):.2g}", f"{score:.2f}"]
             )
     heads = ["kind", "n", "sources", "median", "of sources", "inside", "by source", "generation out", "class out", "width", "score"]
     return markdown_table(heads, rows) + "\n"
-
-
-def _judged(way: LeftOut, own: NDArray[np.bool_], inside: NDArray[np.bool_]) -> str:
-    """Share of the values `own` that are `inside`, of the groups without which enough sources of them are left; a dash where there are none."""
-    sources, judged = np.array([one.source for one in way.residuals]), np.zeros_like(own)
-    for name in set(way.groups[own]):
-        rest = own & (way.groups != name)
-        judged |= own & ~rest if len(set(sources[rest])) >= ENOUGH_SOURCES else False
-    return f"{inside[judged].mean():.0%}" if judged.any() else "—"
 
 
 def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
