@@ -38,11 +38,14 @@ def test_a_program_is_asked_by_its_library_and_without_any_engine(
 def test_a_group_without_which_too_few_sources_are_left_is_not_judged() -> None:
     """Four dense sources and one of mixtures: without the dense ones a single source would say how wide their ranges are."""
     rng = np.random.default_rng(5)
-    many = [Residual("training memory", f"dense {number}", float(off)) for number in range(4) for off in rng.normal(0, 0.1, 20)]
-    one = [Residual("training memory", "mixture", float(off)) for off in rng.normal(0, 0.01, 20)]
-    table = kinds_table([many + one], lambda residual: residual.source, lambda residual: residual.source.split()[0])
-    (row,) = [line.split("|") for line in table.splitlines() if "training memory" in line]
+
+    def source(name: str, shape: str, scale: float) -> list[Residual]:
+        return [Residual("training memory", name, float(off), classes=(name, shape)) for off in rng.normal(0, scale, 20)]
+
+    many = [one for number in range(4) for one in source(f"source {number}", "dense", 0.1)]
+    one = source("source 5", "mixture", 0.01)
+    (row,) = [line.split("|") for line in kinds_table([[*many, *one]]).splitlines() if "training memory" in line]
     generation_out, class_out = row[8].strip(), row[9].strip()
     assert generation_out.endswith("%")
     assert class_out == "100%", "that of the mixtures alone, whose ranges four dense sources give"
-    assert "—" in kinds_table([one], lambda residual: residual.source, lambda residual: residual.source)
+    assert "—" in kinds_table([one])
