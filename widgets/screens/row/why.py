@@ -66,7 +66,12 @@ class WhyScreen(TextOverlay):
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
         count = row.answer.layout.gpus if row.answer.layout else 1
-        parts = ("M memory" if row.answer.memory_bytes else "", "T time" if row.answer.seconds_by_class else "", "j k scroll", "esc back")
+        parts = (
+            "M memory" if row.answer.memory_bytes else "",
+            "T time" if row.answer.seconds_by_class else "",
+            "j k scroll",
+            "esc back",
+        )
         super().__init__(f"Why · {count} × {device_name(row.gpu)}", " · ".join(part for part in parts if part))
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
