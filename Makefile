@@ -34,9 +34,9 @@ run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="â€
 
 test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
 	@$(MAKE) --no-print-directory --jobs 2 check tests-together
-	"$(BIN)/pytest" -q -m "alone and not (measuring or thorough)"
+	"$(BIN)/pytest" -q -n 2 -m "alone and not (measuring or thorough)"
 
-test-sweep: $(DEVELOPMENT) ## The sweeps of which `make test` tries a part, whole; run them when the screen or its signals change
+test-sweep: $(DEVELOPMENT) ## The sweeps of which `make test` tries a part, whole; run them when the screen or its words change
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "thorough"
 
 test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: two minutes; run them when bench or planner/observe changes

@@ -38,10 +38,6 @@ PHASES: dict[str, tuple[bytes, bytes]] = {
     "leaving": (PAINTED, b"?\x1b"),
 }
 """What has been written, and what is typed then."""
-OF_THEIR_OWN = ("entered", "painted", "measuring", "leaving")
-"""Phases whose end takes a way of its own; in the others a screen is open, and the end is the same."""
-TRIED = {phase: SIGNALS if phase in OF_THEIR_OWN else (SIGNALS[number % len(SIGNALS)],) for number, phase in enumerate(PHASES)}
-"""The signals of each phase that every run tries: each of them on an open screen, too."""
 
 
 @pytest.fixture(scope="module")
@@ -77,20 +73,10 @@ def runs(pid: int | None) -> bool:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
-    given_back(copies, tmp_path, phase, TRIED[phase])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase not in OF_THEIR_OWN])
-def test_every_signal_gives_the_terminal_back_from_every_screen(copies: Copies, tmp_path: Path, phase: str) -> None:
-    given_back(copies, tmp_path, phase, SIGNALS)
-
-
-def given_back(copies: Copies, folder: Path, phase: str, signals: tuple[str, ...]) -> None:
-    """Start a copy for each of `signals`, lead it to `phase`, and end it."""
+    """A copy for each of the signals, led to the phase and ended: 104 cases in all."""
     painted, keys = PHASES[phase]
     mode = "measuring" if phase == "measuring" else "plain"
-    cases = {names: Copy(copies, folder / names.replace(" ", "-"), mode, columns=80, rows=24) for names in signals}
+    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-"), mode, columns=80, rows=24) for names in SIGNALS}
     every = list(cases.values())
     try:
         wait(every, lambda one: painted in one.written)
@@ -108,7 +94,7 @@ def given_back(copies: Copies, folder: Path, phase: str, signals: tuple[str, ...
                 pause(every, 0.15)
         wait(every, lambda one: one.code is not None)
         found = {names: (one.code, one.given_back()) for names, one in cases.items()}
-        assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in signals}
+        assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in SIGNALS}
         assert not any(runs(one.worker) for one in every)
     finally:
         for one in every:
