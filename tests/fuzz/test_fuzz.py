@@ -19,7 +19,7 @@ CORPUS = Path(__file__).parent / "corpus.json"
 FUZZERS: dict[str, tuple[type[Any], int]] = {
     "lines": (Lines, 6), "documents": (Documents, 6), "readers": (Readers, 1), "commands": (Commands, 30),
 }  # fmt: skip
-"""Kind of input -> what makes and judges it, and rounds of some four seconds together."""
+"""Kind of input -> what makes and judges it, and rounds of some two seconds together."""
 LEFT_OUT = {"commands": {"left_out": frozenset({"--exact"})}}
 """It builds a model with PyTorch in a process of its own, for twenty seconds; tests/workload/test_described.py tries it."""
 pytestmark = [
