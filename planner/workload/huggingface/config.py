@@ -28,7 +28,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
     selective,
     uncommon,
 )
-from planner.workload.huggingface.families.encoders import bert, deberta  # noqa: F401  # the same
+from planner.workload.huggingface.families.encoders import bert, beside_bert, deberta  # noqa: F401  # the same
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
