@@ -102,6 +102,7 @@ class Trace:
 def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None, *, masked: bool = False) -> tuple[Trace, Any]:
     """One pass over `tokens` of one sequence, and what the model answered; `masked`: with a mask that hides nothing."""
     import torch
+    from torch.fx.experimental import _config as settings
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
@@ -111,6 +112,7 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.ops.aten._local_scalar_dense.default and args[0].dtype == torch.bool:  # noqa: SLF001  # no other name
                 return True  # checks, and masks that hide nothing: there are no values here
+            settings.meta_nonzero_assume_all_nonzero = "expert" not in trace.path[-1]  # nor what a token chose
             out = function(*args, **(kwargs or {}))
             trace.operators += 1
             packet = getattr(function, "overloadpacket", None) or function._overloadpacket  # noqa: SLF001  # its name in torch 2.13
@@ -126,6 +128,7 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
         with torch.no_grad(), torch.device("meta"), Mode():
             answer = model(torch.zeros(1, tokens, dtype=torch.long), **more)
     finally:
+        settings.meta_nonzero_assume_all_nonzero = False
         trace.close()
     return trace, answer
 

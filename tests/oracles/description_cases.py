@@ -73,6 +73,7 @@ TRACED: dict[str, dict[str, Any]] = {
     "voxtral": {"text_config": {"model_type": "llama", "num_hidden_layers": 3}},
     "bart": {"decoder_layers": LAYERS, "is_encoder_decoder": False},
     "git": {"num_hidden_layers": LAYERS},
+    "glm5_next": {"text_config": {"num_hidden_layers": 6}},
     "ibert": {"num_hidden_layers": LAYERS},
     "phi4_multimodal": {"num_hidden_layers": LAYERS},
     "prophetnet": {"num_decoder_layers": LAYERS, "is_encoder_decoder": False},
