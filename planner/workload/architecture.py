@@ -209,6 +209,11 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         return self.attention_norm > 0 and not self.latent_rank
 
     @property
+    def norms_all_heads(self) -> bool:
+        """Query and key are normalised over all of their heads at once, which ranks that share the heads add up together."""
+        return self.qk_norm and self.attention_norm > 2 * self.head_dim and not self.centred
+
+    @property
     def norm_vector(self) -> int:
         """Norm parameters of one layer outside its attention."""
         return self.norms * self.norm_parameters
