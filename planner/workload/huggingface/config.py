@@ -57,6 +57,7 @@ _SAME = {
     "minimax_text_01": "minimax",
     "mistral4": "deepseek_v2",
     "paddleocr_vl_text": "ernie4_5",
+    "phi4_multimodal": "phi3",
     "qwen2_5_omni_text": "qwen2",
     "qwen2_5_vl": "qwen2",
     "qwen2_5_vl_text": "qwen2",
