@@ -20,7 +20,7 @@ WITHOUT_FAMILY: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "big_bird", "dots3_note", "dots3_note_text", "git", "inkling2_text", "inkling_text", "zaya",
+            "big_bird", "dots3_note", "dots3_note_text", "git", "inkling2_text", "inkling_text",
         ),
         OWN,
     ),

@@ -22,6 +22,7 @@ WHOLE = (
     "deepseek_v4",
     "zamba2",
     "rembert",
+    "zaya",
 )
 """Families of which the whole description is kept, not its sums alone."""
 
@@ -77,7 +78,6 @@ TRACED: dict[str, dict[str, Any]] = {
     "ibert": {"num_hidden_layers": LAYERS},
     "phi4_multimodal": {"num_hidden_layers": LAYERS},
     "prophetnet": {"num_decoder_layers": LAYERS, "is_encoder_decoder": False},
-    "zaya": {"num_hidden_layers": LAYERS},
 }
 """Models of no known family, or with one that reads pictures or sound, with what differs from the library's defaults: described whole, and planned by their code alone."""
 ASKED = CASES | {name: {"model_type": name, **config} for name, config in TRACED.items()}

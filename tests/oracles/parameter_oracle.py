@@ -30,7 +30,7 @@ HEADS = (
 """Ends of the names of output heads, and of products right before them."""
 MIXERS = {"conv", "temporal_block", "linear_attn", "attn_hc", "ffn_hc", "hc_head", "mlstm_layer"}
 """Modules that mix tokens, or copies of the residual stream, whose names do not say attention."""
-BESIDE = {"mlps", "fc1_latent_proj", "fc2_latent_proj", "input_layernorm", "post_attention_layernorm"}
+BESIDE = {"mlps", "fc1_latent_proj", "fc2_latent_proj", "input_layernorm", "post_attention_layernorm", "post_mlp_residual_scale"}
 """Products of a layer with experts that are no part of a shared one."""
 MLP = ("up_proj", "down_proj", "gate_proj")
 """Names of an MLP's projections where attention and MLP are both called mixers."""
