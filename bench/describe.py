@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-FORMAT = 2
+FORMAT = 3
 LENGTHS, SHORT = (256, 512, 768), (32, 64, 96)
 """Tokens of a prompt: multiples of the chunks that recurrences take at once; fewer of a model whose code takes token after token."""
 GROWTH = 1.2
@@ -54,7 +54,7 @@ class Trace:
         self.storages = storages
         self.path: list[str] = [""]
         self.weights: dict[str, Counter[tuple[str, int, int]]] = defaultdict(Counter)
-        """Module -> (parameter, inputs, outputs) of its products with weights, with how often each is made."""
+        """Module -> (parameter, inputs, outputs) of its products with weights, and their FLOPs."""
         self.expert_flops: Counter[str] = Counter()
         self.flops: Counter[str] = Counter()
         """Module -> FLOPs of products of activations, of convolutions too."""
@@ -86,7 +86,7 @@ class Trace:
             whole = min(
                 matrix.numel(), matrix.untyped_storage().nbytes() // matrix.element_size()
             )  # several of one shape are one product
-            self.weights[where][weight, inputs, int(whole) // inputs] += 1
+            self.weights[where][weight, inputs, int(whole) // inputs] += flops
         else:
             self.flops[where] += flops
             if "bmm" in str(packet):
@@ -102,6 +102,7 @@ class Trace:
 def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None, *, masked: bool = False) -> tuple[Trace, Any]:
     """One pass over `tokens` of one sequence, and what the model answered; `masked`: with a mask that hides nothing."""
     import torch
+    from torch.fx.experimental import _config as settings
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
@@ -111,6 +112,7 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.ops.aten._local_scalar_dense.default and args[0].dtype == torch.bool:  # noqa: SLF001  # no other name
                 return True  # checks, and masks that hide nothing: there are no values here
+            settings.meta_nonzero_assume_all_nonzero = "expert" not in trace.path[-1]  # nor what a token chose
             out = function(*args, **(kwargs or {}))
             trace.operators += 1
             packet = getattr(function, "overloadpacket", None) or function._overloadpacket  # noqa: SLF001  # its name in torch 2.13
@@ -126,6 +128,7 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
         with torch.no_grad(), torch.device("meta"), Mode():
             answer = model(torch.zeros(1, tokens, dtype=torch.long), **more)
     finally:
+        settings.meta_nonzero_assume_all_nonzero = False
         trace.close()
     return trace, answer
 
@@ -220,10 +223,10 @@ def built(config: dict[str, Any]) -> Any:
 
 
 def idle(model: Any, ran: set[str]) -> set[str]:
-    """Parameters in parts of the model that no text passes: towers, and what is behind them. Lists of layers count as a whole."""
+    """Parameters and buffers in parts of the model that no text passes: towers, and what is behind them. Lists of layers count as a whole."""
     active = {".".join(parts[:depth]) for name in ran for parts in [name.split(".")] for depth in range(len(parts) + 1)}
     found = set()
-    for name, _ in model.named_parameters():
+    for name, _ in (*model.named_parameters(), *model.named_buffers()):
         parts = name.split(".")[:-1]
         inside = next((at for at, part in enumerate(parts) if part.isdigit()), len(parts))
         if parts and any(".".join(parts[:depth]) not in active for depth in range(1, inside + 1)):
@@ -290,13 +293,13 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
     except RuntimeError:  # some code looks for padding among the tokens where it gets no mask
         masked = True
         first = traced(model, storages, SHORT[0], masked=True)[0]
-    apart = idle(model, first.ran) if "text_config" in config else set()
+    apart = idle(model, first.ran) if type(model.config).sub_configs else set()
     tensors = {name: value for name, value in whole.items() if name not in apart}
     apart = {name for name in apart if "mtp" not in name}  # layers that predict further tokens
     few = first.operators
-    corrections = sum(
-        value.numel() for name, value in model.named_buffers() if "correction_bias" in name or name.endswith("expert_bias")
-    )
+    biases = {
+        name: value.numel() for name, value in model.named_buffers() if "correction_bias" in name or name.endswith("expert_bias")
+    }
     stack = main_stack({name: value.numel() for name, value in tensors.items()})
     twice = traced(model, storages, SHORT[1], masked=masked)[0].operators
     lengths = SHORT if twice > GROWTH * few else lengths_within(model.config)
@@ -319,18 +322,20 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "class": type(model).__name__,
         "model_type": config.get("model_type"),
         "stack": stack,
-        "corrections": corrections,
+        "corrections": sum(size for name, size in biases.items() if name not in apart),
         "encoder": "ForMaskedLM" in type(model).__name__,
-        "towers": sum(whole[name].numel() for name in apart),
+        "towers": sum(value.numel() for name, value in whole.items() if name in apart)
+        + sum(size for name, size in biases.items() if name in apart),
         "embedding_width": widths[0] if widths else 0,
         "tensors": [
             [name, kind_of(name, modules[name.rpartition(".")[0]], value), list(value.shape)] for name, value in tensors.items()
         ],
         "used": sorted(one.used),
         "products": [
-            [where, name, inputs, outputs, count]
+            [where, name, inputs, outputs, max(1, round(flops / (2 * inputs * outputs * lengths[0])))]
             for where, of in one.weights.items()
-            for (name, inputs, outputs), count in of.items()
+            for (name, inputs, outputs), flops in of.items()
+            if flops > 2 * inputs * outputs  # not of one token, as a pooler's
         ],
         "expert_flops": dict(one.expert_flops),
         "scores": {str(tokens): dict(trace.flops) for tokens, trace in traces.items()},

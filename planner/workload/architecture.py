@@ -63,7 +63,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Parts of layers beside attention and MLP."""
 
     query_gate: int = 0
-    """Elements of a gate of attention's output that the query's projection gives too."""
+    """Elements of a gate of attention's output that the query's projection gives too; of a compressed query it reads the normed and the plain one."""
     attention_bias: int = 0
     """Biases of one layer's attention."""
     attention_norm: int = 0
@@ -171,7 +171,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         """Matrix parameters of one layer's attention: the factors of latent attention, or query, key, value and output."""
         if not self.latent_rank:
             return 2 * self.width * (self.query + self.key) + self.width * self.query_gate
-        query = self.query_rank * (self.width + self.query) if self.query_rank else self.width * self.query
+        reads = self.query_rank * (2 if self.query_gate else 1)
+        query = self.query_rank * self.width + reads * (self.query + self.query_gate) if reads else self.width * self.query
         unpacked = self.heads * (self.head_dim - self.rotary_dim + self.value_dim)
         return query + self.width * self.cached_per_token + self.latent_rank * unpacked + self.heads * self.value_dim * self.width
 
@@ -206,6 +207,11 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     def qk_norm(self) -> bool:
         """Query and key are normalised."""
         return self.attention_norm > 0 and not self.latent_rank
+
+    @property
+    def norms_all_heads(self) -> bool:
+        """Query and key are normalised over all of their heads at once, which ranks that share the heads add up together."""
+        return self.qk_norm and self.attention_norm > 2 * self.head_dim and not self.centred
 
     @property
     def norm_vector(self) -> int:

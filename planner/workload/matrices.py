@@ -98,7 +98,7 @@ def _attention(a: Architecture) -> Iterator[Matrix]:
     if a.latent_rank:
         if a.query_rank:
             yield one("q_a", a.width, a.query_rank)
-            yield one("q_b", a.query_rank, a.query)
+            yield one("q_b", a.query_rank * (2 if a.query_gate else 1), a.query + a.query_gate)
         else:
             yield one("q", a.width, a.query)
         yield one("kv_a", a.width, a.latent_rank + a.rotary_dim)

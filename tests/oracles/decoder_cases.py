@@ -20,8 +20,7 @@ WITHOUT_FAMILY: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "axk2", "big_bird", "dots3_note", "dots3_note_text", "git", "inkling2_text", "inkling_text", "moshi",
-            "phi4_multimodal", "rembert", "roc_bert", "zaya",
+            "big_bird", "dots3_note", "dots3_note_text", "git", "inkling2_text", "inkling_text",
         ),
         OWN,
     ),

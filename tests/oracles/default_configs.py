@@ -15,11 +15,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from planner.errors import UserError
 from planner.workload.huggingface.config import read_architecture
+from planner.workload.huggingface.families.remote import REMOTE_CODE
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS
 
 GIVEN: dict[str, dict[str, Any]] = {
     "dots1": {"n_routed_experts": 128, "num_experts_per_tok": 6, "n_shared_experts": 2, "first_k_dense_replace": 1},
+    "esm": {"vocab_size": 33, "position_embedding_type": "rotary"},
     "hunyuan_v1_dense": {"head_dim": 128},
     "hunyuan_v1_moe": {"head_dim": 128, "num_key_value_heads": 8, "num_experts": 16, "moe_topk": 1},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
@@ -60,7 +62,8 @@ def main() -> None:
     counted = {row["config"]["model_type"] for row in rows}
     found = {}
     for name in sorted(
-        {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_MASKED_LM_MAPPING_NAMES} & set(FAMILIES) - set(TWO_STACKS) - BYTES
+        {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+        & set(FAMILIES) - {*TWO_STACKS, *REMOTE_CODE, *BYTES}
     ):
         config = Recorded(json.loads(json.dumps(CONFIG_MAPPING[name](**GIVEN.get(name, {})).to_dict(), default=str)))
         try:

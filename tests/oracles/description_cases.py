@@ -12,7 +12,18 @@ DEFAULTS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "def
 LAYERS = 6
 """Enough for every pattern of layers; those whose last layers use an earlier cache have `SHARING`."""
 SHARING = 10
-WHOLE = ("glm4_moe", "qwen3_next", "gemma4_text", "olmo3", "glm_moe_dsa", "gemma3n_text", "deepseek_v4", "zamba2")
+WHOLE = (
+    "glm4_moe",
+    "qwen3_next",
+    "gemma4_text",
+    "olmo3",
+    "glm_moe_dsa",
+    "gemma3n_text",
+    "deepseek_v4",
+    "zamba2",
+    "rembert",
+    "zaya",
+)
 """Families of which the whole description is kept, not its sums alone."""
 
 
@@ -31,6 +42,7 @@ DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
 UNTRACED = {
     "deberta": "it looks for the longest distance among the values",
     "deberta-v2": "it looks for the longest distance among the values",
+    "esm": "it looks for padding among the values",
     "squeezebert": "it looks for values of its mask",
     "cpmant": "32 learned tokens stand before every prompt",
     "jetmoe": "its experts are looped over by value",
@@ -56,14 +68,16 @@ def shortened(config: dict[str, Any]) -> dict[str, Any]:
 
 CASES = {name: shortened(config) for name, config in DEFAULTS.items() if name not in UNTRACED}
 TRACED: dict[str, dict[str, Any]] = {
-    "axk2": {"num_hidden_layers": LAYERS},
-    "esmc": {"num_hidden_layers": LAYERS},
+    "dots3_note": {"text_config": {"num_hidden_layers": 3}},
     "ernie4_5_vl_moe": {"text_config": {"num_hidden_layers": 3}},
     "molmo2": {"text_config": {"num_hidden_layers": 3}},
     "voxtral": {"text_config": {"model_type": "llama", "num_hidden_layers": 3}},
     "bart": {"decoder_layers": LAYERS, "is_encoder_decoder": False},
+    "git": {"num_hidden_layers": LAYERS},
+    "glm5_next": {"text_config": {"num_hidden_layers": 6}},
+    "ibert": {"num_hidden_layers": LAYERS},
     "phi4_multimodal": {"num_hidden_layers": LAYERS},
-    "rembert": {"num_hidden_layers": LAYERS},
+    "prophetnet": {"num_decoder_layers": LAYERS, "is_encoder_decoder": False},
 }
 """Models of no known family, or with one that reads pictures or sound, with what differs from the library's defaults: described whole, and planned by their code alone."""
 ASKED = CASES | {name: {"model_type": name, **config} for name, config in TRACED.items()}

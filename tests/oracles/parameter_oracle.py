@@ -13,6 +13,8 @@ from planner.workload.huggingface.config import TEXT_PART
 
 ROUTERS = {"gate", "router"}
 """Names of modules that choose experts."""
+INWARD = ("project_in", "embeddings_project", "embedding_hidden_mapping_in", "map_inputs_layer")
+"""Ends of the names of products between embeddings and layers."""
 HEADS = (
     "lm_head",
     "decoder",
@@ -28,7 +30,7 @@ HEADS = (
 """Ends of the names of output heads, and of products right before them."""
 MIXERS = {"conv", "temporal_block", "linear_attn", "attn_hc", "ffn_hc", "hc_head", "mlstm_layer"}
 """Modules that mix tokens, or copies of the residual stream, whose names do not say attention."""
-BESIDE = {"mlps", "fc1_latent_proj", "fc2_latent_proj"}
+BESIDE = {"mlps", "fc1_latent_proj", "fc2_latent_proj", "input_layernorm", "post_attention_layernorm", "post_mlp_residual_scale"}
 """Products of a layer with experts that are no part of a shared one."""
 MLP = ("up_proj", "down_proj", "gate_proj")
 """Names of an MLP's projections where attention and MLP are both called mixers."""
@@ -63,7 +65,7 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
         return "norms"
     if tied and path == "lm_head.decoder" and leaf != "bias":
         return "embedding"
-    if "latent_proj" in path:
+    if "latent_proj" in path or "layernorm.mlp" in path:
         return "mlp"
     if "attention.experts" in path:
         return "biases" if leaf == "bias" else "attention"
@@ -75,7 +77,7 @@ def kind_of(name: str, module: Any, *, tied: bool) -> str:
         return "shared"
     if leaf == "bias":
         return "biases"
-    if isinstance(module, torch.nn.Embedding) or path.endswith(("project_in", "embeddings_project", "embedding_hidden_mapping_in")):
+    if isinstance(module, torch.nn.Embedding) or path.endswith(INWARD):
         return "embedding"
     if path == "head" or (path.endswith(HEADS) and not (tied and path == "lm_head")):
         return "head"

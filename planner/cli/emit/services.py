@@ -48,6 +48,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Format of the cache -> the engine's word for it."""
     starts: str
     """Program, up to its options; the shell's MODEL names the model."""
+    reads: tuple[str, ...]
+    """Words by which it serves an encoder."""
     degrees: tuple[str, str, str, str]
     """Options of the degrees tp, pp, dp and ep."""
     counts_experts: bool = True
@@ -77,7 +79,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         words |= {"--quantization": self.rounded[job.stored]} if job.stored in self.rounded else {}
         cache = self.caches[job.workload.kv_dtype or "bf16"]
         words |= {"--kv-cache-dtype": cache} if cache != "auto" else {}
-        given = shlex.join(str(word) for option in words.items() for word in option if word is not None)
+        every = [str(word) for option in words.items() for word in option if word is not None]
+        given = shlex.join([*every, *(self.reads if job.architecture.encoder else ())])
         yield f'MODEL="${{MODEL:-{hub_id}}}"'
         yield from self.ranks if spread.nodes > 1 else ()
         yield f"exec {self.starts} {given}{self.across if spread.nodes > 1 else ''}"
@@ -122,7 +125,7 @@ def _longest_request(job: Job, row: PlanRow) -> int | None:
     """Tokens of the longest request where all are alike, else what the cache of a replica can hold."""
     lengths = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
     if all(isinstance(one, int | float) for one in lengths):
-        return round(job.input_tokens + job.output_tokens)
+        return round(job.input_tokens + (0 if job.architecture.encoder else job.output_tokens))
     return row.answer.max_context
 
 
@@ -135,6 +138,7 @@ SERVICES = {
         rounded={"fp8": "fp8"},
         caches={"bf16": "auto", "fp16": "auto", "fp8": "fp8_e4m3"},
         starts='python3 -m sglang.launch_server --model-path "$MODEL"',
+        reads=("--is-embedding",),
         degrees=("--tp-size", "--pp-size", "--dp-size", "--ep-size"),
         memory="--mem-fraction-static",
         length="--context-length",
@@ -149,6 +153,7 @@ SERVICES = {
         rounded={"fp8": "fp8", "nf4": "bitsandbytes"},
         caches={"bf16": "auto", "fp16": "auto", "fp8": "fp8"},
         starts='vllm serve "$MODEL"',
+        reads=("--runner", "pooling"),
         degrees=("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel"),
         counts_experts=False,
         memory="--gpu-memory-utilization",

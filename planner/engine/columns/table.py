@@ -59,6 +59,7 @@ class ModelColumns(Columns, frozen=True):
     wide_state: Floats
     scan_flop: Floats
     qk_norm: Floats
+    norms_all_heads: Floats
     norms: Floats
     centred: Floats
     rotary: Floats

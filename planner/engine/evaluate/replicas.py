@@ -66,4 +66,4 @@ def most_sequences(table: Table, alone: Floats) -> Floats:
 
     `alone` [rows]: those that fit beside everything else at the sequences of the layout (`MemoryColumns.max_sequences`).
     """
-    return np.minimum(np.broadcast_to(alone, table.rows), sequences_that_fit(table))
+    return np.fmin(np.broadcast_to(alone, table.rows), sequences_that_fit(table))

@@ -19,6 +19,7 @@ from planner.engine.explain.figures import figures, serve_figures, train_figures
 from planner.engine.explain.open_waits import open_waits
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
+from planner.engine.job.compute_capability import attention_kernel
 from planner.engine.job.job import Job
 from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_KEEP, TRANSIENT, growing_share
 from planner.engine.performance.operators.chip import Chip, measured_between
@@ -96,6 +97,8 @@ def _assumed(rows: Chosen, layouts: Sequence[LayoutAnswer]) -> Iterator[dict[str
     busiest = rows(imbalance(t)).tolist()
     for place, (number, job, chip, layout) in enumerate(zip(rows.numbers.tolist(), rows.jobs, rows.chips, layouts, strict=True)):
         found = dict(job.assumed)
+        if found.get("attention") == "flash":
+            found["attention"] = attention_kernel(chip.gpu, job)
         if layout.ep > 1 and not job.expert_imbalance:
             found["expert_imbalance"] = round(busiest[place], 2)
         if padding and job.document_tokens:

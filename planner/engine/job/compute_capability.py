@@ -20,18 +20,33 @@ _STORED: dict[str, tuple[tuple[int, int], str]] = {
 _FLASH = ((7, 5), "flash attention needs compute capability 7.5 (8.0 since FlashAttention-2)")
 
 
+def attention_kernel(gpu: Gpu, job: Job) -> str:
+    """The fused attention that `job` has on `gpu` where none is asked for: PyTorch's memory-efficient one runs where flash does not."""
+    return "memory-efficient" if _flash_needed(job) and (_capability(gpu) or _FLASH[0]) < _FLASH[0] else "flash"
+
+
 def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
     """Reason why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are not judged."""
-    major, _, minor = (gpu.compute_capability or "").partition(".")
-    if gpu.vendor != "NVIDIA" or not major.isdigit() or not minor.isdigit():
+    has = _capability(gpu)
+    if has is None:
         return None
     needs = [_STORED[job.stored]] if job.stored in _STORED else []
-    if job.workload.attention == "flash":
+    if job.workload.attention == "flash" and _flash_needed(job):
         needs.append(_FLASH)
     if "engine" not in job.assumed:
         least = job.engine.compute_capability
         needs.append((least, f"{job.engine.label} needs compute capability {least[0]}.{least[1]}"))
     for least, text in needs:
-        if (int(major), int(minor)) < least:
+        if has < least:
             return f"{text}; it has {gpu.compute_capability}"
     return None
+
+
+def _flash_needed(job: Job) -> bool:
+    """Whether flash attention is the library's: llama.cpp has kernels of its own for every part (ggml-cuda/fattn-*.cu)."""
+    return job.engine.name != "llama.cpp"
+
+
+def _capability(gpu: Gpu) -> tuple[int, int] | None:
+    major, _, minor = (gpu.compute_capability or "").partition(".")
+    return (int(major), int(minor)) if gpu.vendor == "NVIDIA" and major.isdigit() and minor.isdigit() else None

@@ -1,6 +1,10 @@
-"""A model whose prompt an encoder reads: what a workload of it can ask for, and what is told of its engine."""
+"""Models that are an encoder or have one: what a workload of them can ask for, and what is told of their engine."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import msgspec
 
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.engine import Engine
@@ -18,6 +22,24 @@ WITHOUT_ENCODERS = {
     "lmdeploy": "LMDeploy has no such model (InternLM/lmdeploy#104)",
 }
 """Engine -> remark on models with an encoder."""
+
+
+def as_read(workload: Workload, architecture: Architecture, assumed: dict[str, Any], problems: Problems) -> Workload:
+    """`workload` of an encoder alone, which generates nothing: what it serves is one pass over a text, whose answer counts as one token."""
+    if workload.task == "generate":
+        message = f"'generate' is not possible: {architecture.family} is an encoder and generates nothing; use train, finetune, prefill or serve."
+        problems.add("task", message)
+    if workload.task != "serve":
+        return workload
+    if workload.output_tokens not in {None, 1}:
+        problems.add(
+            "output_tokens",
+            f"is not accepted: {architecture.family} is an encoder, whose answer is a vector or a score; leave it out.",
+        )
+    if workload.prefix_tokens:
+        problems.add("prefix_tokens", f"is not accepted: {architecture.family} is an encoder and keeps nothing of a text.")
+    assumed["output_tokens"] = "1: an answer is a vector or a score of the whole text, and counts as one token"
+    return msgspec.structs.replace(workload, output_tokens=1)
 
 
 def check_encoder(workload: Workload, architecture: Architecture, problems: Problems) -> None:

@@ -12,7 +12,7 @@ from planner.engine.job.beside.rollout import generating, rollout_numbers, with_
 from planner.engine.job.bounds import check_consistency
 from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
-from planner.engine.job.encoders import USUAL_ENGINE, check_encoder, encoder_assumed
+from planner.engine.job.encoders import USUAL_ENGINE, as_read, check_encoder, encoder_assumed
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import ENGINES, GENERIC, find_engine, usual_name
 from planner.engine.job.inference import inference_numbers, picture_numbers, request_numbers
@@ -40,9 +40,8 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     train = trains(workload.task)
     check_consistency(workload, problems)
     workload = with_documents(workload, defaults.assumed)
-    if architecture.encoder and workload.task in {"generate", "serve"}:
-        message = f"{workload.task!r} is not possible: {architecture.family} is an encoder and generates nothing; use train, finetune or prefill."
-        problems.add("task", message)
+    if architecture.encoder:
+        workload = as_read(workload, architecture, defaults.assumed, problems)
     check_encoder(workload, architecture, problems)
     engine = _engine(workload, architecture, defaults, problems)
     encoder_assumed(architecture, engine, defaults)

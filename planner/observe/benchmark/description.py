@@ -18,7 +18,7 @@ from planner.durable import write_whole
 from planner.errors import Problem, UserError
 from planner.reading import read_json
 
-FORMAT = 2
+FORMAT = 3
 """Format of `bench.describe`; a description of another format is made again."""
 LONGEST_S = 300.0
 """Limit of one description: a hundred layers take 40 s on two busy cores, and more where their code takes token after token."""

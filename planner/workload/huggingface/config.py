@@ -28,7 +28,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
     selective,
     uncommon,
 )
-from planner.workload.huggingface.families.encoders import bert, deberta  # noqa: F401  # the same
+from planner.workload.huggingface.families.encoders import bert, beside_bert, deberta  # noqa: F401  # the same
 from planner.workload.huggingface.family import FAMILIES
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
@@ -57,6 +57,7 @@ _SAME = {
     "minimax_text_01": "minimax",
     "mistral4": "deepseek_v2",
     "paddleocr_vl_text": "ernie4_5",
+    "phi4_multimodal": "phi3",
     "qwen2_5_omni_text": "qwen2",
     "qwen2_5_vl": "qwen2",
     "qwen2_5_vl_text": "qwen2",

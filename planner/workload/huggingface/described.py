@@ -41,15 +41,17 @@ class _Layer(msgspec.Struct):
     sums: Counter[str] = msgspec.field(default_factory=Counter)
     """Kind of parameter -> how many."""
     products: Counter[tuple[str, Role, int, int, bool]] = msgspec.field(default_factory=Counter)
-    """(part, role, inputs, outputs, weights of its own) of products with weights."""
+    """(part, role, inputs, outputs, weights used for the first time) of products with weights."""
     experts: tuple[int, bool] = (0, False)
     """Number of experts, and whether they have a gate."""
     flops: dict[int, int] = msgspec.field(default_factory=dict)
     """Length -> FLOPs of products of activations."""
     expert_flops: int = 0
+    routing: int = 0
+    """Parameters of products that choose experts."""
     shapes: list[list[int]] = msgspec.field(default_factory=list)
     cache: list[tuple[float, float, int, int, int]] = msgspec.field(default_factory=list)
-    """(elements a token, elements besides, bytes of one, key heads, window) of each tensor of the cache."""
+    """(elements a token, as many as in 16 bit, elements besides, bytes of one, key heads, window) of each tensor of the cache."""
 
     @property
     def signature(self) -> str:
@@ -66,7 +68,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
     head = max((one for one in found["products"] if _number(one[0], found["stack"]) is None), key=lambda one: one[3], default=None)
     if head is None or not layers:
         raise ValueError("no output head or no layers were found in its code")
-    _, head_name, token_width, vocabulary, _ = head
+    _, head_name, token_width, vocabulary, heads = head
     read = Counter(inputs for layer in layers for _, _, inputs, _, _ in layer.products.elements())
     width = token_width if token_width in read or not read else read.most_common(1)[0][0]
     shapes = {name: shape for name, _, shape in found["tensors"]}
@@ -87,13 +89,11 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         instead += mixing[:1]
         (beside if layer.experts[0] else instead).extend(rest[:1])
         beside += (*mixing[1:], *rest[1:])  # a further use of another layer's weights
-    matrices = [(name, inputs, outputs, count) for where, name, inputs, outputs, count in outside if name != head_name]
-    used = sum(inputs * outputs for name, inputs, outputs in {(name, i, o) for name, i, o, _ in matrices})
     sums = Counter[str]()
     for name, kind, shape in found["tensors"]:
         if _number(name, found["stack"]) is None and name != head_name:
             sums[kind] += _size(shape)
-    loose = sums["matrix"] + sums["other"] + sums["convolution"] + sums["router"] + sums["expert"] - used
+    loose = sum(sums[kind] for kind in ("matrix", "other", "convolution", "router", "expert"))
     embedding = sums["embedding"] + (_size(shapes[head_name]) if tied else 0)
     attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
     sizes: dict[str, Any] = {}
@@ -104,22 +104,18 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         per_token = round(sparse[0].expert_flops / first / (2 * each))
         router = sparse[0].sums["router"] + found["corrections"] // len(sparse)
         loose += sum(layer.sums["router"] - sparse[0].sums["router"] for layer in sparse)
+        further = max(0, sparse[0].routing - width * number)
+        beside += [Sublayer(part="router", layers=len(sparse), convolution=further)] if further else []
         sizes = {
             "experts": number,
             "experts_per_token": per_token,
             "expert_ffn": inner,
             "expert_vector": each - (3 if gated else 2) * width * inner,
-            "router_vector": router - width * number,
+            "router_vector": router - width * number - further,
             "gated": gated,
         }
-    beside.append(
-        Sublayer(
-            part="mlp",
-            layers=1,
-            matrices=tuple(("other", inputs, outputs) for _, inputs, outputs, _ in matrices),
-            norm=sums["norm"],
-            other=loose,
-        )
+    beside += _ends(
+        [one for one in outside if one[1] != head_name], (token_width, vocabulary, heads - 1), norm=sums["norm"], loose=loose
     )
     downs = [inputs for layer in layers for _, role, inputs, _, _ in layer.products if role == "down"]
     saved = found.get("saved_bytes") or {}
@@ -157,6 +153,19 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
     return architecture
 
 
+def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, loose: int) -> list[Sublayer]:
+    """Products outside the layers, vectors, and `loose` parameters, of which these are a part; then the further uses of products and `head`."""
+    stored = {(name, inputs, outputs) for _, name, inputs, outputs, _ in outside}
+    matrices: tuple[tuple[Role, int, int], ...] = tuple(("other", inputs, outputs) for _, _, inputs, outputs, _ in outside)
+    uses = [*((inputs, outputs, count - 1) for *_, inputs, outputs, count in outside), head]
+    again: tuple[tuple[Role, int, int], ...] = tuple(
+        ("other", inputs, outputs) for inputs, outputs, count in uses for _ in range(count)
+    )
+    other = loose - sum(inputs * outputs for _, inputs, outputs in stored)
+    own = Sublayer(part="mlp", layers=1, matrices=matrices, norm=norm, other=other)
+    return [own, Sublayer(part="mlp", layers=1, stored=0, matrices=again)] if again else [own]
+
+
 def _require_flops(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
     """Raises `ValueError` where a prompt takes other FLOPs than eager code: the head for every token, and all scores whatever a window hides."""
     seen = a.attended_all + a.attended_window + a.attended_chosen
@@ -190,10 +199,13 @@ def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
         number = _number(where, stack)
         if number is None:
             outside.append([where, name, inputs, outputs, count])
-        elif kinds[name] != "router":
+        elif kinds[name] == "router":
+            layers[number].routing += inputs * outputs * count
+        else:
             own = _number(name, stack) == number
             part = "attention" if _MIXING.search(where) else "mlp"
-            layers[number].products[part, _role(name), inputs, outputs, own] += 1 if own else count
+            layers[number].products[part, _role(name), inputs, outputs, True] += own
+            layers[number].products[part, _role(name), inputs, outputs, False] += count - own
     for tokens, flops in found["scores"].items():
         for where, count in flops.items():
             if (number := _number(where, stack)) is not None and not _ROUTERS & set(where.split(".")):
@@ -217,11 +229,12 @@ def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
         if number < len(layers) and (after := later.get(tuple(one["path"]))):
             size, grown = _size(one["shape"]), _size(after["shape"])
             each = (grown - size) / (second - first)
+            constant = size - each * first
             window = (one["window"] or 0) * (len(one["shape"]) == 4)  # keys and values; entries beside them grow with every token
             if window:
-                each, size = size / one["shape"][-2], 0
+                each, constant = size / one["shape"][-2], 0
             heads = one["shape"][1] if len(one["shape"]) == 4 else 1
-            layers[number].cache.append((each, 0 if window else size - each * first, one["bytes"], heads, window))
+            layers[number].cache.append((each * one["bytes"] / 2, constant, one["bytes"], heads, window))
 
 
 def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tuple[Attending, ...], int]:

@@ -1,4 +1,4 @@
-"""Towers of wrappers that join neighbouring patches behind their layers, with their projections: Kimi K2.5, Gemma 4, MiniMax M3, Step 3.7, LFM2-VL.
+"""Towers of wrappers that join neighbouring patches behind their layers, with their projections: Kimi K2.5, Gemma 4, MiniMax M3 and others.
 
 Each is known by the `model_type` of its wrapper, as transformers 5.23 builds it; published configs name some sizes otherwise.
 """
@@ -141,12 +141,26 @@ def lfm2_vl(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
     return Tower(own + normed + layers * each, pixels=side * factor, stack=stack, projection=matrices)
 
 
+def phi4(keys: ConfigKeys, _: ConfigKeys, text: int) -> Tower:
+    """SigLIP for tiles of one size; the mean of four patches becomes one token, and two learned vectors stand between tiles."""
+    width, ffn = keys.size("hidden_size", default=1152), keys.size("intermediate_size", default=4304)
+    layers, side = keys.size("num_hidden_layers", default=27), keys.size("patch_size", default=14)
+    grid, places = (keys.size(name, default=448) // side for name in ("crop_size", "image_size"))
+    each = _layer(width, ffn, matrices=2, biases=4 * width + ffn + width, vectors=4 * width)
+    embedded, head = 3 * side**2 * width, 4 * width * width + 2 * width * ffn + ffn + 8 * width
+    matrices = width * text + text * text
+    own = embedded + (1 + places**2 + 2 + 2) * width + head + matrices + 2 * text
+    stack = Stack(width, keys.size("num_attention_heads", default=16), layers, ffn, False, embedded, grid**2)
+    return Tower(own + layers * each, tokens=(grid // 2) ** 2, stack=stack, projection=matrices)
+
+
 BY_WRAPPER: dict[str, Callable[[ConfigKeys, ConfigKeys, int], Tower]] = {
     "gemma4": gemma4,
     "kimi_k25": kimi_k25,
     "kimi_vl": kimi_k25,
     "lfm2_vl": lfm2_vl,
     "minimax_m3_vl": minimax_m3,
+    "phi4_multimodal": phi4,
     "step3p7": step3p7,
 }
 """`model_type` of a wrapper -> its tower with its projection."""

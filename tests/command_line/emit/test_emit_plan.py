@@ -225,6 +225,15 @@ def test_the_command_line_writes_the_first_row(run_planner: RunPlanner) -> None:
     assert nothing.stdout == ""
 
 
+def test_an_encoder_is_served_by_its_own_options(run_planner: RunPlanner) -> None:
+    keys = ("model=bert-large", "task=serve", "input_tokens=512", "request_rate_per_s=5")
+    asked = [word for key in keys for word in ("--set", key)]
+    done = run_planner("plan", *asked, "--gpu", "L4", "--emit", "kubernetes")
+    assert done.returncode == 0, done.stderr
+    assert "--max-model-len 512 " in done.stdout
+    assert "--runner pooling" in done.stdout
+
+
 def test_prefixes_in_the_hosts_memory_are_left_to_whoever_starts_it() -> None:
     assert "keeps prefixes in the host's memory once" in service("slurm", ONE, kv_offload=True, prefix_tokens=500)
     assert "keeps prefixes" not in service("slurm", ONE)

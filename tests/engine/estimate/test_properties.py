@@ -32,7 +32,7 @@ training = st.fixed_dictionaries(
         "dp": st.sampled_from([1, 2, 8]),
         "sharding": st.sampled_from(["none", "zero1", "zero3"]),
         "checkpointing": st.sampled_from(["none", "selective-op", "full"]),
-        "attention": st.sampled_from(["flash", "eager"]),
+        "attention": st.sampled_from(["flash", "memory-efficient", "eager"]),
         "loss": st.sampled_from(["full", "chunked"]),
     }
 )

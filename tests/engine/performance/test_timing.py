@@ -339,6 +339,26 @@ def test_collectives_grow_with_volume_and_distance(ranks: int, volume: float, fa
     assert collective(ranks, volume, nvlink=0.0, link_bytes_per_s=32e9) > volume / 32e9
 
 
+def test_norms_over_all_heads_are_a_third_collective_of_ranks_that_share_them() -> None:
+    sizes = {
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "intermediate_size": 11008,
+        "vocab_size": 100352,
+    }
+    asked = {"gpu": "H100 SXM5 80GB", "task": "generate", "batch": 1, "input_tokens": 100, "output_tokens": 100}
+    times = {
+        (family, tp): ask(model={"model_type": family, **sizes}, tp=tp, gpus=tp, **asked).seconds_by_class
+        for family in ("llama", "olmo2")
+        for tp in (1, 2)
+    }
+    assert times["olmo2", 1] == times["llama", 1]
+    assert 1.3 < times["olmo2", 2]["communication"] / times["llama", 2]["communication"] < 1.5
+    per_head = architecture("qwen3-8b")
+    assert (per_head.qk_norm, per_head.norms_all_heads) == (True, False)
+
+
 def test_a_device_without_a_rate_for_the_dtype_cannot_be_timed() -> None:
     answer = ask(model="qwen3-8b", gpu="V100-SXM2-16GB", task="generate", dtype="bf16")
     assert not answer.fits

@@ -70,6 +70,15 @@ def test_narrow_weights_compute_as_they_are_stored_where_the_part_can() -> None:
     assert ask(**asked, gpu=H100, weight_dtype="fp8").assumed["dtype"] == "fp8"
     assert ask(**asked, gpu="A100 80GB SXM", weight_dtype="fp8").assumed["dtype"] == "bf16"
     assert ask(**asked, gpu="B200 SXM", weight_dtype="nvfp4").assumed["dtype"] == "fp4"
-    old = ask(**asked, gpu="V100 SXM2 16GB", dtype="fp16", attention="flash")
+
+
+def test_parts_without_flash_attention_have_another_fused_one() -> None:
+    asked = {"model": "llama-3.2-1b", "task": "generate", "gpu": "V100 SXM2 16GB", "engine": "transformers"}
+    old = ask(**asked, attention="flash")
     assert old.reason is not None
     assert "flash attention needs compute capability 7.5" in old.reason
+    left_open, given = ask(**asked), ask(**asked, attention="memory-efficient")
+    assert left_open.assumed["attention"] == "memory-efficient"
+    assert (left_open.prefill_s, left_open.memory_bytes) == (given.prefill_s, given.memory_bytes)
+    assert ask(**asked | {"gpu": H100}).assumed["attention"] == "flash"
+    assert ask(**asked | {"engine": "llama.cpp"}, attention="flash").fits

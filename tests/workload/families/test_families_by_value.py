@@ -21,9 +21,11 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "albert": {"num_hidden_layers": 4, "hidden_size": 96, "num_attention_heads": 4, "intermediate_size": 192, "num_hidden_groups": 2},
     "deberta-v2": {"num_hidden_layers": 3, "hidden_size": 96, "num_attention_heads": 4, "intermediate_size": 192, "relative_attention": True}
     | {"position_buckets": 16, "norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False},
+    "esm": {"num_hidden_layers": 3, "hidden_size": 96, "num_attention_heads": 4, "intermediate_size": 192, "pad_token_id": 1}
+    | {"position_embedding_type": "rotary", "mask_token_id": 32, "emb_layer_norm_before": True},
     "squeezebert": {"num_hidden_layers": 3, "hidden_size": 96, "embedding_size": 96, "num_attention_heads": 4, "intermediate_size": 192},
 }  # fmt: skip
-PROJECTED = {"albert": 0, "deberta-v2": 3 * 2 * 2 * 32 * 96 * 96, "squeezebert": 2 * 96 * 96}
+PROJECTED = {"albert": 0, "esm": 0, "deberta-v2": 3 * 2 * 2 * 32 * 96 * 96, "squeezebert": 2 * 96 * 96}
 """FLOPs that every batch takes whatever it holds: of 32 distances by two projections in each layer; of the pooler, which reads one token."""
 DISTANCES: list[dict[str, Any]] = [
     {"model_type": "deberta", "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -52,6 +53,26 @@ def test_a_published_config_with_flat_text_keys() -> None:
     assert tower.pixels == 28
     stored = FORMATS["awq"].stored(a).total_bytes - FORMATS["awq"].stored(read_architecture(QWEN)).total_bytes
     assert stored == 2 * a.towers, "a tower stays in 16 bits"
+
+
+SMALL_PHI: dict[str, Any] = {
+    "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 700, "num_hidden_layers": 3,
+    "vision_config": {"hidden_size": 96, "num_attention_heads": 4, "intermediate_size": 200, "num_hidden_layers": 3, "crop_size": 224},
+    "audio_config": {"hidden_size": 128, "num_attention_heads": 4, "intermediate_size": 96, "num_blocks": 2, "nemo_conv_channels": 64},
+}  # fmt: skip
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("changed", [{}, SMALL_PHI], ids=["default", "small"])
+def test_phi_4_has_a_tower_and_an_encoder_of_sound(torch: ModuleType, changed: dict[str, Any]) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.AutoConfig.for_model("phi4_multimodal", **changed)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    beside = sum(one.numel() for path, one in model.named_parameters() if "embed_tokens_extend" in path)
+    a = read_architecture(config.to_dict())
+    assert (a.family, a.total, a.towers, a.left_out) == ("phi3", sum(one.numel() for one in model.parameters()), beside, ())
+    assert a.picture_tokens == (64 if changed else 256)
 
 
 def test_a_tower_that_is_not_known_is_named() -> None:

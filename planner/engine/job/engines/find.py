@@ -17,7 +17,8 @@ ENGINES: dict[str, tuple[Engine, ...]] = {
 OTHER_NAMES = {
     "trtllm": "tensorrt-llm", "pytorch": "torch", "huggingface": "transformers", "hf": "transformers", "megatronlm": "megatron",
     "megatroncore": "megatron", "mcore": "megatron", "megatronbridge": "megatron-bridge", "swift": "ms-swift", "textgenerationinference": "tgi",
-    "pytorchlightning": "lightning", "llamacppserver": "llama.cpp", "exllama": "exllamav3", "mlcllm": "mlc",
+    "pytorchlightning": "lightning", "llamacppserver": "llama.cpp", "exllama": "exllamav3", "exllamav2": "exllamav3", "tabbyapi": "exllamav3", "mlcllm": "mlc",
+    "fsdp": "torch", "fsdp2": "torch", "ddp": "torch", "accelerate": "transformers", "llamafile": "llama.cpp",
 }  # fmt: skip
 """Further names of engines, without case and signs."""
 _NEWEST = re.compile(r"(nightly|latest|main|master|head|dev|stable|today)\b")

@@ -35,6 +35,12 @@ STAND_INS: dict[str, StandIn] = {
     for one in (
         StandIn(name="ollama", label="Ollama", engine="llama.cpp", words="runs", source="Ollama builds on ggml and llama.cpp"),
         StandIn(
+            name="lm-studio", label="LM Studio", engine="llama.cpp", words="runs", source="LM Studio's runtimes: llama.cpp on CUDA"
+        ),
+        StandIn(
+            name="koboldcpp", label="KoboldCpp", engine="llama.cpp", words="is a fork of", source="KoboldCpp builds on llama.cpp"
+        ),
+        StandIn(
             name="nim",
             label="NIM",
             engine="tensorrt-llm",
@@ -188,6 +194,25 @@ STAND_INS: dict[str, StandIn] = {
             words=_HF,
             turns_on={"checkpointing": "full", "attention": "flash"},
             source="LLaMA-Factory: disable_gradient_checkpointing is false, flash_attn auto",
+        ),
+        StandIn(
+            name="verl",
+            label="verl",
+            engine="transformers",
+            words="trains by FSDP around the models of",
+            turns_on={"recipe": "amp", "sharding": "zero3", "checkpointing": "full"},
+            differs={"accelerates": 0.0},
+            source="verl's trainer configs: model_dtype fp32 under FSDP in BF16, reshard_after_forward, enable_gradient_checkpointing (engine/fsdp.yaml, "
+            "model/hf_model.yaml)",
+        ),
+        StandIn(
+            name="openrlhf",
+            label="OpenRLHF",
+            engine="transformers",
+            words="trains by DeepSpeed around the models of",
+            turns_on={"recipe": "mixed", "sharding": "zero2", "attention": "flash"},
+            differs={"gradients_16_bit": True, "most_pipelined_zero": 1, "accelerates": 0.0},
+            source="OpenRLHF's train_ppo_ray.py: zero_stage 2, no gradient_checkpointing, flash_attention_2; else as DeepSpeed",
         ),
         StandIn(
             name="unsloth",

@@ -96,8 +96,7 @@ def _attention(a: Architecture, block: Block, how: LayerExecution) -> float:
     w, q, k = how.product_bytes, a.query, a.key
     normed = 0.0
     if a.qk_norm:
-        whole = a.attention_norm > 2 * a.head_dim and not a.centred
-        rows = (1, 1) if whole else (a.heads, a.kv_heads)
+        rows = (1, 1) if a.norms_all_heads else (a.heads, a.kv_heads)
         normed = sum(_norm(a, block, how, size, rows=row, element=w) for size, row in zip((q, k), rows, strict=True))
     fused = a.fused_qkv and a.rotary and not how.fused  # the value is a view that keeps the whole product
     repeated = how.eager or (w > 2 and not how.recomputed)  # keys and values, for each query head

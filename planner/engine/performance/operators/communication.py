@@ -16,6 +16,8 @@ from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 
+SUMS_BYTES = 2 * 4.0
+"""Bytes of two sums in FP32."""
 RING_EXPOSED = 0.1
 """Share of a ring's traffic that no attention hides: its first and its last step. An assumption."""
 
@@ -42,10 +44,15 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
 
 
 def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
-    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, tokens sent to their experts and back)."""
+    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, tokens sent to their experts and back).
+
+    Norms of query and key over all heads add up two sums of squares a token in a third one (vLLM's MiniMaxText01RMSNormTP.forward_qk).
+    """
     m, j, s = t.model, t.job, t.layout
-    size = rows * m.width * j.activation_bytes
-    reduce_s = 2 * collective_s(t, s.tp, 2 * (s.tp - 1) / s.tp * size, per_node=np.minimum(s.tp, s.gpus_per_node))
+    share, per_node = 2 * (s.tp - 1) / s.tp, np.minimum(s.tp, s.gpus_per_node)
+    reduce_s = 2 * collective_s(t, s.tp, share * rows * m.width * j.activation_bytes, per_node=per_node)
+    if m.norms_all_heads.any():
+        reduce_s = reduce_s + m.norms_all_heads * collective_s(t, s.tp, share * rows * SUMS_BYTES, per_node=per_node)
     return reduce_s, m.moe_share * expert_exchange_s(t, rows)[1]
 
 

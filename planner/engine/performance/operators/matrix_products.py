@@ -142,7 +142,7 @@ def _convolutions(a: Architecture, tokens: float, tp: float) -> Iterator[Gemm]:
 def _head(a: Architecture, tokens: float, head_rows: float, tp: float) -> Iterator[Gemm]:
     width = a.token_width
     if a.input_matrix:
-        yield Gemm("embedding to the layers' width", "head", tokens, a.width / tp, width, 1)
+        yield Gemm("embedding to the layers' width", "head", tokens, a.width / tp, a.input_matrix / a.width, 1)
     if a.output_matrix:
-        yield Gemm("layers' width to the head", "head", head_rows, width / tp, a.width, 1)
+        yield Gemm("layers' width to the head", "head", head_rows, a.output_matrix / a.width / tp, a.width, 1)
     yield Gemm("output head", "head", head_rows, a.vocabulary / tp, width, 1)

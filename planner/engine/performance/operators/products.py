@@ -79,7 +79,7 @@ def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
     head = (m.token_matrix + m.output_matrix) / s.tp
     ends = [(ProductGroup(head, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes, rate=rate), head_share(t, head_rows))]
     if np.any(m.input_matrix):
-        moved = rows * (m.token_matrix / m.vocabulary + m.width / s.tp) * (m.input_matrix > 0)
+        moved = rows * (m.input_matrix / m.width + m.width / s.tp) * (m.input_matrix > 0)
         ends.append((ProductGroup(m.input_matrix / s.tp, rows, moved, j.other_bytes, rate=rate), 1 / s.pp))
     took, bound = np.zeros(1), np.zeros(1)
     for product, share in ends:

@@ -1,4 +1,4 @@
-"""Families of 2025 and 2026 with experts in most layers: MiniMax M2, GLM 4.5 to 5, Kimi K2, DeepSeek V3.2, Llama 4."""
+"""Families of 2025 and 2026 with experts in most layers: MiniMax M2, GLM 4.5 to 5, Kimi K2, DeepSeek V3.2, A.X K2, Llama 4."""
 
 from __future__ import annotations
 
@@ -61,6 +61,17 @@ def sparse_latent(keys: ConfigKeys) -> dict[str, Any]:
     if dense := keys.items("mlp_layer_types"):
         sizes["dense_layers"] = dense.count("dense")
     return sizes | {"chosen": keys.size("index_topk", default=2048), "beside": (index,)}
+
+
+@family("axk2", Block(wide_router=True))
+def axk2(keys: ConfigKeys) -> dict[str, Any]:
+    """A.X K2: as DeepSeek V3.2, with a gate of attention's output in the query's product, and norms that a narrow product gates."""
+    sizes = sparse_latent(keys.also(index_n_heads=keys.size("index_n_heads", default=16)))
+    layers, width, rank = sizes["layers"], sizes["width"], keys.size("gated_norm_rank", default=16)
+    gates = Sublayer(
+        part="mlp", layers=2 * layers - sizes["dense_layers"], matrices=(("other", width, rank), ("other", rank, width))
+    )
+    return sizes | {"query_gate": sizes["heads"] * sizes["value_dim"], "beside": (*sizes["beside"], gates)}
 
 
 @family("hy_v4", Block(wide_router=True, sinks=True))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from msgspec.structs import replace
+
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import MambaKeys, gated_delta, mamba2
 from planner.workload.huggingface.families.llama import qwen_experts
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.huggingface.sizes import head_normed, line_sizes, narrowed, routed
-from planner.workload.sublayers import Sublayer
+from planner.workload.sublayers import Attending, Reach, Sublayer
 
 
 def _gated_hybrid(keys: ConfigKeys, *, joined: bool, ffn: int | None = None) -> dict[str, Any]:
@@ -116,3 +118,54 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
         experts = routed(keys, corrected=True) | {"shared_ffn": shared}
         sizes |= narrowed(sizes["width"], keys.count("moe_latent_size"), count["moe"], keys.flag("mlp_bias", default=False))
     return sizes | experts | {"dense_layers": count["mlp"]}
+
+
+@family("zaya")
+def zaya(keys: ConfigKeys) -> dict[str, Any]:
+    """ZAYA 1: attention whose queries and keys pass two convolutions, half of its values from the token before; routers of several products."""
+    inner = keys.size("moe_intermediate_size", default=2048)
+    sizes = line_sizes(keys, tied=True, heads=8, kv_heads=2, head_dim=128, ffn=inner)
+    layers, width, heads, groups, dim = (sizes[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
+    first, second = keys.size("cca_time0", default=2), keys.size("cca_time1", default=2)
+    channels, half = (heads + groups) * dim, groups * dim // 2
+    near = keys.items("layer_types").count("hybrid_sliding")
+    biased = (heads * dim + 2 * groups * dim + width) * keys.flag("attention_bias", default=False)
+
+    def attention(count: int, reach: Reach) -> Sublayer:
+        seen = Attending.scored(count, heads, groups, dim, reach=reach)
+        return Sublayer(
+            part="attention",
+            layers=count,
+            matrices=(
+                ("q", width, heads * dim),
+                ("k", width, groups * dim),
+                ("v", width, half),
+                ("v", width, half),
+                ("o", heads * dim, width),
+            ),
+            convolution=channels * (first + dim * second),
+            bias=2 * channels + biased,
+            norm=groups,
+            other=4 * width,
+            attending=(replace(seen, state=channels * (first + second - 2) + half),),
+        )
+
+    experts = routed(keys, experts="num_experts", inner="moe_intermediate_size")
+    narrow = keys.size("router_hidden_size", default=256)
+    products = narrow * (width + 2 * narrow + experts["experts"] + 1)
+    beside = (
+        Sublayer(
+            part="router",
+            layers=layers,
+            convolution=products - width * experts["experts"],
+            other=3 * narrow,
+            norm=narrow,
+        ),
+        Sublayer(part="router", layers=layers - 1, other=narrow),
+        Sublayer(part="mlp", layers=layers, other=4 * width),
+        Sublayer(part="mlp", layers=1, other=2 * width),
+    )
+    both = (attention(layers - near, "all"), attention(near, "window"))
+    window = {"window": keys.size("sliding_window", default=4096)} if near else {}
+    own = {"attention_bias": 0, "final_bias": sizes["vocabulary"] * keys.flag("lm_head_bias", default=False)}
+    return sizes | experts | window | own | {"instead": tuple(one for one in both if one.layers), "beside": beside}

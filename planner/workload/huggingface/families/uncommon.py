@@ -1,4 +1,4 @@
-"""Decoders whose attention, norms or residual stream are their own: DiffLlama, Doge, ModernBERT's decoder, xLSTM, JetMoe, CPM-Ant, HRM."""
+"""Decoders whose attention, norms or residual stream are their own: DiffLlama, Doge, ModernBERT's decoder, xLSTM, JetMoe, CPM-Ant, HRM, Moshi."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ def diffllama(keys: ConfigKeys) -> dict[str, Any]:
     plain = projected_attention(sizes["width"], seen, other=4 * seen.score_dim, bias=sizes["attention_bias"])
     twice = replace(seen, score_dim=2 * seen.score_dim, value_dim=2 * seen.value_dim)
     return sizes | {"attention_bias": 0, "instead": (replace(plain, attending=(twice,)),)}
+
+
+@family("moshi", Block(wide_norms=True, fused_gate=True))
+def moshi(keys: ConfigKeys) -> dict[str, Any]:
+    """Text of Moshi: a window in every layer, gate and up in one matrix, an embedding of one token more than the head gives."""
+    sizes = line_sizes(keys, ffn=max(1, keys.size("ffn_dim", default=22528) // 2))
+    own = windowed(keys, sizes, keys.size("sliding_window", default=3000), sizes["layers"])
+    parts = tuple(name for name in ("audio_encoder_config", "depth_decoder_config") if keys.value(name) is not None)
+    return own | {"fused_gate_up": True, "per_layer_embedding": sizes["width"], "left_out": parts}
 
 
 @family("nemotron-nas")
