@@ -43,7 +43,7 @@ serve_options = options(
         "--rates",
         type=Numbers(Number(0, 1e5, above=True)),
         metavar="R,R…",
-        help="serve: random arrivals in requests a second; besides --at-once or instead.",
+        help="serve: random arrivals in requests a second; with --at-once, or instead of it.",
     ),
     click.option(
         "--input-tokens",
