@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -71,6 +71,24 @@ class Number(click.FloatRange):
         found = float(super().convert(value, param, ctx))
         if math.isnan(found):
             self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
+class Numbers(click.ParamType[Any]):
+    """Numbers with commas between them, each as `one` accepts it, as many as `amounts` allows."""
+
+    name = "numbers"
+
+    def __init__(self, one: click.ParamType[Any], amounts: Sequence[int] = ()) -> None:
+        self.one, self.amounts = one, amounts
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
+        """The numbers of `value`; fails for one that is not accepted, and for too few or too many."""
+        if not isinstance(value, str):
+            return list(value)
+        found = [self.one.convert(word.strip(), param, ctx) for word in value.split(",")]
+        if self.amounts and len(found) not in self.amounts:
+            self.fail(f"{value!r} is not {' or '.join(map(str, self.amounts))} numbers with commas between.", param, ctx)
         return found
 
 

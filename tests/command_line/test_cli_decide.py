@@ -77,7 +77,9 @@ def test_the_report_holds_the_costs_and_wrong_apis_are_named(run_planner: RunPla
     unknown = run_planner(*ask, "--api", "Qwen3 32")
     assert unknown.returncode == 2
     assert "'Qwen3 32B'" in unknown.stderr
-    assert run_planner(*ask, "--api-price", "cheap").returncode == 2
+    for price in ("cheap", "nan,1", "1", "1,2,3,4", "-1,2"):
+        wrong = run_planner(*ask, "--api-price", price)
+        assert (wrong.returncode, "Invalid value for '--api-price'" in wrong.stderr) == (2, True), price
 
 
 def test_own_machines_are_read_by_plan_and_fit(run_planner: RunPlanner, tmp_path: Path) -> None:

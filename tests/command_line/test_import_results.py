@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import shutil
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repository import ROOT, RunPlanner
@@ -84,6 +86,35 @@ def test_a_folder_is_read_and_what_is_no_result_is_left_out(run_planner: RunPlan
     assert done.returncode == 2
     assert "cut.json" in done.stderr
     assert "cut off" in done.stderr
+
+
+def test_a_folder_too_large_to_look_through_is_refused(
+    run_planner: RunPlanner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("planner.observe.results.sources.MOST_ENTRIES", 3)
+    for name in "abcd":
+        (tmp_path / "folder" / name).mkdir(parents=True)
+    done = run_planner("--state", str(tmp_path), "measurements", "import", str(tmp_path / "folder"))
+    assert done.returncode == 2
+    assert "has more than 3 files and folders" in done.stderr
+
+
+def test_an_entry_of_a_folder_that_vanishes_is_passed_over(
+    run_planner: RunPlanner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder" / "gone").mkdir(parents=True)
+    shutil.copy(FILES / "trtllm_bench.json", tmp_path / "folder")
+    listed = os.scandir
+
+    def vanishing(path: str) -> Any:
+        if Path(path).name == "gone":
+            raise FileNotFoundError(path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    done = run_planner("--state", str(tmp_path), "measurements", "import", str(tmp_path / "folder"))
+    assert done.returncode == 0
+    assert "1 result kept" in done.stderr
 
 
 def test_an_address_is_read(run_planner: RunPlanner, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_line_cut_off_costs_itself_alone(run_planner: RunPlanner, tmp_path: Pa
 def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.txt"
     path.write_bytes(content)
-    with pytest.raises(UserError, match="is no recording of telemetry"):
+    with pytest.raises(UserError, match="is not a recording of telemetry"):
         read_recording(path)
     with pytest.raises(UserError, match="cannot be read"):
         read_recording(tmp_path / "absent.jsonl")

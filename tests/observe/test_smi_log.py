@@ -74,7 +74,7 @@ def test_a_saved_page_is_one_reading(tmp_path: Path) -> None:
         ("utilization.gpu [%], memory.used [MiB]\n99 %, 100 MiB\n", "has no column timestamp"),
         ("timestamp, utilization.gpu [%]\n2020/11/12 13:4", "without a reading"),
         ("# gpu    pwr\n# Idx      W\n", "without a reading"),
-        ("hello\n", "is no recording of telemetry"),
+        ("hello\n", "is not a recording of telemetry"),
     ],
 )
 def test_a_log_that_cannot_be_read_is_one_message(tmp_path: Path, text: str, said: str) -> None:

@@ -76,6 +76,12 @@ def test_json_escapes_every_sign() -> None:
     assert json.loads(document) == text
 
 
+def test_json_by_lines_is_that_of_each_line() -> None:
+    lines = [b'{"a": "plain"}', '{"a": "…\u200b"}'.encode(), b"", b'{"a": "\x7f"}']
+    assert escaped_json(b"\n".join(lines)) == b"\n".join(escaped_json(line) for line in lines)
+    assert escaped_json(lines[1]) == '{"a": "…\\u200b"}'.encode()
+
+
 def test_the_gate_lets_the_programs_own_signs_through_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="ascii", newline="") for _ in range(2)]
     monkeypatch.setattr(sys, "stdout", streams[0])

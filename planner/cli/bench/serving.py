@@ -12,7 +12,7 @@ import click
 
 from bench.protocol import utc_now
 from planner.cli.exits import ExitCode
-from planner.cli.options import FILE, options, settings_option
+from planner.cli.options import FILE, Number, Numbers, options, settings_option
 from planner.cli.terminal.streams import say, write_file
 from planner.errors import Problem, UserError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 SERVE = "serve"
-DEFAULT_AT_ONCE = (1.0, 8.0, 32.0)
+DEFAULT_AT_ONCE = (1, 8, 32)
 LEAST_REQUESTS, ROUNDS = 8, 4
 """Default number of requests: at least the first, and in a closed loop the second for each client."""
 RATE_S = 30.0
@@ -34,9 +34,17 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 serve_options = options(
     click.option("--url", metavar="URL", help="serve: address of the server, up to and including /v1."),
     click.option(
-        "--at-once", metavar="N,N…", help="serve: number of clients that each send again when answered. [default: 1,8,32]"
+        "--at-once",
+        type=Numbers(click.IntRange(1, 10**5)),
+        metavar="N,N…",
+        help="serve: number of clients that each send again when answered. [default: 1,8,32]",
     ),
-    click.option("--rates", metavar="R,R…", help="serve: random arrivals in requests a second; besides --at-once or instead."),
+    click.option(
+        "--rates",
+        type=Numbers(Number(0, 1e5, above=True)),
+        metavar="R,R…",
+        help="serve: random arrivals in requests a second; with --at-once, or instead of it.",
+    ),
     click.option(
         "--input-tokens",
         type=click.IntRange(1, 10**6),
@@ -109,24 +117,13 @@ def _expected(point: Point, model: str, input_tokens: int, output_tokens: int) -
     )
 
 
-def _points(at_once: str | None, rates: str | None, requests: int | None) -> list[Point]:
+def _points(at_once: Sequence[int] | None, rates: Sequence[float] | None, requests: int | None) -> list[Point]:
     from planner.observe.serving.load import Point
 
-    clients = _numbers("--at-once", at_once, whole=True) if at_once is not None else (() if rates else DEFAULT_AT_ONCE)
-    closed = [Point("closed", amount, requests or max(LEAST_REQUESTS, round(ROUNDS * amount))) for amount in clients]
-    opened = [Point("open", rate, requests or max(LEAST_REQUESTS, round(RATE_S * rate))) for rate in _numbers("--rates", rates)]
+    clients = at_once or (() if rates else DEFAULT_AT_ONCE)
+    closed = [Point("closed", amount, requests or max(LEAST_REQUESTS, ROUNDS * amount)) for amount in clients]
+    opened = [Point("open", rate, requests or max(LEAST_REQUESTS, round(RATE_S * rate))) for rate in rates or ()]
     return [*closed, *opened]
-
-
-def _numbers(option: str, text: str | None, *, whole: bool = False) -> Sequence[float]:
-    try:
-        found = [float(word) for word in (text or "").split(",") if word.strip()]
-    except ValueError:
-        found = [-1.0]
-    if any(not 0 < one <= 1e5 or (whole and one != int(one)) for one in found):
-        what = "whole numbers" if whole else "numbers"
-        raise UserError(Problem(option, "", f"{text!r} is not accepted; {what} above 0 are, with commas between."))
-    return found
 
 
 async def _measured(

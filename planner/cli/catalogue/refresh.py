@@ -31,6 +31,7 @@ NAMED = 6
     type=Number(0.1, 3600),
     default=60.0,
     show_default=True,
+    metavar="S",
     help="Time limit for one file, in seconds.",
 )
 @click.option(
@@ -39,9 +40,10 @@ NAMED = 6
     type=Number(0.1, 36_000),
     default=120.0,
     show_default=True,
+    metavar="S",
     help="Time limit for all files, in seconds; those that arrived are kept.",
 )
-@click.option("--fewer", is_flag=True, help="Accept prices that leave out most of the GPUs there were.")
+@click.option("--fewer", is_flag=True, help="Accept prices even where they lack most of the GPUs that had one.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 @json_option
 @pass_invocation

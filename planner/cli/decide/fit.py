@@ -16,7 +16,6 @@ from planner.engine.fit.ranking import Order
 from planner.errors import Problem, UserError, nearest_names
 from planner.workload.changes import with_settings
 from planner.workload.hardware.owned import Own
-from planner.workload.tasks import Request
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
@@ -79,7 +78,7 @@ def fit(
 def _answer(session: Session, pool: Own, fields: dict[str, Any], order: Order, basis: BasisChoice) -> Fit:
     """Rows of one pool of equal GPUs; keys of the pool go before those of the workload that are absent."""
     usual: dict[str, Any] = {} if pool.link is None else {"link": pool.link}
-    if pool.power_limit_w is not None and "power_limit_w" in Request.__struct_fields__:
+    if pool.power_limit_w is not None:
         usual["power_limit_w"] = pool.power_limit_w
     per_node = pool.count if pool.nodes > 1 and not pool.mig else None
     return session.fit(usual | fields, pool.part, pool.gpus, per_node=per_node, order=order, basis=basis)

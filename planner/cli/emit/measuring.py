@@ -124,7 +124,7 @@ def _slurm(job: Job) -> str:
 
 def _docker(job: Job) -> str:
     if job.nodes > 1:
-        only = "a Dockerfile is of one machine; sky, slurm and kubernetes write jobs over several nodes."
+        only = "a Dockerfile is for one machine; sky, slurm and kubernetes write jobs over several nodes."
         raise UserError(Problem("--emit", "docker", only))
     steps = "; ".join(_measuring(job, f" --out /out/{RESULT}"))
     lines = [
@@ -174,7 +174,7 @@ def _kubernetes(job: Job, form: Form) -> str:
     head = [
         f"# Measures {job.amount} in a cluster (Kubernetes 1.28 or later).",
         *([f"# {manifests.NEEDED[form]}"] if form in manifests.NEEDED else []),
-        f"# Its image is that of gpu-planner bench --emit docker, in a registry of yours: put its name for {IMAGE}. Then:",
+        f"# Build the image with gpu-planner bench --emit docker, push it to your registry, and put its name for {IMAGE}. Then:",
         "#   kubectl apply --filename gpu-planner.k8s.yaml",
         f"#   kubectl wait --for=condition={done} --timeout={LIMIT_MIN}m {kind}/{NAME}",
         f"#   kubectl logs --tail=-1 --selector {first},batch.kubernetes.io/job-completion-index=0 | sed -n '/^{{$/,$p' > {RESULT}",

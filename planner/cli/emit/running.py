@@ -99,7 +99,7 @@ def _training(name: str, row: PlanRow, job: Job, gpu: Gpu) -> Running:
     )
     comments = (
         *_heading(name, row, gpu),
-        "The program is yours: TRAIN names it (train.py). What it has to do for the plan to hold stands in GPU_PLANNER_LAYOUT.",
+        "The program is yours: TRAIN names it (train.py). GPU_PLANNER_LAYOUT says what it has to do for the plan to hold.",
     )
     wanted = row.job_h.high * 3600 if row.job_h else None
     export = f"export GPU_PLANNER_LAYOUT={shlex.quote(_layout_text(layout, job))}"
@@ -151,20 +151,20 @@ def _left_out(job: Job, layout: LayoutAnswer) -> Iterator[str]:
     """Reasons why no job can be written of a service, each a clause without its full stop."""
     asked = job.workload
     if job.task != "serve":
-        yield f"the task {job.task!r} is no service (jobs are written of train, finetune and serve)"
+        yield f"the task {job.task!r} cannot be written as a job; train, finetune and serve can"
     if job.engine.name not in SERVICES:
-        yield f"the engine is {job.engine.name}; of engines, {', '.join(SERVICES)} are written"
+        yield f"the engine is {job.engine.name}; jobs can be written for {', '.join(SERVICES)}"
     if layout.prefill_replicas:
-        yield "replicas that only read prompts are not written"
+        yield "replicas that only read prompts cannot be written"
     for name, given in (("companions", asked.companions), ("adapters", asked.adapters)):
         if given:
-            yield f"{name} are not written"
+            yield f"{name} cannot be written"
     if asked.offload not in {None, "none"}:
-        yield f"offload = {asked.offload!r} is not written"
+        yield f"offload = {asked.offload!r} cannot be written"
 
 
 def _not_written(why: str) -> UserError:
-    return UserError(Problem("--emit", "", f"no job is written of this plan: {why}."))
+    return UserError(Problem("--emit", "", f"this plan cannot be written as a job: {why}."))
 
 
 def _sky(run: Running) -> str:
@@ -209,7 +209,7 @@ def _installing(run: Running, folder: str) -> list[str]:
 
 def _slurm(run: Running) -> str:
     if run.replicas > 1:
-        raise _not_written(f"{run.replicas} replicas need a balancer before them, which Slurm has not; sky and kubernetes have one")
+        raise _not_written(f"{run.replicas} replicas need a load balancer, which Slurm does not have; sky and kubernetes have one")
     site = f"# What your site calls the GPU is its own: sbatch --gres=gpu:{site_name(run.gpu.name)}:{run.gpus} {run.name}.sbatch"
     return frames.slurm_script(
         [*run.head, site],
@@ -234,7 +234,9 @@ def _dstack(run: Running) -> str:
     """A task or a service of dstack (dstack.ai/docs/reference/dstack.yml, read 2026-11-22)."""
     served = run.port is not None
     if served and run.nodes > 1:
-        raise _not_written("a service of dstack is of one machine a replica; sky, slurm, kubernetes and lws write it over nodes")
+        raise _not_written(
+            "dstack runs a replica of a service on one machine; sky, slurm, kubernetes and lws can spread it over nodes"
+        )
     (accelerator,) = accelerators([run.gpu.name])
     name, _, memory = accelerator.partition("-")
     gpu = f"{name}:{memory}:{run.gpus}" if memory[:1].isdigit() else f"{name}:{run.gpus}"

@@ -61,7 +61,7 @@ def named(session: Session, names: Iterable[str]) -> list[Measurement]:
         those = [one for one in every if name in {one.id, one.run}]
         if not those:
             near = nearest_names(name, dict.fromkeys(word for one in every for word in (one.id, one.run)))
-            problems.append(Problem("", "ID", f"{name!r} is no measurement and no run.", near))
+            problems.append(Problem("", "ID", f"{name!r} is neither a measurement nor a run.", near))
         found |= {one.id: one for one in those}
     if problems:
         raise UserError(problems)

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from planner.cli.completion import gpu_names, preset_names
-from planner.cli.options import Invocation, Number, basis_option, options, own_option, settings_option
+from planner.cli.options import Invocation, Number, Numbers, basis_option, options, own_option, settings_option
 from planner.errors import Problem, Problems, UserError
 from planner.paths import DEFAULT_PRESET
 from planner.present.command_line import PlanCommand, value_of
@@ -19,6 +19,7 @@ from planner.workload.tasks import Objective
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
     from planner.engine.procurement.paying import Terms
+    from planner.hardware.prices.api_prices import ApiPrice
     from planner.session import Session
     from planner.workload.tasks import Workload
 
@@ -68,7 +69,11 @@ money_options = options(
     click.option("--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Share of the time in use."),
     click.option("--api", metavar="NAME", help="Compare with this API, a name in the table of API prices."),
     click.option(
-        "--api-price", "api_rate", metavar="IN,OUT[,CACHED]", help="The same at your own rate, in dollars per million tokens."
+        "--api-price",
+        "api_rate",
+        type=Numbers(Number(0, 1e6), amounts=(2, 3)),
+        metavar="IN,OUT[,CACHED]",
+        help="The same at your own rate, in dollars per million tokens.",
     ),
     click.option(
         "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU for an hour."
@@ -77,32 +82,27 @@ money_options = options(
 """Terms of costs over years."""
 
 
-def terms_of(session: Session, *, months: int, use: float, api: str | None, api_rate: str | None, against: float | None) -> Terms:
-    """Terms the options ask for; raises `UserError` for an API that is not in the table, and `UsageError` for an invalid rate."""
+def terms_of(
+    session: Session, *, months: int, use: float, api: str | None, api_rate: list[float] | None, against: float | None
+) -> Terms:
+    """Terms the options ask for; raises `UserError` for an API that is not in the table."""
     from planner.engine.procurement.paying import Terms
     from planner.hardware.prices.api_prices import api_price
 
     chosen = api_price(session.api_prices, api) if api else None
-    return Terms(months=months, use=use, api=_given(api_rate) if api_rate else chosen, given_usd_per_h=against)
+    return Terms(months=months, use=use, api=_own_rate(*api_rate) if api_rate else chosen, given_usd_per_h=against)
 
 
-def _given(text: str) -> Any:
+def _own_rate(input_usd: float, output_usd: float, cached_usd: float | None = None) -> ApiPrice:
+    """A price by the token as it was given, in dollars per million tokens."""
     from planner.hardware.prices.api_prices import ApiPrice
 
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in {2, 3} or not all(0 <= number <= 1e6 for number in numbers):
-        raise click.BadParameter(
-            f"{text!r} is not IN,OUT or IN,OUT,CACHED, such as 0.25,2 (dollars per million tokens).", param_hint="--api-price"
-        )
     return ApiPrice(
         name="your rate",
         provider="API",
-        input_usd_per_million=numbers[0],
-        output_usd_per_million=numbers[1],
-        cached_usd_per_million=numbers[2] if len(numbers) == 3 else None,
+        input_usd_per_million=input_usd,
+        output_usd_per_million=output_usd,
+        cached_usd_per_million=cached_usd,
         as_of="",
         source="as given",
     )

@@ -168,7 +168,7 @@ def _with_summary(advice: Advice, fleet: Sequence[FleetGpu]) -> Advice:
     from planner.observe.health import warning_text
 
     def texts(device: DeviceSnapshot) -> list[str]:
-        values = {name: getattr(device, name) for name in device.__struct_fields__}
+        values = msgspec.structs.asdict(device)
         return [warning_text(name, values).partition(":")[0] for name in device.health_warnings]
 
     warnings = {(one.host, one.device.index): texts(one.device) for one in fleet if one.device.health_warnings}

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.measurements.measurement import Measurement, Run
@@ -65,4 +67,4 @@ def _measured(times: CollectiveTimes, parameters: dict[str, Any], gpu: Gpu, now:
     )
     reason = implausibility(point, gpu)
     whole = Run(id=run, suite=SUITE, device=gpu.name, fingerprint=machine, started_at=now, state="finished", measurements=1)
-    return whole, Measurement(**{name: getattr(point, name) for name in Measurement.__struct_fields__} | {"quarantine": reason})
+    return whole, msgspec.structs.replace(point, quarantine=reason)

@@ -112,4 +112,4 @@ def _unknown(contents: Contents) -> str:
     else:
         begins = f"it begins with {one_line(next(iter(contents.lines), ''))[:SHOWN]!r}"
     known = "; ".join(f"{one.tool} ({one.looks_like})" for one in READERS)
-    return f"is no result file of a tool that is read: {begins}. Accepted files: measurements exported by gpu-planner; {known}."
+    return f"is not a result file of a supported tool: {begins}. Accepted files: measurements exported by gpu-planner; {known}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from planner.web import NoAnswerError, read_url
 ENDINGS = frozenset({".json", ".jsonl", ".csv", ".md", ".txt", ".log", ".out"})
 """Endings of files that are looked at in a folder; a file that is named is read whatever its ending."""
 MOST_FILES = 10_000
+MOST_ENTRIES = 200_000
+"""Files and folders inside a folder that are looked at, whatever their ending."""
 MOST_FILE_BYTES = 1 << 28
 MOST_WEB_BYTES = 64 << 20
 WEB_S = 60.0
@@ -51,13 +54,26 @@ def sources(given: str) -> Iterator[Source]:
 
 
 def _of_folder(folder: Path) -> Iterator[Source]:
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS and kind_of(path) == stat.S_IFREG)
+    paths = sorted(_possible_results(folder))
     if not paths:
         raise UserError(Problem(str(folder), "", f"has no file that ends in {', '.join(sorted(ENDINGS))}."))
     if len(paths) > MOST_FILES:
         raise UserError(Problem(str(folder), "", f"has {len(paths):,} files; {MOST_FILES:,} is the most that is read of a folder."))
     for path in paths:
         yield Source(str(path), path.stem, read_file(path, most_bytes=MOST_FILE_BYTES), chosen=False)
+
+
+def _possible_results(folder: Path) -> Iterator[Path]:
+    """Files below `folder` with one of `ENDINGS`; what vanishes meanwhile or may not be listed is passed over."""
+    entries = 0
+    for place, folders, names in os.walk(folder):
+        entries += len(folders) + len(names)
+        if entries > MOST_ENTRIES:
+            raise UserError(
+                Problem(str(folder), "", f"has more than {MOST_ENTRIES:,} files and folders, the most that is looked through.")
+            )
+        paths = (Path(place, name) for name in names)
+        yield from (path for path in paths if path.suffix.lower() in ENDINGS and kind_of(path) == stat.S_IFREG)
 
 
 def _of_address(address: str, where: str, *, chosen: bool = True) -> Source:

@@ -16,6 +16,8 @@ TEXT = (
     "what there we can out other were all your when up use word how said an each she which do their time if will way about "
     "many then them would write like so these her long make thing see"
 )
+MODELS_S = 10.0
+"""Time limit of the list of models."""
 WORDS = TEXT.split()
 """Frequent English words: nearly every tokenizer has each as one token."""
 
@@ -128,10 +130,10 @@ def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
         found.output_tokens = usage.get("completion_tokens") or found.output_tokens
 
 
-async def served_model(address: Address, key: str = "", timeout_s: float = 10.0) -> str:
+async def served_model(address: Address, key: str = "") -> str:
     """The first model that the server lists; raises `ServerRefusedError`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    text = b"".join([line async for _, line in lines(address, "/models", None, headers, timeout_s)])
+    text = b"".join([line async for _, line in lines(address, "/models", None, headers, MODELS_S)])
     try:
         return str(json.loads(text)["data"][0]["id"])
     except (ValueError, KeyError, TypeError, IndexError):

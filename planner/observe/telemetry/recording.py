@@ -133,7 +133,7 @@ def read_recording(path: Path, name: str | None = None) -> Recording:
                 reason = f"line {number}: {error}"
                 unreadable.append(number)
     if not snapshots:
-        raise UserError(Problem(str(path), "", f"is no recording of telemetry: {reason}."))
+        raise UserError(Problem(str(path), "", f"is not a recording of telemetry: {reason}."))
     return Recording(label, tuple(snapshots), tuple(unreadable))
 
 

@@ -93,7 +93,7 @@ def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None
     try:
         found = _snapshots(rows, label)
     except csv.Error as error:
-        raise UserError(Problem(where, "", f"is no log of nvidia-smi that can be read: {error}.")) from None
+        raise UserError(Problem(where, "", f"is not a log of nvidia-smi that can be read: {error}.")) from None
     if not found:
         raise UserError(Problem(where, "", "is a log of nvidia-smi without a reading; was it cut off?"))
     return found

@@ -65,7 +65,7 @@ def _reader(path: Path) -> Callable[[Path], Trace] | None:
         return None
     if b"," in first:
         return read_table  # which names the columns that are missing
-    raise UserError(Problem(str(path), "", f"is none of what is read: {KNOWN}."))
+    raise UserError(Problem(str(path), "", f"is in none of the formats that are read: {KNOWN}."))
 
 
 def _json_reader(path: Path, begun: bytes, first: bytes) -> Callable[[Path], Trace]:
@@ -77,4 +77,4 @@ def _json_reader(path: Path, begun: bytes, first: bytes) -> Callable[[Path], Tra
         keys = None
     if isinstance(keys, dict):
         return read_hashed if "input_length" in keys else read_json_log
-    raise UserError(Problem(str(path), "", f"begins as JSON, but is none of what is read: {KNOWN}."))
+    raise UserError(Problem(str(path), "", f"begins as JSON, but is in none of the formats that are read: {KNOWN}."))

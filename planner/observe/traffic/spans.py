@@ -72,7 +72,7 @@ def _documents(path: Path, lines: Lines) -> Iterator[tuple[int, Mapping[str, Any
     for number, line in lines:
         document = _decoded(line)
         if document is None:
-            lines.wrong(number, "is no JSON object with resourceSpans.")
+            lines.wrong(number, "is not a JSON object with resourceSpans.")
         else:
             yield number, document
 

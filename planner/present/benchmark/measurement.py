@@ -80,7 +80,7 @@ def change_sections(change: Change) -> Iterator[Section]:
         rows.append((plan.workload, digits(plan.before or None), digits(plan.after or None), moved))
     heads = ("workload on one device", "published tok/s", "measured tok/s", "change")
     known = any(plan.after for plan in change.plans)
-    nothing = Paragraph("None of the plans that are compared has a known speed on it.")
+    nothing = Paragraph("No compared plan has a known speed on it.")
     yield Section(f"What measuring {change.gpu} changed", [text_table(heads, rows, numeric=heads[1:]) if known else nothing])
     yield check_section(change.check)
 

@@ -186,7 +186,7 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
         yield Section("What would put another GPU first", [Points(lines)])
     if others:
         rows = [*[row for row in others if not row.here][:LOSERS], *(row for row in others if row.here)]
-        yield Section("What is no solution, and why", [Table(columns, rows)])
+        yield Section("What is not a solution, and why", [Table(columns, rows)])
     if plan.levers:
         yield levers_section(plan.levers, decision.command.text_with)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
+from textwrap import wrap
 
 import msgspec
 
@@ -17,7 +18,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d7400", "#56b4e9")
 """Okabe and Ito's set, distinct with the common colour-vision deficiencies."""
 SHAPES = ("circle", "square", "triangle", "diamond")
 WIDTH, PANEL, HEIGHT, TOP, BOTTOM, LEFT = 1120, 550, 360, 74, 44, 64
-LINE_HEIGHT = 18
+LINE_HEIGHT, TEXT_WIDTH = 18, 150
 STYLE = "font:13px system-ui,sans-serif"
 
 
@@ -53,7 +54,7 @@ class Scale(msgspec.Struct, frozen=True):
 def study_svg(answer: StudyAnswer) -> str:
     """The picture as text of an SVG file."""
     sentences = [*story(answer), *answer.published]
-    lines = [part for line in sentences for part in _wrapped(line, 150)]
+    lines = [part for line in sentences for part in wrap(line, TEXT_WIDTH)]
     height = TOP + HEIGHT + BOTTOM + LINE_HEIGHT * (len(lines) + 1)
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" style="{STYLE}">',
@@ -146,9 +147,3 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str =
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" fill="{fill}">{escape(one_line(text))}</text>'
     )
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, width)

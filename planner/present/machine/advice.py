@@ -118,13 +118,8 @@ def _suspects(found: Sequence[Suspect]) -> Section:
     together: dict[tuple[str, str, str], list[int]] = {}
     for one in found:
         together.setdefault((one.host, one.job, one.why), []).append(one.index)
-    rows = [(place_text(host, indices), job or UNKNOWN, why) for (host, job, why), indices in together.items()]
+    rows = [(f"{host} GPU {numbers_text(indices)}", job or UNKNOWN, why) for (host, job, why), indices in together.items()]
     parts: list[Part] = [text_table(("GPU", "job", "why"), rows[: 4 * MOST_SHOWN])]
     if len(rows) > 4 * MOST_SHOWN:
         parts.append(Paragraph(f"… and {len(rows) - 4 * MOST_SHOWN:,} more.", "faint"))
     return Section("Slow or sick", parts)
-
-
-def place_text(host: str, indices: Sequence[int]) -> str:
-    """'node005 GPU 0-7', 'node013 GPU 3', 'node014 GPU 1, 4'."""
-    return f"{host} GPU {numbers_text(indices)}"

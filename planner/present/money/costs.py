@@ -110,7 +110,7 @@ def cost_sections(costs: Costs) -> list[Section]:
     months = list(costs.ways[0].usd_after_months) if costs.ways else []
     rows = [(ways.way.name, ways.way.who, *(usd_text(ways.usd_after_months[month]) for month in months)) for ways in costs.ways]
     heads = ("way", "who", *(f"{month} mo, $" for month in months))
-    parts: list[Part] = [text_table(heads, rows, heads[2:], stays=heads[-1])] if rows else [Paragraph("No price of it is known.")]
+    parts: list[Part] = [text_table(heads, rows, heads[2:], stays=heads[-1])] if rows else [Paragraph("Its price is not known.")]
     sentences = list(break_evens(costs))
     if sentences:
         parts.append(Points(sentences))

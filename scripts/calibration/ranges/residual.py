@@ -77,9 +77,9 @@ def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
     return float(values[order][min(len(values) - 1, int(np.searchsorted(counted, share * counted[-1] - 1e-12)))])
 
 
-def interval_scores(offs: Floats, half_widths: Floats, share: float = NOMINAL) -> Floats:
-    """Width plus 2/(1 - share) times what a value is outside (Gneiting and Raftery, 2007); smaller is better."""
-    scores: Floats = 2 * half_widths + 2 / (1 - share) * np.maximum(0.0, np.abs(offs) - half_widths)
+def interval_scores(offs: Floats, half_widths: Floats) -> Floats:
+    """Width plus 2/(1 - `NOMINAL`) times what a value is outside (Gneiting and Raftery, 2007); smaller is better."""
+    scores: Floats = 2 * half_widths + 2 / (1 - NOMINAL) * np.maximum(0.0, np.abs(offs) - half_widths)
     return scores
 
 

@@ -118,8 +118,6 @@ def test_failures_are_told_and_in_no_figure() -> None:
         (("--url", "http://127.0.0.1:1/v1"), "cannot be reached"),
         (("--url", "localhost:8000"), "does not begin with http"),
         ((), "is needed by the suite serve"),
-        (("--url", "http://127.0.0.1:1/v1", "--rates", "x"), "above 0 are"),
-        (("--url", "http://127.0.0.1:1/v1", "--at-once", "1.5"), "whole numbers"),
         (("--url", "http://127.0.0.1:1/v1", "--out", "/nowhere/seen.jsonl"), "there is no folder /nowhere"),
     ],
 )
@@ -128,6 +126,15 @@ def test_wrong_input_is_one_message(run_planner: RunPlanner, given: tuple[str, .
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("--rates", "x"), ("--rates", "1,nan"), ("--rates", "0"), ("--at-once", "1.5"), ("--at-once", "1,,2")]
+)
+def test_loads_that_are_no_numbers_are_refused_before_anything_is_measured(run_planner: RunPlanner, option: str, text: str) -> None:
+    done = run_planner("bench", option, text)
+    assert done.returncode == 2
+    assert f"Invalid value for '{option}'" in done.stderr
 
 
 def test_a_token_without_text_counts_and_the_end_does_not() -> None:

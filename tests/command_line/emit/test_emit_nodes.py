@@ -128,7 +128,7 @@ def test_the_result_is_what_the_first_pod_prints(tmp_path: Path) -> None:
 
 
 def test_what_has_no_form_for_nodes_is_refused(run_planner: RunPlanner) -> None:
-    with pytest.raises(UserError, match="a Dockerfile is of one machine"):
+    with pytest.raises(UserError, match="a Dockerfile is for one machine"):
         written("docker", JOB)
     with pytest.raises(UserError, match="no resource name is known for GPUs of Intel"):
         written("kubernetes", Job(("Gaudi 3",), "quick", vendor="Intel"))

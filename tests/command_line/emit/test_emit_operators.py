@@ -130,7 +130,7 @@ def test_dstack_takes_a_service_and_a_task() -> None:
     task = read_by_dstack(training("dstack", TRAIN))
     assert (task["type"], task["nodes"]) == ("task", 2)
     assert "DSTACK_NODE_RANK" in task["commands"][0]
-    with pytest.raises(UserError, match="one machine a replica"):
+    with pytest.raises(UserError, match="a replica of a service on one machine"):
         service("dstack", ACROSS)
 
 

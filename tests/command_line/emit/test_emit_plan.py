@@ -190,10 +190,10 @@ def test_skypilot_itself_accepts_them(tmp_path: Path) -> None:
     [
         ("sky", {**ACROSS, "dp": 2, "gpus": 32, "nodes": 4}, {}, "2 replicas over nodes, each of 16 GPUs over several itself"),
         ("sky", {**ACROSS, "tp": 4, "pp": 3, "gpus": 12}, {}, "GPUs that do not fill their nodes"),
-        ("slurm", MANY, {}, "3 replicas need a balancer before them, which Slurm has not"),
-        ("sky", ONE, {"engine": "tensorrt-llm"}, "the engine is tensorrt-llm; of engines, sglang, vllm are written"),
+        ("slurm", MANY, {}, "3 replicas need a load balancer, which Slurm does not have"),
+        ("sky", ONE, {"engine": "tensorrt-llm"}, "the engine is tensorrt-llm; jobs can be written for sglang, vllm"),
         ("sky", ONE, {"hub": ""}, "the model has no id on the Hugging Face hub"),
-        ("sky", {**ONE, "prefill_replicas": 1}, {}, "replicas that only read prompts are not written"),
+        ("sky", {**ONE, "prefill_replicas": 1}, {}, "replicas that only read prompts cannot be written"),
         ("sky", ONE, {"kv_dtype": "int8"}, "vLLM has no cache of int8"),
         ("slurm", ONE, {"gpu": "MI300X"}, "vLLM as pip installs it is for GPUs of NVIDIA, not of AMD"),
     ],
@@ -217,7 +217,7 @@ def test_the_command_line_writes_the_first_row(run_planner: RunPlanner) -> None:
     assert f"--tensor-parallel-size {row['answer']['layout']['tp']} " in done.stdout
     chat = run_planner("plan", "qwen3-8b-single-user-chat", "--emit", "sky")
     assert chat.returncode == 2
-    assert "the task 'generate' is no service" in chat.stderr
+    assert "the task 'generate' cannot be written as a job" in chat.stderr
     assert chat.stdout == ""
     assert run_planner("plan", SERVICE, "--emit", "sky", "--json").returncode == 2
     nothing = run_planner("plan", SERVICE, "--gpu", "L4", "--set", "max_gpus=1", "--emit", "sky")
