@@ -118,6 +118,10 @@ def test_spot_takes_longer_and_knows_it_less() -> None:
     assert spot.job_usd is not None
     assert spot.job_usd.value == pytest.approx(spot.usd_per_h.value * spot.job_h.value)
     assert any("Spot nodes are taken away" in words for words in money_sentences(spot))
+    assert spot.answer.assumed["spot_interruptions_per_h"] == 3.4e-3
+    assert "each is lost once in 12.3 d (spot_interruptions_per_h), a checkpoint every 1.0 h" in " ".join(money_sentences(spot))
+    assert "spot_interruptions_per_h" not in never.answer.assumed
+    assert "checkpoint_interval_h" not in calm.answer.assumed
 
 
 def test_all_terms_stand_in_one_ranking() -> None:
