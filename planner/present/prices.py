@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from planner.present.names import region_text
-from planner.units import HOURS_PER_MONTH, UNKNOWN, bits_text, duration_text, percent_text, usd_text
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, UNKNOWN, bits_text, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.answers.network import Network, TermPrice
@@ -114,8 +114,18 @@ def money_sentences(row: PlanRow) -> Iterator[str]:
             f"{duration_text(offer.interruption_notice_s)} of warning" if offer.interruption_notice_s else "no warning is known"
         )
         yield f"Spot nodes are taken away when others pay more ({notice}): hours and dollars hold the lost work, and their ranges its doubt."
+        if taken := _spot_taken(row.answer.assumed):
+            yield f"Assumed of spot nodes: {taken}."
     if row.other_offers:
         yield f"{row.other_offers:,} other providers rent the same nodes out (`gpu-planner offers show '{row.gpu}'`)."
+
+
+def _spot_taken(assumed: Mapping[str, Any]) -> str:
+    """How often a spot node is lost and how often the job is saved, where nobody stated it: 'each is lost once in 12.3 d'."""
+    rate, interval_h = assumed.get("spot_interruptions_per_h"), assumed.get("checkpoint_interval_h")
+    words = [f"each is lost once in {duration_text(SECONDS_PER_HOUR / rate)} (spot_interruptions_per_h)"] if rate else []
+    words += [f"a checkpoint every {duration_text(interval_h * SECONDS_PER_HOUR)} (checkpoint_interval_h)"] if interval_h else []
+    return ", ".join(words)
 
 
 def term_sentence(term: TermPrice) -> str:

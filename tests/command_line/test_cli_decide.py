@@ -157,3 +157,25 @@ def test_five_questions_are_asked_on_a_terminal(run_planner: RunPlanner, monkeyp
     assert [text[:2] for text in asked] == ["1.", "2.", "3.", "4.", "5."]
     assert found["report"]["plan"]["task"]["daily_users"] == 5000
     assert found["report"]["costs"]["horizon_months"] == 24
+
+
+@pytest.mark.process
+def test_a_number_of_gpus_of_an_inventory_keeps_its_machines_and_its_cap(run_planner: RunPlanner, tmp_path: Path) -> None:
+    """`--gpus 12` of four machines of eight, capped at 300 W: 12 GPUs in nodes of 8."""
+    own = tmp_path / "own.toml"
+    own.write_text('[[own]]\ngpu = "L40S"\ncount = 8\nnodes = 4\npower_limit_w = 300\n')
+    asked = ("--set", "model=qwen3-8b", "--json")
+    for more, gpus in (((), 32), (("--gpus", "12"), 12), (("--gpu", "L40S", "--gpus", "12"), 12), (("--gpus", "64"), 32)):
+        (pool,) = json.loads(run_planner("fit", "--own", str(own), *more, *asked).stdout)["pools"]
+        request = pool["rows"][0]["request"]
+        assert (request["gpus"], request["gpus_per_node"], request["power_limit_w"]) == (gpus, 8, 300.0)
+
+
+@pytest.mark.process
+def test_a_fault_in_a_gpu_of_ones_own_is_named_at_its_file(run_planner: RunPlanner, tmp_path: Path) -> None:
+    (tmp_path / "gpus").mkdir()
+    (tmp_path / "gpus" / "next.toml").write_text('[[gpu]]\nname = "R100"\n')
+    done = run_planner("--config", str(tmp_path), "fit", "--gpu", "R100")
+    assert done.returncode == 2
+    assert "next.toml: gpu[R100].vendor: missing" in done.stderr
+    assert "--gpu" not in done.stderr

@@ -7,6 +7,7 @@ import re
 from html import escape
 from itertools import pairwise
 
+import msgspec
 import pytest
 from repository import RunPlanner
 
@@ -105,6 +106,16 @@ def test_names_beside_curves_keep_their_order_and_do_not_touch() -> None:
         heights = [placed[number] for number in order]
         assert all(below - above >= LINE - 1e-9 for above, below in pairwise(heights))
         assert all(0 <= height <= HEIGHT for height in heights)
+
+
+@pytest.mark.parametrize("name", ["on-demand, runpod NVIDIA B200 x1", "W" * 60, "l" * 60, "bought, 2 × B200 SXM"])
+def test_the_name_of_a_curve_ends_inside_the_chart(name: str) -> None:
+    """A capital takes 8.6 of 760, another letter 6.3 (DejaVu Sans at 12 px); the name begins 15 beside the plot."""
+    sample = _sample(1)
+    chart = msgspec.structs.replace(sample, curves=[msgspec.structs.replace(sample.curves[0], name=name)])
+    ((x, written),) = re.findall(r'<text x="([0-9.]+)"[^>]* style="fill:[^>]*>([^<]*)<', chart_svg(chart))
+    assert float(x) + sum(8.6 if letter.isupper() else 6.3 for letter in written) <= WIDTH
+    assert written == name or (written.endswith("…") and name.startswith(written[:-1]))
 
 
 def test_svg_holds_what_it_draws_and_escapes_its_words() -> None:

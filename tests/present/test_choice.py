@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from engine_sample import session
 from tui_sample import sample_plan
 
 from planner.engine.answers.plan import Plan
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
-from planner.present.choice.sentence import answer_sentence
+from planner.present.choice.sentence import answer_sentence, choice_text
 from planner.present.choice.trial import alternatives, difference
 from planner.workload.presets import read_workload
 
@@ -155,3 +156,14 @@ def test_the_figure_that_ranks_follows_the_objective() -> None:
     assert ranked_by(planned(objective="fastest")).id == "latency"
     assert ranked_by(planned(objective="fewest-gpus")).id == "gpus"
     assert ranked_by(planned(objective="flop-per-usd")).id == "usd-per-million"
+
+
+def test_what_is_bought_or_there_already_is_not_rented() -> None:
+    fields = {"model": "qwen3-8b", "task": "serve", "concurrency": 16, "input_tokens": 500, "output_tokens": 200}
+    own = session().workload(fields | {"own": [{"gpu": "L40S"}], "gpus_considered": ["L40S"]}, "test")
+    buy = session().workload(fields | {"capex_usd": 20_000.0, "gpus_considered": ["L40S"]}, "test")
+    # 8,500 $ ÷ 26,280 h + 0.35 kW · 0.15 $/kWh = 0.376 $/h, 730 h of it 274 $
+    assert choice_text(next(row for row in session().plan(own).rows if row.owned)) == "Use 1 × L40S, your own, 274 $/month"
+    assert choice_text(next(row for row in session().plan(buy).rows if row.owned)) == (
+        "Buy 1 × L40S for 8,500 $, 274 $/month with the loss in value"
+    )

@@ -46,6 +46,21 @@ def test_slurm_counts_each_node_once_and_leaves_out_what_takes_no_jobs(session: 
     ]
 
 
+def test_slurm_lists_of_nodes_are_taken_apart(session: Session, tmp_path: Path) -> None:
+    """4 + 1 + 2 · 3 nodes; n02 is in another partition too; names end at a million."""
+    listed = """\
+NODELIST|GRES|STATE
+n[01-03,05]|gpu:l40s:8(S:0-1)|idle
+n02,gpu7|gpu:l40s:8(S:0-1)|mixed
+rack[1-2]n[08-10]-ib gpu:l40s:8 allocated
+n[11-12] gpu:l40s:8 drained
+"""
+    assert _read(session, tmp_path, "sinfo.txt", listed) == [Own(gpu="L40S", count=8, nodes=11)]
+    endless = "a[0-999999] gpu:l40s:8 idle\n" * 3 + "b[0-9 gpu:l40s:4 idle\n"
+    (found,) = _read(session, tmp_path, "sinfo.txt", endless)
+    assert found.nodes == 1_000_000
+
+
 def test_kubernetes_reads_products_slices_of_both_strategies_and_cordoned_nodes(session: Session, tmp_path: Path) -> None:
     cordoned = {**_node("NVIDIA-L4", 1), "spec": {"unschedulable": True}}
     mixed = _node("NVIDIA-H100-80GB-HBM3", 8, **{"nvidia.com/mig-1g.10gb.count": "14", "nvidia.com/mig-3g.40gb.count": "4"})

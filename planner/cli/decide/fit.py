@@ -29,7 +29,12 @@ TASKS = ("serve", "generate", "prefill", "train", "finetune")
 
 @click.command()
 @click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="GPU to use; by default those of this machine.")
-@click.option("--gpus", type=click.IntRange(1, 10**4), metavar="N", help="Number of GPUs; by default 1, or all of this machine's.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(1, 10**4),
+    metavar="N",
+    help="Number of GPUs; by default 1, or all of this machine's or of the inventory's.",
+)
 @own_option
 @click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="Work that the GPUs are to do.")
 @settings_option("One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).")
@@ -63,10 +68,10 @@ def fit(
     session = invocation.session()
     pools = session.machines(own) if own else [_hardware(session, gpu, gpus)]
     if own:
-        pools = _chosen(session, pools, gpu, gpus)
+        pools = _chosen(session, pools, gpu)
     fields = with_settings({"task": task}, parse_settings(settings))
     try:
-        found = [_answer(session, pool, fields, order, basis) for pool in pools]
+        found = [_answer(session, pool, gpus, fields, order, basis) for pool in pools]
     except UserError as wrong:
         raise name_sources(wrong, settings, (), "") from wrong
     _write(
@@ -75,28 +80,26 @@ def fit(
     return ExitCode.ANSWERED if any(row.rank for one in found for row in one.rows) else ExitCode.NOTHING_FOUND
 
 
-def _answer(session: Session, pool: Own, fields: dict[str, Any], order: Order, basis: BasisChoice) -> Fit:
-    """Rows of one pool of equal GPUs; keys of the pool go before those of the workload that are absent."""
+def _answer(session: Session, pool: Own, gpus: int | None, fields: dict[str, Any], order: Order, basis: BasisChoice) -> Fit:
+    """Rows of one pool of equal GPUs, or of `gpus` of them; keys of the pool go before those of the workload that are absent."""
     usual: dict[str, Any] = {} if pool.link is None else {"link": pool.link}
     if pool.power_limit_w is not None:
         usual["power_limit_w"] = pool.power_limit_w
     per_node = pool.count if pool.nodes > 1 and not pool.mig else None
-    return session.fit(usual | fields, pool.part, pool.gpus, per_node=per_node, order=order, basis=basis)
+    return session.fit(usual | fields, pool.part, min(gpus or pool.gpus, pool.gpus), per_node=per_node, order=order, basis=basis)
 
 
-def _chosen(session: Session, pools: list[Own], gpu: str | None, gpus: int | None) -> list[Own]:
-    """The pools of the named GPU, with the given number of GPUs."""
+def _chosen(session: Session, pools: list[Own], gpu: str | None) -> list[Own]:
+    """The pools of the named GPU."""
     if gpu is None:
         return pools
-    name = _hardware(session, gpu, gpus).gpu
+    name = _hardware(session, gpu, None).gpu
     found = [pool for pool in pools if name in {pool.gpu, pool.part}]
     if not found:
         raise UserError(
             Problem("--gpu", "", f"{name!r} is not in the inventory.", nearest_names(name, [pool.part for pool in pools]))
         )
-    if gpus is None:
-        return found
-    return [Own(gpu=pool.gpu, mig=pool.mig, link=pool.link, count=min(gpus, pool.gpus)) for pool in found]
+    return found
 
 
 def _cut(found: Fit, top: int | None) -> Fit:
@@ -108,8 +111,9 @@ def _cut(found: Fit, top: int | None) -> Fit:
 def _hardware(session: Session, gpu: str | None, gpus: int | None) -> Own:
     """The GPUs that are named, or those of this machine; raises `UserError` where none is named and this machine has none."""
     if gpu is not None:
+        known = session.gpus
         try:
-            return Own(gpu=session.gpus.find(gpu).name, count=gpus or 1)
+            return Own(gpu=known.find(gpu).name, count=gpus or 1)
         except UserError as unknown:
             raise UserError([Problem("--gpu", "", problem.message, problem.nearest) for problem in unknown.problems]) from unknown
     here = session.local_counts()

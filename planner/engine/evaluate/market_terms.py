@@ -30,6 +30,12 @@ def interruptions_per_h(workload: Workload) -> tuple[float, float, float]:
     return INTERRUPTIONS_PER_H if given is None else (given, given, given)
 
 
+def assumed_of_spot(workload: Workload) -> dict[str, float]:
+    """What is taken of spot instances where `workload` does not say it, under the keys that would."""
+    taken = {"spot_interruptions_per_h": INTERRUPTIONS_PER_H[1], "checkpoint_interval_h": CHECKPOINT_INTERVAL_H}
+    return {key: value for key, value in taken.items() if getattr(workload, key) is None}
+
+
 def stretched(nodes: Floats, per_h: float, interval_h: float) -> Floats:
     """Factor by which interruptions lengthen a job whose `nodes` all wait for each of them.
 

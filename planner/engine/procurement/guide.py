@@ -240,9 +240,11 @@ def _where(row: PlanRow, choice: Choice) -> Step:
 def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> tuple[Step, str]:
     """The way that costs least over the months, unless it saves less than a tenth of the one without terms."""
     now = ("bought" if row.owned.bought else "own") if row.owned else row.offer.market if row.offer else ""
-    if costs is None or not costs.ways or row.owned is not None:
+    if costs is None or not costs.ways:
         return Step(name="commit", answer="To nothing.", reasons=["there is one way to pay for it"]), now
     end = str(costs.horizon_months)
+    if now == "own":
+        return Step(name="commit", answer="To nothing: it is there already.", reasons=list(_compared(costs.ways, end))), now
     rented = [one for one in costs.ways if one.way.name != "api" and (answers.may_stop or one.way.name != "spot")]
     start = next((one for one in rented if one.way.name == now), rented[0] if rented else costs.ways[0])
     best = min(rented or [start], key=lambda one: one.usd_after_months[end])
@@ -254,7 +256,8 @@ def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> 
         reasons.insert(0, f"the API costs {less} $ less than any GPU, where its model and terms will do")
     if best is start or saved < SAVES:
         free = "" if best is start else f": {best.way.name} would save {percent_text(saved)}, too little for its terms"
-        return Step(name="commit", answer=f"Stay {start.way.name}{free}.", reasons=reasons), start.way.name
+        stay = "Buy" if start.way.name == "bought" else f"Stay {start.way.name}"
+        return Step(name="commit", answer=f"{stay}{free}.", reasons=reasons), start.way.name
     months = best.way.commitment_months
     signed = (
         f"Sign {months // 12} year{'s' * (months > 12)}"

@@ -65,7 +65,7 @@ def split_name(name: str) -> tuple[str, str] | None:
 def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
     """One slice of `gpu` as a part of its own, under the name of the GPU and of the profile.
 
-    Rates, power and price are its share; slices are joined by nothing but the slot (MIG User Guide: no peer-to-peer).
+    Rates and power are its share, its price that of the GPU over the number of such slices in it; slices are joined by nothing but the slot (MIG User Guide: no peer-to-peer).
     """
     share, memory = profile.sm_share, profile.memory_bytes
     return msgspec.structs.replace(
@@ -82,6 +82,6 @@ def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
         mig=(),
         aliases=(),
         nvml_names=(),
-        purchase=None,
+        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd / len(profile.starts)),
         note=f"a slice of {gpu.name}",
     )

@@ -53,6 +53,10 @@ def answer_sentence(plan: Plan) -> Sentence:
 def choice_text(row: PlanRow) -> str:
     """Choice and its cost: 'Rent 2 × B200 SXM at runpod, 8,600 $/month'."""
     what = count_and_device(row)
+    if row.owned is not None and row.owned.bought and row.owned.price_usd is not None:
+        return f"Buy {what} for {usd_text(row.owned.price_usd)} $, {cost_text(row)} with the loss in value"
+    if row.owned is not None:
+        return f"Use {what}, your own, {cost_text(row)}"
     if row.offer is None:
         return f"Use {what}{', this machine' if row.here else ', at a price nobody lists'}"
     return f"Rent {what} at {row.offer.provider}, {cost_text(row)}"

@@ -13,8 +13,8 @@ LEFT, RIGHT, TOP, BOTTOM = 78, 190, 22, 46
 """Margins: values of y, names of curves, nothing, values and title of x."""
 NO_NAMES = 24
 """Right margin where no curve has a name."""
-LINE, LETTER = 15, 6.3
-"""Height of a line of text, and the mean width of a letter, at 12 px."""
+LINE, LETTER, CAPITAL = 15, 6.3, 8.6
+"""Height of a line of text, and the mean width of a letter and of a capital, at 12 px."""
 DASHES = ("", "8 3", "2 3", "8 3 2 3", "14 4", "4 2")
 STYLE = """
 figure { margin: 1rem 0; max-width: 56rem; break-inside: avoid; } figcaption { font-size: .85rem; opacity: .85; }
@@ -130,7 +130,7 @@ def _dots(chart: Chart) -> Iterator[str]:
 def _labelled(dot: Dot, x: float, y: float, boxes: list[tuple[float, float, float, float]]) -> Iterator[str]:
     """A dot, with its label on the side where no other is; without where there is no such side."""
     yield f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{_plain(dot.detail or dot.label)}</title></circle>'
-    width = LETTER * len(dot.label)
+    width = _width(dot.label)
     for left, top in ((x + 8, y - 14), (x + 8, y + 2), (x - 8 - width, y - 14), (x - 8 - width, y + 2)):
         box = (left, top, left + width, top + LINE)
         if left > LEFT and box[2] < WIDTH and not any(_touch(box, other) for other in boxes):
@@ -150,8 +150,14 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str) -> str:
 
 def _short(name: str) -> str:
     """`name` cut to the width of the margin; the tooltip of the curve has the whole name."""
-    most = int((RIGHT - 18) / LETTER)
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    most, kept = RIGHT - 18, name
+    while _width(kept if kept == name else f"{kept}…") > most:
+        kept = kept[:-1]
+    return kept if kept == name else f"{kept}…"
+
+
+def _width(text: str) -> float:
+    return sum(CAPITAL if letter.isupper() else LETTER for letter in text)
 
 
 def _plain(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,14 @@ from planner.workload.hardware.owned import Own
 MOST_BYTES = 1 << 26
 """A large cluster's node objects are tens of kilobytes each."""
 SINFO = 'sinfo -N -h -o "%N %G %T"'
-"""The command whose output is read; columns in any order that holds a node, its GRES and its state."""
+"""The command whose output is read; columns in any order that holds a node (or a list of equal ones, without -N), its GRES and its state."""
 OUT_OF_USE = ("down", "drain", "fail", "maint", "powered_down", "future", "reboot", "unknown")
 """Beginnings of the states of Slurm in which a node takes no jobs (slurm.schedmd.com/sinfo.html)."""
+MOST_NAMES = 1_000_000
+"""Nodes read of one file, those of every partition counted each time."""
+MOST_BRACKETS = 2
+"""Ranges in one name: 'rack[0-3]n[01-16]'."""
+_HOST = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 _GRES = re.compile(r"gpu:(?:(?P<type>[^:,()\s]+):)?(?P<count>\d+)")
 _MIG_PROFILE = re.compile(r"(\d+)g[._-](\d+)gb", re.IGNORECASE)
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
@@ -58,20 +64,38 @@ def read_inventory(path: Path, find_part: FindPart, known: tuple[str, ...]) -> l
 def _of_slurm(text: str) -> Iterator[Own]:
     """One machine a node; a node that stands in several partitions counts once, one that takes no jobs not at all."""
     seen: set[str] = set()
+    left = MOST_NAMES
     for line in text.splitlines():
-        words = line.split()
+        words = line.replace("|", " ").split()
         gres = next((word for word in words if word.startswith("gpu:")), None) or next(
             (word for word in words if ",gpu:" in word), None
         )
         others = [word for word in words if word != gres]
         state = others[-1].casefold() if len(others) > 1 else ""
-        if gres is None or not others or others[0] in seen or state.startswith(OUT_OF_USE):
+        if gres is None or not others or state.startswith(OUT_OF_USE):
             continue
-        seen.add(others[0])
+        named = list(islice(_hosts(others[0]), left))
+        left -= len(named)
+        nodes = set(named) - seen
+        seen |= nodes
         for match in _GRES.finditer(gres):
             name, profile = _without_profile(match["type"] or "")
-            if count := _count(match["count"]):
-                yield Own(gpu=name, count=count, mig=profile)
+            if nodes and (count := _count(match["count"])):
+                yield Own(gpu=name, count=count, nodes=len(nodes), mig=profile)
+
+
+def _hosts(listed: str) -> Iterator[str]:
+    """Every node of a list as `sinfo` writes it without -N (man Slurm::Hostlist): n01, n03, n04 of 'n[01,03-04]' and of 'n01,n[03-04]'."""
+    for entry in _HOST.findall(listed):
+        before, bracket, after = entry.partition("[")
+        if not bracket or entry.count("[") > MOST_BRACKETS:
+            yield entry
+            continue
+        ranges, _, behind = after.partition("]")
+        for part in ranges.split(","):
+            first, _, last = part.partition("-")
+            for number in range(_count(first), _count(last or first) + 1):
+                yield from _hosts(f"{before}{number:0{len(first)}d}{behind}")
 
 
 def _of_kubernetes(document: Any, where: str) -> Iterator[Own]:

@@ -30,7 +30,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mig: Name | None = None
     """Profile of the slices its GPUs are cut into ('3g.40gb')."""
     purchase_usd: Dollars | None = None
-    """Price of one GPU (or slice) with its share of the machine; absent: the catalogue's price of the GPU alone."""
+    """Price of one GPU (or slice) with its share of the machine; absent: the catalogue's price of the GPU alone, or a slice's part of it."""
 
     @property
     def part(self) -> str:
@@ -50,13 +50,13 @@ class Owning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pue: Annotated[float, Meta(ge=1, le=10)] = 1.0
     """Power of the room over power of the machines."""
     hosting_usd_per_month: Monthly = 0.0
-    """Rack or colocation, a GPU."""
+    """Rack or colocation, a GPU (or slice)."""
     staff_usd_per_month: Monthly = 0.0
-    """People who run it, a GPU."""
+    """People who run it, a GPU (or slice)."""
     server_usd: Monthly = 0.0
-    """A GPU's share of its server, bought with it."""
+    """A GPU's (or slice's) share of its server, bought with it."""
     network_usd: Monthly = 0.0
-    """A GPU's share of switches, adapters and cables, bought with it."""
+    """A GPU's (or slice's) share of switches, adapters and cables, bought with it."""
     life_years: Years = 3.0
     residual: Share = 0.0
     """Share of the price that is left at the end of the life."""

@@ -91,3 +91,14 @@ def test_nothing_that_fits_ends_the_way(session: Session) -> None:
     assert guide.row is None
     assert guide.steps[-1].answer == "Nothing fits."
     assert guide.steps[-1].reasons
+
+
+@pytest.mark.parametrize(("use", "said"), [(0.7, "Buy."), (0.1, "Take on-demand: ")])
+def test_what_a_capital_buys_is_held_against_renting(session: Session, use: float, said: str) -> None:
+    """A purchase that saves most at full use costs more than renting where it stands idle nine hours of ten."""
+    answers = msgspec.structs.replace(SERVING, daily_users=50_000, capex_usd=2e6, use=use, gpus=["H100 SXM5 80GB"])
+    guide = session.guide(answers).guide
+    steps = {step.name: step for step in guide.steps}
+    assert steps["where"].answer == "Bought."
+    assert steps["commit"].answer.startswith(said)
+    assert {"bought", "on-demand"} <= {reason.split(":")[0] for reason in steps["commit"].reasons}

@@ -92,6 +92,15 @@ def test_without_a_price_the_loss_in_value_is_left_out_and_told(session: Session
     assert "no price is known" in row.owned.words
 
 
+def test_a_slice_loses_its_part_of_the_value(session: Session) -> None:
+    """Two 3g.40gb are an A100 of 15,000 $: 7,500 $ ÷ (3 · 8,760 h) = 0.2854 $/h each, and 400 W · 0.36 · 0.15 $/kWh = 0.0216 $/h."""
+    row = _own(_plan(session, own=[{"gpu": "A100 80GB SXM", "mig": "3g.40gb"}], request_rate_per_s=0.1))[0]
+    assert row.owned is not None
+    assert row.owned.depreciation_usd_per_h == pytest.approx(7500 / 26280)
+    assert row.usd_per_h is not None
+    assert row.usd_per_h.value == pytest.approx(0.2854 + 0.0216, abs=1e-4)
+
+
 def test_slices_hold_replicas_and_no_model_between_them(session: Session) -> None:
     plan = _plan(session, own=[{"gpu": "A100 80GB SXM", "mig": "2g.20gb", "count": 3}], weight_dtype="awq", request_rate_per_s=1.0)
     row = _own(plan)[0]

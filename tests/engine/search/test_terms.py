@@ -59,27 +59,27 @@ def test_hours_a_job_pays_for(term: Term, hours: float, use: float, paid: float)
 
 
 def test_fourteen_days_on_three_years_cost_three_years() -> None:
-    """g5.24xlarge for 3 years: 3.258 $/h · 26,280 h = 85,620 $, whatever of it is used; by the hour 8.144 · 336 = 2,736 $."""
+    """g5.12xlarge for 3 years: 2.269 $/h · 26,280 h = 59,629 $, whatever of it is used; by the hour 5.672 · 336 = 1,906 $."""
     row = job_of(14, market="reserved-3y")
     assert row.offer is not None
     assert row.job_usd is not None
     assert row.usd_per_h is not None
-    assert (row.offer.instance, row.usd_per_h.value) == ("g5.24xlarge", 3.258)
-    assert row.job_usd.value == pytest.approx(3.258 * 26280)
-    assert pytest.approx(85_620, abs=1) == 3.258 * 26280
+    assert (row.offer.instance, row.usd_per_h.value) == ("g5.12xlarge", 2.269)
+    assert row.job_usd.value == pytest.approx(2.269 * 26280)
+    assert pytest.approx(59_629, abs=1) == 2.269 * 26280
     by_term = {one.term: one for one in row.terms}
     hourly, committed = by_term["on-demand"], by_term["reserved-3y"]
     assert hourly.job_usd is not None
     assert row.job_h is not None
     assert row.job_h.value == pytest.approx(336, rel=0.02)
-    assert hourly.job_usd.value == pytest.approx(8.144 * row.job_h.value)
-    assert committed.committed_usd == pytest.approx(85_620, abs=1)
-    assert committed.break_even_use == pytest.approx(3.258 / 8.144)
+    assert hourly.job_usd.value == pytest.approx(5.672 * row.job_h.value)
+    assert committed.committed_usd == pytest.approx(59_629, abs=1)
+    assert committed.break_even_use == pytest.approx(2.269 / 5.672)
     used = job_of(14, market="reserved-3y", commitment_use=1.0)
     assert used.job_usd is not None
     assert used.job_h is not None
-    assert used.job_usd.value == pytest.approx(3.258 * used.job_h.value)
-    assert "85,600 $ in all, used or not, cheaper than by the hour above 40 % of the time" in " ".join(money_sentences(row))
+    assert used.job_usd.value == pytest.approx(2.269 * used.job_h.value)
+    assert "59,600 $ in all, used or not, cheaper than by the hour above 40 % of the time" in " ".join(money_sentences(row))
 
 
 def test_seventy_percent_of_three_years_by_the_hour_against_a_card() -> None:
@@ -118,6 +118,10 @@ def test_spot_takes_longer_and_knows_it_less() -> None:
     assert spot.job_usd is not None
     assert spot.job_usd.value == pytest.approx(spot.usd_per_h.value * spot.job_h.value)
     assert any("Spot nodes are taken away" in words for words in money_sentences(spot))
+    assert spot.answer.assumed["spot_interruptions_per_h"] == 3.4e-3
+    assert "each is lost once in 12.3 d (spot_interruptions_per_h), a checkpoint every 1.0 h" in " ".join(money_sentences(spot))
+    assert "spot_interruptions_per_h" not in never.answer.assumed
+    assert "checkpoint_interval_h" not in calm.answer.assumed
 
 
 def test_all_terms_stand_in_one_ranking() -> None:

@@ -12,7 +12,7 @@ from planner.hardware.prices.providers import NONE_SOLD
 from planner.units import bits_text
 
 PAID, CONTRACT = "GPUs are paid", "need a contract"
-SUPPLY_KEYS = ("fabric", "max_nodes")
+SUPPLY_KEYS = ("fabric", "max_nodes", "spot_interruptions_per_h", "checkpoint_interval_h")
 """Keys of `assumed` that depend on who rents out."""
 
 

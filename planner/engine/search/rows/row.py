@@ -12,6 +12,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
+from planner.engine.evaluate.market_terms import assumed_of_spot
 from planner.engine.explain.answer import answers_of
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
@@ -82,7 +83,10 @@ def _supplied(answer: Answer, choice: Choice, quote: Quote | None) -> Answer:
     """`answer` with the network between the nodes that `quote` rents out, and what is assumed of them."""
     kept = {name: value for name, value in answer.assumed.items() if name not in SUPPLY_KEYS}
     network = None if choice.node_type.here else network_of(choice, quote)
-    return msgspec.structs.replace(answer, network=network, assumed=kept | assumed_of_supply(choice, quote))
+    found = assumed_of_supply(choice, quote)
+    if quote is not None and quote.term == "spot" and _job_hours(choice.deployments.workload, answer) is not None:
+        found |= assumed_of_spot(choice.deployments.workload)
+    return msgspec.structs.replace(answer, network=network, assumed=kept | found)
 
 
 def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]:
