@@ -131,7 +131,8 @@ class RankingView(Vertical):
         room = frame.content_size.width  # the frame's: it is laid out before its content is
         counts = plan.counts
         gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
-        by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
+        ranked = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
+        by = table.order_words or (ranked.replace(" first", " last") if table.order.descending else ranked)
         spec = " · DATA SHEETS ONLY" if basis == "spec" else ""
         told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
         more = ", c compares" if table.marked else ""
