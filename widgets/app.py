@@ -238,7 +238,7 @@ class PlannerApp(BaseApp):
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:
         if self.ready:
-            self.content.show_snapshot(event.snapshot, self.size.width if self.single else 0)
+            self.content.show_snapshot(event.snapshot, self.size.width if self.content.machine_line.display else 0)
             self._make_room()
 
     def _make_room(self) -> None:

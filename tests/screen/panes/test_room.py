@@ -50,10 +50,12 @@ async def test_the_reason_is_folded_anew_for_another_width(tmp_path: Path) -> No
     async with app.run_test(size=(66, 24)) as pilot:
         await settle(pilot)
         reason = app.main.query_one("#reason", Static)
-        assert str(reason.content).endswith("…")
+        assert str(reason.content).endswith("us")
+        assert "$/h (" not in str(reason.content), "there is no room for the date"
         await pilot.resize_terminal(99, 30)
         await settle(pilot)
         assert str(reason.content).endswith("on-demand · us")
+        assert "$/h (" in str(reason.content)
 
 
 async def test_without_gpus_the_ranking_has_the_rows_of_the_panes_below_until_they_need_them(tmp_path: Path) -> None:
@@ -70,6 +72,21 @@ async def test_without_gpus_the_ranking_has_the_rows_of_the_panes_below_until_th
         app.benchmark.run.state = "running"
         app._make_room()
         assert not app.main.has_class("-quiet")
+
+
+async def test_where_the_panes_below_are_a_key_away_a_line_tells_of_this_machine_and_its_pane_has_the_whole_height(
+    tmp_path: Path,
+) -> None:
+    app = PlannerApp(sample_options(tmp_path, telemetry=True))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        while not (line := str(app.content.machine_line.content)):
+            await pilot.pause(0.05)
+        assert "RAM" in line or "SM" in line
+        height = app.main.query_one("#ranking").size.height
+        await pilot.press("4")
+        await pilot.pause()
+        assert app.main.query_one("#machine").size.height == height
 
 
 async def test_the_pane_of_this_machine_has_no_scroll_bar_left_by_a_wider_screen(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from planner.present.names import device_name, region_text
 from planner.present.plan import rate_text, throughput
 from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.drawing.text import shorten_clauses, shorten_end
+from widgets.drawing.text import shorten_clauses
 from widgets.drawing.text_field import Entry
 from widgets.panes.frame import frame_of
 from widgets.panes.ranking.table import Ranking
@@ -183,7 +183,7 @@ class RankingView(Vertical):
             for number, lever in enumerate(levers)
         ]
         if not levers and (told := latencies(row, plan)):
-            lines.append(Content.styled(shorten_end(told, self._room, self._symbols.ellipsis), "$quiet"))
+            lines.append(Content.styled(shorten_clauses(told, self._room, self._symbols.ellipsis), "$quiet"))
         if row.offer is not None:
             lines.append(self._offer(row.offer))
         reason = self.query_one("#reason", Static)
@@ -193,7 +193,7 @@ class RankingView(Vertical):
     def _offer(self, offer: OfferAnswer) -> Content:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
         text = f"{usd_text(offer.usd_per_h)} $/h ({offer.as_of}) · {instances}{offer.provider} {offer.instance} · {offer.market} · {region_text(offer.region)}"
-        return Content.styled(shorten_end(text, self._room, self._symbols.ellipsis), "$quiet")
+        return Content.styled(shorten_clauses(text, self._room, self._symbols.ellipsis), "$quiet")
 
     @property
     def _room(self) -> int:
