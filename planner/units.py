@@ -156,8 +156,15 @@ def numbers_text(numbers: Iterable[int]) -> str:
 
 TENFOLD = 9.0
 """Relative change from which a factor reads better than a percentage."""
+HALF_A_PERCENT, LEAST_CHANGE = 0.005, 0.0005
+"""Relative change that reads as none without a decimal, and one that does with it."""
 
 
 def change_text(fraction: float) -> str:
-    """A relative change as a whole percentage with its sign, from tenfold on as a factor: 0.186 -> '+19 %', 11 -> '12×'."""
-    return f"{fraction * 100:+.0f} %" if fraction < TENFOLD else f"{1 + fraction:,.0f}×"
+    """A relative change as a whole percentage with its sign, from tenfold on as a factor: 0.186 -> '+19 %', 11 -> '12×'.
+
+    One that would read as none has a decimal: 0.003 -> '+0.3 %'.
+    """
+    if fraction >= TENFOLD:
+        return f"{1 + fraction:,.0f}×"
+    return f"{fraction * 100:+.{1 if LEAST_CHANGE <= abs(fraction) <= HALF_A_PERCENT else 0}f} %"

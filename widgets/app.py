@@ -199,6 +199,8 @@ class PlannerApp(BaseApp):
                 self.warned.add(warning)
                 self.notify(warning, title="Measurements", severity="warning", timeout=10, markup=False)
         self.run_worker(count_all(self), group="count", exit_on_error=False)
+        if self.awaited:
+            self.take_back(NO_PLAN)
         if self.awaited and self.screen is self.main:
             self.call_after_refresh(self.action_act, self.awaited)
 
@@ -236,7 +238,7 @@ class PlannerApp(BaseApp):
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:
         if self.ready:
-            self.content.show_snapshot(event.snapshot, self.size.width if self.single else 0)
+            self.content.show_snapshot(event.snapshot, self.size.width if self.content.machine_line.display else 0)
             self._make_room()
 
     def _make_room(self) -> None:

@@ -227,3 +227,8 @@ class BaseApp(MendedApp):
     ) -> None:
         """Show a message for a few seconds; it may hold brackets, which are no markup here."""
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def take_back(self, message: str) -> None:
+        """Show this message no longer: it has come true, or is true no more."""
+        for note in [note for note in self._notifications if note.message == message]:
+            self._unnotify(note)

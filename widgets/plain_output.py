@@ -80,7 +80,14 @@ class PlainText(LineFilter):
 
 def plain(text: str) -> str:
     """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..'."""
-    text = _SPREAD.sub(r"+-\1%", text).replace(" ± ", " +-").replace(" …", "..").replace(" ≤ ", "<= ").replace(" ≥ ", ">= ")
+    text = (
+        _SPREAD.sub(r"+-\1%", text)
+        .replace("  ± ", " +- ")
+        .replace(" ± ", " +-")
+        .replace(" …", "..")
+        .replace(" ≤ ", "<= ")
+        .replace(" ≥ ", ">= ")
+    )
     return "".join(char if char.isascii() else "?" * cell_len(char) for char in text.translate(_PLAIN))
 
 

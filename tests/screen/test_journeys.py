@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input, Static
 from tui_sample import settle
 
@@ -20,21 +23,32 @@ from widgets.screens.decisions.costs import CostScreen
 from widgets.screens.decisions.fit import FitScreen
 from widgets.screens.help import HelpScreen
 from widgets.screens.row.compare import CompareScreen
+from widgets.screens.row.why import WhyScreen
 
 
 class Journey:
-    """Presses keys, waits for the answer, and counts: more keys than `most` are too many."""
+    """Presses keys, waits for what they lead to, and counts: more keys than `most` are too many."""
 
     def __init__(self, pilot: Pilot[None], most: int) -> None:
         self._pilot = pilot
         self._left = most
 
-    async def press(self, *keys: str) -> None:
+    async def press(self, *keys: str, until: Callable[[], bool] = lambda: True) -> None:
+        """Press `keys`, and wait for `until`: what else goes on behind it is not waited for."""
         self._left -= len(keys)
         assert self._left >= 0, f"{-self._left} keys too many"
         await self._pilot.press(*keys)
-        for _ in range(3):  # an answer may ask for another one: the filter counts all candidates, advice comes behind the ranking
-            await settle(self._pilot)
+        await seen(self._pilot, until)
+
+
+async def seen(pilot: Pilot[None], what: Callable[[], bool]) -> None:
+    """Wait until `what` is so, and is drawn."""
+    for _ in range(2000):
+        if what():
+            break
+        await pilot.pause(0.01)
+    assert what()
+    await pilot.pause()
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +58,19 @@ def _nothing_is_found_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(folder: Path) -> PlannerApp:
     return PlannerApp(AppOptions(state=folder / "state", config=folder / "config", telemetry=False))
+
+
+def planned(app: PlannerApp) -> bool:
+    """Whether the form as it stands is planned, with the answer on the screen."""
+    return app.planned[0] == app.form.workload
+
+
+def opened(app: PlannerApp, screen: type[Screen[Any]], text: str = "") -> Callable[[], bool]:
+    """Whether such a screen lies over the panes, with this text in its lines."""
+    return lambda: (
+        isinstance(app.screen, screen)
+        and text in "".join(str(line.content) for line in app.screen.query("#text Static").results(Static))
+    )
 
 
 def answer(app: PlannerApp) -> str:
@@ -92,14 +119,12 @@ async def own_model(app: PlannerApp, pilot: Pilot[None]) -> None:
     assert first.startswith("Rent ")
     assert "$/month" in first
     assert "sure" in first
-    await journey.press("colon", *"Qwen/Qwen3-8B", "enter")
+    await journey.press("colon", *"Qwen/Qwen3-8B", "enter", until=lambda: planned(app) and answer(app) != first)
     assert app.screen is app.main
     assert app.form.workload["model"] == "Qwen/Qwen3-8B"
     assert app.table.rows[0].rank == 1
-    assert answer(app) != first, "a model of 8 B costs less than one of 70 B"
     journey = Journey(pilot, 6)
-    await journey.press("colon", *"mine", "enter")
-    assert app.form.workload["model"] == "./mine"
+    await journey.press("colon", *"mine", "enter", until=lambda: app.planned[0]["model"] == "./mine")
     assert app.table.rows[0].rank == 1
     assert "modified" in text_of(app, "#headline")
 
@@ -107,12 +132,10 @@ async def own_model(app: PlannerApp, pilot: Pilot[None]) -> None:
 async def undone_and_done_again(app: PlannerApp, pilot: Pilot[None]) -> None:
     """A change taken back and made again by a key each, which say what they did."""
     first, journey = answer(app), Journey(pilot, 4)
-    await journey.press("u", "u")
-    assert app.form.workload["model"] == "llama-3.1-70b"
+    await journey.press("u", "u", until=lambda: app.planned[0]["model"] == "llama-3.1-70b" and planned(app))
     assert answer(app) != first
     assert "model" in list(app._notifications)[-1].message
-    await journey.press("U", "U")
-    assert answer(app) == first
+    await journey.press("U", "U", until=lambda: answer(app) == first)
 
 
 async def why_beside_the_table(app: PlannerApp, pilot: Pilot[None]) -> None:
@@ -121,21 +144,18 @@ async def why_beside_the_table(app: PlannerApp, pilot: Pilot[None]) -> None:
     await journey.press("j")
     assert app.table.highlighted is app.table.rows[1]
     assert app.table.rows[1].gpu.split()[0] in str(app.main.query_one("#why").border_title)
-    await journey.press("enter")
-    assert "Memory" in "".join(str(line.content) for line in app.screen.query("#text Static").results(Static))
+    await journey.press("enter", until=opened(app, WhyScreen, "Memory"))
     await pilot.press("escape")
 
 
 async def rent_or_buy(app: PlannerApp, pilot: Pilot[None]) -> None:
-    await Journey(pilot, 1).press("O")
-    assert isinstance(app.screen, CostScreen)
-    assert "own" in text_of(app, "#text Static")
+    await Journey(pilot, 1).press("O", until=opened(app, CostScreen, "own"))
     await pilot.press("escape")
 
 
 async def compared(app: PlannerApp, pilot: Pilot[None]) -> None:
     """Two rows side by side."""
-    await Journey(pilot, 4).press("g", "space", "space", "c")
+    await Journey(pilot, 4).press("g", "space", "space", "c", until=opened(app, CompareScreen))
     assert isinstance(app.screen, CompareScreen)
     assert {row.rank for row in app.screen._rows} == {row.rank for row in app.table.marked}
     await pilot.press("escape", "g", "space", "space", "g")
@@ -154,31 +174,27 @@ async def other_providers(app: PlannerApp, pilot: Pilot[None]) -> None:
 async def what_makes_it_fit(app: PlannerApp, pilot: Pilot[None]) -> None:
     """A change that would make the last row a solution tried by its number, with the difference it makes; taken back."""
     first = answer(app)
-    await Journey(pilot, 3).press("G", "a", "1")
+    await Journey(pilot, 3).press("G", "a", "1", until=lambda: "WHAT-IF" in answer(app))
     assert app.trial is not None
-    assert "WHAT-IF" in answer(app)
-    await Journey(pilot, 1).press("u")
-    assert answer(app) == first
+    await Journey(pilot, 1).press("u", until=lambda: answer(app) == first)
 
 
 async def what_gpus_can_serve(app: PlannerApp, pilot: Pilot[None]) -> None:
-    await Journey(pilot, 9).press("colon", *"8 l40s", "enter")
+    await Journey(pilot, 9).press("colon", *"8 l40s", "enter", until=opened(app, FitScreen, "users"))
     assert isinstance(app.screen, FitScreen)
     assert "8 × L40S" in app.screen.subject
-    assert "users" in text_of(app, "#text Static")
     await pilot.press("escape")
 
 
 async def help_searched(app: PlannerApp, pilot: Pilot[None]) -> None:
-    await Journey(pilot, 8).press("question_mark", "slash", *"spot")
-    assert isinstance(app.screen, HelpScreen)
+    await Journey(pilot, 8).press("question_mark", "slash", *"spot", until=opened(app, HelpScreen, "Plan"))
     assert text_of(app, "#text Static").lstrip().startswith("Plan")
     await pilot.press("escape", "escape")
 
 
 async def exported(app: PlannerApp, pilot: Pilot[None]) -> None:
     """The decision with its reasons in a file for others."""
-    await Journey(pilot, 5).press("e", "down", "down", "down", "enter")
+    await Journey(pilot, 5).press("e", "down", "down", "down", "enter", until=lambda: any(Path.cwd().glob("*.report.md")))
     (report,) = Path.cwd().glob("*.report.md")
     assert answer(app).split(" · ")[0].split(",")[0] in report.read_text()
 
@@ -188,12 +204,10 @@ async def sensible_steps(app: PlannerApp, pilot: Pilot[None]) -> None:
     field = app.form.query_one("#field-output-tokens", Input)
     field.focus()
     journey = Journey(pilot, 7)
-    await journey.press("plus", "plus")
-    assert field.value == "500"
-    await journey.press("ctrl+r")
-    assert field.value == "200"
-    await journey.press(*"250")
-    assert app.form.workload["output_tokens"] == 250, "the field is selected whole, so that typing replaces it"
+    await journey.press("plus", "plus", until=lambda: field.value == "500")
+    await journey.press("ctrl+r", until=lambda: field.value == "200")
+    await journey.press(*"250", until=lambda: planned(app))
+    assert app.planned[0]["output_tokens"] == 250, "the field is selected whole, so that typing replaces it"
 
 
 async def few_gpus(app: PlannerApp, pilot: Pilot[None]) -> tuple[str, int, str, str]:
@@ -201,18 +215,22 @@ async def few_gpus(app: PlannerApp, pilot: Pilot[None]) -> tuple[str, int, str, 
     assert app.plan is not None
     everything = app.plan.counts.fit
     await pilot.press("escape")
-    await Journey(pilot, 12).press("slash", *"l4 h1 aw sp")
+    await Journey(pilot, 12).press(
+        "slash", *"l4 h1 aw sp", until=lambda: f"of {everything:,}" in text_of(app, "#chips") and few(app)
+    )
     assert {row.gpu for row in app.table.rows} == {"L4", "H100 SXM5 80GB", "H100 PCIe", "H100 NVL"}
-    assert {(row.offer.provider, row.offer.market) for row in app.table.rows if row.offer} == {("aws", "spot")}
-    assert f"of {everything:,}" in text_of(app, "#chips")
     await pilot.press("enter")
     assert app.focused is app.table
     return answer(app), 250, "ranking", "l4 h1 aw sp"
 
 
+def few(app: PlannerApp) -> bool:
+    """Whether every offer shown is of the one provider and market that were asked for."""
+    return {(row.offer.provider, row.offer.market) for row in app.table.rows if row.offer} == {("aws", "spot")}
+
+
 async def all_candidates_again(app: PlannerApp, pilot: Pilot[None]) -> None:
     assert app.plan is not None
-    few = app.plan.counts.fit
-    await Journey(pilot, 1).press("escape")
-    assert app.plan.counts.fit > few
+    fewer = app.plan.counts.fit
+    await Journey(pilot, 1).press("escape", until=lambda: app.plan is not None and app.plan.counts.fit > fewer)
     assert not app.filter_text

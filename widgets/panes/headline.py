@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
 
 
+GAP = 3
+"""Least number of cells between the two sides."""
+
+
 class Headline(Static):
     """Headline: the plan, the age of the prices, and whether this machine was measured; parts go from the right of each side."""
 
@@ -45,11 +49,11 @@ class Headline(Static):
             if len(right) + 3 + len("  ·  ".join(self._left)) <= room:
                 break
         right = right if len(head) + 3 + len(right) <= room else ""
-        space = room - len(head) - len(right) - 3
+        space = room - len(head) - len(right) - 2 - GAP
         rest = _fit_parts(self._left[1:], space)
         gap = room - len(head) - 2 - len(rest) - len(right)
         self.update(
-            Content.assemble((head, "bold $foreground"), "  ", (rest, "$quiet"), " " * max(1, gap), (right, "$quiet")),
+            Content.assemble((head, "bold $foreground"), "  ", (rest, "$quiet"), " " * max(GAP, gap), (right, "$quiet")),
             layout=False,
         )
 

@@ -154,8 +154,8 @@ class WhyView(VerticalScroll, can_focus=False):
         targets = plan.task.get("targets", {})
         if row.job_h is not None:
             deadline = targets.get("deadline_h")
-            limit = f" of {duration_text(deadline * SECONDS_PER_HOUR)}" if deadline else ""
-            yield "takes", f"{duration_text(row.job_h.value * SECONDS_PER_HOUR)}{limit}"
+            limit = duration_text(deadline * SECONDS_PER_HOUR) if deadline else ""
+            yield "takes", of_limit(duration_text(row.job_h.value * SECONDS_PER_HOUR), limit)
         for name, word in LATENCIES.items():
             latency = getattr(row.answer, f"{name}_s")
             figure = latency.p95 if latency is not None else None

@@ -87,7 +87,7 @@ class TourScreen(Overlay[None]):
     DEFAULT_CSS = """
     TourScreen {
         align: center bottom;
-        #tour { width: 76; margin: 0 0 2 0; }
+        #tour { width: 80; max-width: 100%; margin: 0 0 2 0; }
         ToastRack { dock: top; margin: 3 0 0 0; }
     }
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ALIKE = 0.005
 """Relative difference below which two figures read the same."""
+SURE = 0.9
+"""Probability to fit and to meet every target from which an answer needs no surer one beside it."""
 
 
 class Sentence(msgspec.Struct, frozen=True):
@@ -46,7 +48,12 @@ def answer_sentence(plan: Plan) -> Sentence:
         return _nothing(plan)
     first = solutions[0]
     other = next((row for row in solutions if (row.gpu, row.here) != (first.gpu, first.here)), None)
-    parts = (choice_text(first), _against_targets(first, plan.task), f"next: {_next(other, first, plan)}" if other else "")
+    parts = (
+        choice_text(first),
+        _against_targets(first, plan.task),
+        _surer(solutions, plan),
+        f"next: {_compared(other, first, plan)}" if other else "",
+    )
     return Sentence(tuple(part for part in parts if part), solved=True)
 
 
@@ -63,8 +70,9 @@ def choice_text(row: PlanRow) -> str:
 
 
 def count_and_device(row: PlanRow) -> str:
-    """The number and name of the GPUs of a row: '2 × B200 SXM'."""
-    return f"{row.answer.layout.gpus if row.answer.layout else 1:,} × {device_name(row.gpu)}"
+    """The number and name of the GPUs of a row: '2 × B200 SXM'; the name alone where no number was tried."""
+    layout = row.answer.layout
+    return f"{layout.gpus:,} × {device_name(row.gpu)}" if layout else device_name(row.gpu)
 
 
 def cost_text(row: PlanRow) -> str:
@@ -95,8 +103,17 @@ def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
     return f"{time} ({sure})" if time and sure else time or sure
 
 
-def _next(row: PlanRow, first: PlanRow, plan: Plan) -> str:
-    """The best other GPU, and how far it is from the first in what rows are ranked by."""
+def _surer(solutions: Sequence[PlanRow], plan: Plan) -> str:
+    """The best row that is sure, where the first is not: '96 % sure: 4 × B200 SXM, +100 %'; empty where none is."""
+    first = solutions[0]
+    if first.probability_meets is None or first.probability_meets >= SURE:
+        return ""
+    found = next((row for row in solutions if (row.probability_meets or 0.0) >= SURE), None)
+    return f"{sure_text(found)}: {_compared(found, first, plan)}" if found is not None else ""
+
+
+def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:
+    """Another row, and how far it is from the first in what rows are ranked by."""
     by = ranked_by(plan)
     ours, theirs = by.figure(first), by.figure(row)
     what = count_and_device(row)

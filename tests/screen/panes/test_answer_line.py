@@ -56,6 +56,7 @@ def test_a_heading_leaves_the_ground_of_the_terminal(ground: str) -> None:
 
 def test_changes_from_tenfold_on_are_factors() -> None:
     assert [change_text(change) for change in (-0.5, 0.186, 8.99, 11, 2992.4)] == ["-50 %", "+19 %", "+899 %", "12×", "2,993×"]
+    assert [change_text(change) for change in (0.0, 0.003, -0.005, 0.0051)] == ["+0 %", "+0.3 %", "-0.5 %", "+1 %"]
 
 
 def test_a_folder_of_a_model_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from planner.workload.presets import read_workload
 from widgets.actions.conditions import NO_PLAN
 from widgets.app import PlannerApp
 from widgets.drawing.symbols import UNICODE
+from widgets.panes.lines import Lines
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.sideways import Sideways
 from widgets.screens.row.time import TimeScreen
@@ -37,6 +38,7 @@ async def test_a_key_that_comes_before_the_first_plan_follows_with_it(tmp_path: 
         opened.set()
         await settle(pilot)
         assert isinstance(app.screen, TimeScreen)
+        assert not list(app._notifications), "what was waited for is there"
         await pilot.press("escape")
         app.ask_for_plan(app.form.workload)
         await settle(pilot)
@@ -48,10 +50,12 @@ async def test_the_reason_is_folded_anew_for_another_width(tmp_path: Path) -> No
     async with app.run_test(size=(66, 24)) as pilot:
         await settle(pilot)
         reason = app.main.query_one("#reason", Static)
-        assert str(reason.content).endswith("…")
+        assert str(reason.content).endswith("us")
+        assert "$/h (" not in str(reason.content), "there is no room for the date"
         await pilot.resize_terminal(99, 30)
         await settle(pilot)
         assert str(reason.content).endswith("on-demand · us")
+        assert "$/h (" in str(reason.content)
 
 
 async def test_without_gpus_the_ranking_has_the_rows_of_the_panes_below_until_they_need_them(tmp_path: Path) -> None:
@@ -68,6 +72,36 @@ async def test_without_gpus_the_ranking_has_the_rows_of_the_panes_below_until_th
         app.benchmark.run.state = "running"
         app._make_room()
         assert not app.main.has_class("-quiet")
+
+
+async def test_where_the_panes_below_are_a_key_away_a_line_tells_of_this_machine_and_its_pane_has_the_whole_height(
+    tmp_path: Path,
+) -> None:
+    app = PlannerApp(sample_options(tmp_path, telemetry=True))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        while not (line := str(app.content.machine_line.content)):
+            await pilot.pause(0.05)
+        assert "RAM" in line or "SM" in line
+        height = app.main.query_one("#ranking").size.height
+        await pilot.press("4")
+        await pilot.pause()
+        assert app.main.query_one("#machine").size.height == height
+
+
+async def test_the_pane_of_this_machine_has_no_scroll_bar_left_by_a_wider_screen(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, telemetry=True))
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot)
+        machine = app.content.machine
+        while machine.snapshot is None:
+            await pilot.pause(0.05)
+        for size in ((120, 40), (200, 50), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            machine.show(machine.snapshot)
+            await settle(pilot)
+            assert machine.virtual_size.height == len(str(machine.query_one(Lines).content).split("\n"))
 
 
 async def test_zoom_shows_every_figure_of_this_machine_on_the_smallest_screen(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import msgspec
 
 from planner.present import plan as present
 from planner.present.cells import Cell, Column
-from planner.present.choice.ranked_by import deciding_columns, ends, ranked_by
+from planner.present.choice.ranked_by import deciding_columns, ends, latency_of, ranked_by
+from planner.present.choice.sentence import SURE
 from planner.present.names import device_name
 from planner.units import UNKNOWN
 from widgets.drawing.symbols import Symbols
@@ -53,6 +54,8 @@ ENDLESS = ("usd-per-million", "rate", "sure", "provider", "memory", "limit", "la
 JOB = ("job-usd", "job-h", "sure", "provider", "memory", "rate", "limit", "layout", "mfu")
 LATER = ("usd-per-h", "usd-per-million", "ttft", "request", "flop-per-usd", "rate")
 """Columns of each kind of task, most wanted first, and those that any of them has where there is room."""
+SAME_AS_LATENCY = {"p95": "request", "p95 first": "ttft"}
+"""Latency a service is chosen by -> the column that would say the same again."""
 TITLES = {"rank": "", "job-h": "takes"}
 """Titles that are not those of the tables on paper, for want of room."""
 STYLES = {"layout": "quiet", "provider": "quiet", "limit": "limit"}
@@ -62,7 +65,7 @@ CROWDED = 8
 """More columns than this stand apart by the wide gap, or are left out."""
 TIGHT_SHARE = 0.95
 """Share of the memory from which it is tight."""
-SURE, LIKELY = 0.9, 0.5
+LIKELY = 0.5
 LEAST_WHY = 12
 """Cells below which no reason is begun at the end of a line."""
 
@@ -133,6 +136,8 @@ def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
     by = ranked_by(plan).id
     kind = JOB if job else SERVICE if plan.task.get("request_rate_per_s") else ENDLESS
     wanted = dict.fromkeys((*IDENTITY, by, *kind, *LATER))
+    if (latency := latency_of(plan.task)) is not None:
+        wanted.pop(SAME_AS_LATENCY.get(latency.title, ""), None)
     counts = max((len(known["gpus"].text(row)) for row in plan.rows if row.rank), default=0)
     widths = {**WIDTHS, "gpus": max(WIDTHS["gpus"], counts)}
     return tuple(DrawnColumn(known[name], widths[name]) for name in wanted if name in known)

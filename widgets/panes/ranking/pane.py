@@ -16,7 +16,7 @@ from planner.present.names import device_name, region_text
 from planner.present.plan import rate_text, throughput
 from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.drawing.text import shorten_clauses, shorten_end
+from widgets.drawing.text import shorten_clauses
 from widgets.drawing.text_field import Entry
 from widgets.panes.frame import frame_of
 from widgets.panes.ranking.table import Ranking
@@ -131,7 +131,8 @@ class RankingView(Vertical):
         room = frame.content_size.width  # the frame's: it is laid out before its content is
         counts = plan.counts
         gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
-        by = table.order_words or OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
+        ranked = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
+        by = table.order_words or (ranked.replace(" first", " last") if table.order.descending else ranked)
         spec = " · DATA SHEETS ONLY" if basis == "spec" else ""
         told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
         more = ", c compares" if table.marked else ""
@@ -182,7 +183,7 @@ class RankingView(Vertical):
             for number, lever in enumerate(levers)
         ]
         if not levers and (told := latencies(row, plan)):
-            lines.append(Content.styled(shorten_end(told, self._room, self._symbols.ellipsis), "$quiet"))
+            lines.append(Content.styled(shorten_clauses(told, self._room, self._symbols.ellipsis), "$quiet"))
         if row.offer is not None:
             lines.append(self._offer(row.offer))
         reason = self.query_one("#reason", Static)
@@ -192,7 +193,7 @@ class RankingView(Vertical):
     def _offer(self, offer: OfferAnswer) -> Content:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
         text = f"{usd_text(offer.usd_per_h)} $/h ({offer.as_of}) · {instances}{offer.provider} {offer.instance} · {offer.market} · {region_text(offer.region)}"
-        return Content.styled(shorten_end(text, self._room, self._symbols.ellipsis), "$quiet")
+        return Content.styled(shorten_clauses(text, self._room, self._symbols.ellipsis), "$quiet")
 
     @property
     def _room(self) -> int:

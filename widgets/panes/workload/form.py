@@ -49,6 +49,7 @@ class Form(VerticalScroll, can_focus=False):
         Choice:hover { background: $panel; }
         .field-line:focus-within .field-label { color: $accent; text-style: bold; }
         .field-line.-faulty Entry { background: $error 25%; }
+        &:ansi .field-line.-faulty Entry { background: ansi_default; color: $text-error; text-style: underline; }
         .group-line { height: 1; color: $secondary; }
         .group-line:focus { background: $primary 35%; }
         .fault { display: none; height: auto; color: $text-error; padding: 0 0 0 2; }

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from planner.engine.answers.under_load import Latency, UnderLoad
     from planner.present.cells import Section
 
-LATENCIES: Mapping[str, Latency | None] = {"with a target": None, **{words: name for name, words in LATENCY_WORDS.items()}}
-TURNS = (Turn("l", "latency", tuple(LATENCIES)),)
+LATENCIES: Mapping[str, Latency | None] = {"latency asked for": None, **{words: name for name, words in LATENCY_WORDS.items()}}
+TURNS = (Turn("l", "other latencies", tuple(LATENCIES)),)
 
 
 def open_screen(app: BaseApp) -> None:
@@ -50,4 +50,4 @@ class LoadScreen(TurningScreen):
         if not self._asked:
             self._found = await self._planner.search(questions.under_load, row)
             self._asked = True
-        return load_sections(row, self._found, LATENCIES[chosen["latency"]])
+        return load_sections(row, self._found, LATENCIES[chosen["other latencies"]])

@@ -16,7 +16,8 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import CLASS_WORDS
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
-from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, device_name, region_text
+from planner.present.choice.sentence import count_and_device
+from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import rate_text, throughput, throughput_label
 from planner.present.row_figures import row_figures
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
@@ -65,14 +66,13 @@ class WhyScreen(TextOverlay):
     ]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
-        count = row.answer.layout.gpus if row.answer.layout else 1
         parts = (
             "M memory" if row.answer.memory_bytes else "",
             "T time" if row.answer.seconds_by_class else "",
             "j k scroll",
             "esc back",
         )
-        super().__init__(f"Why · {count} × {device_name(row.gpu)}", " · ".join(part for part in parts if part))
+        super().__init__(f"Why · {count_and_device(row)}", " · ".join(part for part in parts if part))
         self._row, self._plan, self._symbols = row, plan, symbols
         self._levers: Sequence[Lever] = ()
         self._owned: Owned | None = None
