@@ -136,6 +136,21 @@ def test_transformers_copies_its_cache_at_every_step() -> None:
     assert grouped > 1.5 * old / room, "keys and values that four heads share are copied for each"
 
 
+def test_kernels_for_gptq_read_the_weights_for_every_eight_rows() -> None:
+    fields: dict[str, Any] = {"gpu": "A100-SXM-80GB", "task": "generate", "input_tokens": 64, "output_tokens": 129}
+    fields |= {"model": "llama-3.1-70b", "engine": "transformers@4.35", "dtype": "fp16"}
+
+    def step_s(weights: str, batch: int) -> float:
+        return request_s(ask(**fields, weight_dtype=weights, batch=batch)) / 129
+
+    packed = 68e9 / 2
+    """Bytes of the weights in layers."""
+    sixth_block = step_s("gptq-int4", 41) - step_s("gptq-int4", 40)
+    assert sixth_block > packed / 2.039e12
+    assert step_s("gptq-int4", 40) - step_s("gptq-int4", 33) < sixth_block, "seven sequences more in a block"
+    assert step_s("awq", 41) - step_s("awq", 40) < 0.5 * packed / 2.039e12
+
+
 def test_every_expert_costs_a_launch_in_the_loop_of_transformers() -> None:
     fields: dict[str, Any] = {"gpu": "H200 SXM", "task": "generate", "input_tokens": 8, "output_tokens": 64}
     moe, dense = (request_s(ask(**fields, model=model, engine="transformers@4.57")) for model in ("qwen3-30b-a3b", "qwen3-4b"))
