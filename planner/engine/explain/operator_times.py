@@ -16,7 +16,14 @@ from planner.engine.answers.time import Bound, Operator
 from planner.engine.columns import Floats, Table
 from planner.engine.job.job import Job
 from planner.engine.memory.total import weights_on_host
-from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, attention_s, cache_bytes, own_context
+from planner.engine.performance.operators.attention import (
+    SCORE_BYTES,
+    append_s,
+    attended_tokens,
+    attention_s,
+    cache_bytes,
+    own_context,
+)
 from planner.engine.performance.operators.communication import (
     context_exchange_s,
     layer_collectives_s,
@@ -234,6 +241,8 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         yield _Part("attention", gemm.name, seconds, binds, gemm.count, gemm, gemm.flop, read * share)
     through = number(rows * attended_tokens(t, context) * t.model.heads / s.tp) * layers * SCORE_BYTES
     yield _Part("attention", "attention scores through memory", number(eager_s) * layers, "bandwidth", layers, bytes=through)
+    copied_s = number(append_s(t, rows, context, new)) / number(t.engine.device_factor) * layers
+    yield _Part("attention", "copying the cache to append a token", copied_s, "bandwidth", layers, bytes=2 * read)
 
 
 def _group_seconds(t: Table, rows: Floats, head_rows: Floats) -> dict[str, float]:

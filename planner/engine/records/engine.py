@@ -58,6 +58,10 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """The cache of multi-head latent attention holds full keys and values, not the latent."""
     copied_layers: N = default(0.0)
     """Layers whose cache stands twice while a token is appended to it."""
+    append_passes: N = default(0.0)
+    """Passes over the cache, at the memory's bandwidth, that copying it takes when a token is appended."""
+    repeats_heads: N = default(0.0)
+    """Keys and values are copied for every query head that shares them before a step's attention."""
     prompt_logits: N = default(0.0)
     """Logits are made of every token of the prompt, not of the last one alone."""
     unpacks: N = default(0.0)

@@ -119,6 +119,38 @@ def request_s(answer: Answer) -> float:
     return answer.request_s.mean.value
 
 
+def test_transformers_copies_its_cache_at_every_step() -> None:
+    fields: dict[str, Any] = {"gpu": "A100-SXM-80GB", "task": "generate", "input_tokens": 512, "output_tokens": 512}
+
+    def more_s(model: str, engine: str) -> float:
+        """Seconds a request of a batch of 64 takes longer than one of 32."""
+        fewer, more = (request_s(ask(**fields, model=model, engine=engine, batch=batch)) for batch in (32, 64))
+        return more - fewer
+
+    old, since_5, room = (more_s("llama-2-7b", engine) for engine in ("transformers@4.35", "transformers@5.0", "gpt-fast"))
+    cached = 32 * 768 * 32 * 2 * 4096 * 2 * 511
+    """Bytes of keys and values of 32 sequences of 768 tokens in 32 layers, at each step but the first."""
+    assert old - room > 4 * cached / 2.039e12, "four passes at less than the vendor's bandwidth"
+    assert 2 * cached / 2.039e12 < since_5 - room < 0.75 * (old - room)
+    grouped = more_s("mistral-7b-v0.3", "transformers@4.35") / more_s("mistral-7b-v0.3", "gpt-fast")
+    assert grouped > 1.5 * old / room, "keys and values that four heads share are copied for each"
+
+
+def test_kernels_for_gptq_read_the_weights_for_every_eight_rows() -> None:
+    fields: dict[str, Any] = {"gpu": "A100-SXM-80GB", "task": "generate", "input_tokens": 64, "output_tokens": 129}
+    fields |= {"model": "llama-3.1-70b", "engine": "transformers@4.35", "dtype": "fp16"}
+
+    def step_s(weights: str, batch: int) -> float:
+        return request_s(ask(**fields, weight_dtype=weights, batch=batch)) / 129
+
+    packed = 68e9 / 2
+    """Bytes of the weights in layers."""
+    sixth_block = step_s("gptq-int4", 41) - step_s("gptq-int4", 40)
+    assert sixth_block > packed / 2.039e12
+    assert step_s("gptq-int4", 40) - step_s("gptq-int4", 33) < sixth_block, "seven sequences more in a block"
+    assert step_s("awq", 41) - step_s("awq", 40) < 0.5 * packed / 2.039e12
+
+
 def test_every_expert_costs_a_launch_in_the_loop_of_transformers() -> None:
     fields: dict[str, Any] = {"gpu": "H200 SXM", "task": "generate", "input_tokens": 8, "output_tokens": 64}
     moe, dense = (request_s(ask(**fields, model=model, engine="transformers@4.57")) for model in ("qwen3-30b-a3b", "qwen3-4b"))

@@ -12,6 +12,7 @@ ALL_LAYERS = 1e9
 """More layers than any model has."""
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _FITTED = "scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
+_APPENDING = "each step copies the cache to append a token (torch.cat), read and written at half of the bandwidth as values of 16 bit are copied one by one until torch 2.8 (pytorch/pytorch#102815 made wide loads for 32 bit, #150233 for 16; 3.8 passes in batches of 32 and 64 of Llama 2 7B on A100, optimum-benchmark), and repeats keys and values for the heads that share them (repeat_kv)"
 _ACCELERATE = "its Trainer shards by accelerate: FP32 weights under mixed precision (Accelerator.prepare_model), FSDP's first version unless fsdp_version says 2"
 _LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
 _TRAINER_SLACK = (
@@ -44,7 +45,7 @@ FIRST = (
         name="transformers",
         label="Transformers",
         trains=True,
-        launches_per_layer=185,
+        launches_per_layer=155,
         launches_per_expert=22,
         kernels_per_layer=64,
         host_step_s=1.5e-3,
@@ -55,6 +56,8 @@ FIRST = (
         kept_activations=1.45,
         cache_grows=True,
         copied_layers=ALL_LAYERS,
+        append_passes=4.0,
+        repeats_heads=True,
         prompt_logits=True,
         gptq_scratch_tokens=16384,
         packed_keep_inputs=True,
@@ -68,7 +71,7 @@ FIRST = (
         release="before 4.45",
         context_source=f"{CONTEXT}: {_FITTED}",
         slack_source=_TRAINER_SLACK,
-        source=f"70 operators a layer, each about 2.6 times a bare launch for the Python around it (published eager rates of Qwen2 and Llama 2 on A100); {CONTEXT}; device factor: scripts/calibration/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_ACCELERATE}; {_LEGACY}",
+        source=f"operators of a layer and the Python around them take as long as 155 bare launches: 0.71 to 0.83 ms a layer of published eager steps in 16 bit on A100 (Qwen 1, Qwen 2, Llama 2 and Mistral, three sources); {CONTEXT}; device factor: scripts/calibration/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_ACCELERATE}; {_APPENDING}; {_LEGACY}",
     ),
     Engine(
         name="megatron",
@@ -121,6 +124,8 @@ LATER = (
         released="2026-01",
         release="5.0 and later",
         launches_per_expert=0,
-        source=f"{_SINCE_4_45.source}; since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm)",
+        append_passes=2.0,
+        repeats_heads=False,
+        source=f"{_SINCE_4_45.source}; since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
     ),
 )

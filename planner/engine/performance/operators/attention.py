@@ -80,6 +80,14 @@ def _latent_decoding(t: Table, new: Floats) -> Floats:
     return np.where((m.latent_rank > 0) & (new <= MOST_ABSORBED), elements / np.maximum(m.attended, 1) / gain, 1.0)
 
 
+def _step_reads(t: Table) -> Floats:
+    """Times that attention of a decoding step moves the cache: more where keys and values are brought into another order or copied for each head."""
+    shared = np.where(t.model.latent_rank > 0, 1.0, t.model.heads / np.maximum(t.model.kv_heads, 1.0))
+    copied = np.where((t.engine.repeats_heads > 0) & (shared > 1), 1 + 2 * shared, 1.0)
+    reads: Floats = np.maximum(np.where(t.job.eager_attention > 0, EAGER_READS, 1.0), copied)
+    return reads
+
+
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Seconds of one layer: (attention, scores that go through memory, its FLOPs alone, its reads alone).
 
@@ -92,6 +100,14 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     heads = _kv_heads(t)
     heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
-    read_s = read_s * np.where((new <= 1) & (j.eager_attention > 0), EAGER_READS, 1.0)
+    read_s = read_s * np.where(new <= 1, _step_reads(t), 1.0)
     eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
+
+
+def append_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
+    """Seconds of one layer in which a decoding step copies keys and values to append a token; a compiled one has room for it, states stay in place."""
+    grows = (new <= 1) & (t.job.compiled <= 0)
+    copied = cache_bytes(t, rows, context, new) - rows * STATE_READS * state_bytes(t) / t.model.layers
+    seconds: Floats = t.engine.append_passes * grows * copied / t.chip.bandwidth_bytes_per_s
+    return seconds

@@ -23,6 +23,8 @@ ROUNDING_BYTES = 2.5
 FUSED_UNPACK_ROWS = 50
 """Rows from which on kernels that read packed weights fall behind (ExLlama's threshold); at twice as many 16-bit weights are written
 and read, in between a share of them, as both ways then take about as long."""
+FUSED_ROWS = 8.0
+"""Rows of a block of ExLlama's kernels for GPTQ (BLOCK_M_SIZE_MAX in q_gemm.cu): each block reads the packed weights and unpacks them anew."""
 
 
 class ProductGroup(msgspec.Struct, frozen=True):
@@ -104,11 +106,15 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     flop_s = 2 * group.rows * group.weights / (reached * group.rate) * group.wider
     share = np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
     read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
+    plain = np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)
+    blocks = np.ceil(np.clip(group.rows, 1.0, FUSED_UNPACK_ROWS) / FUSED_ROWS) - 1
+    passes = 1 + blocks * (1 - plain) * t.engine.unpacks * ~in_int8 * j.gptq * (j.train <= 0)
     bytes_s = (
-        group.weights * group.stored / (read * share * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+        group.weights * group.stored * passes / (read * share * group.rate)
+        + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     )
     around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
     unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
-    around = around + group.weights * unpacked * np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)
+    around = around + group.weights * unpacked * plain
     together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
     return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
