@@ -168,10 +168,8 @@ class StudyScreen(ScrolledOverlay):
         )
         self.query_one("#study-story Static", Static).update(Content("\n").join(words))
         wide = width >= BESIDE
-        law, vocabulary, oldest = ("depth law as ", "vocabulary ", "oldest of ") if wide else ("law as ", "vocab ", "")
-        as_of = f" ({oldest}{answer.prices_as_of if wide else answer.prices_as_of[:7]})" if answer.prices_as_of else ""
-        title = f"{answer.axis} · {law}{answer.depth_law} · {vocabulary}{answer.vocabulary:,} · {answer.prices}{as_of}"
-        box.border_title = Content(f"Compute per dollar · {title}" if wide else f"FLOP/$ · {title}")
+        titles = [_title(answer, short=short) for short in (False, True)]
+        box.border_title = Content(next((title for title in titles if len(title) <= width - 2), titles[-1]))
         keys = [
             "a axis",
             "p prices",
@@ -183,6 +181,15 @@ class StudyScreen(ScrolledOverlay):
             "esc back" if wide else "esc",
         ]
         box.border_subtitle = Content(" · ".join(key for key in keys if key))
+
+
+def _title(answer: StudyAnswer, *, short: bool) -> str:
+    """What is compared, over what, and at which prices."""
+    what, law, vocabulary, oldest = (
+        ("FLOP/$", "law as ", "vocab ", "") if short else ("Compute per dollar", "depth law as ", "vocabulary ", "oldest of ")
+    )
+    as_of = f" ({oldest}{answer.prices_as_of[:7] if short else answer.prices_as_of})" if answer.prices_as_of else ""
+    return f"{what} · {answer.axis} · {law}{answer.depth_law} · {vocabulary}{answer.vocabulary:,} · {answer.prices}{as_of}"
 
 
 def legend_lines(answer: StudyAnswer, symbols: Symbols, width: int, ranges: int = 0) -> list[Content]:
