@@ -88,7 +88,8 @@ def test_where_a_node_is_enough_it_is_not_split() -> None:
 
 def test_stages_are_chosen_where_the_network_is_slow_and_few_are_served() -> None:
     """All-reduces of tensor parallelism cross it 122 times a token, as do tokens to experts, a hand-over between two stages once."""
-    few, many = (best(plan(**LARGE, concurrency=clients, gpus_considered=[H100], max_gpus=16)).answer.layout for clients in (8, 64))
+    asked = LARGE | {"gpus_considered": [H100], "max_gpus": 16, "confidence": 0.8}  # sixteen ranks of experts are 90 % sure to fit
+    few, many = (best(plan(**asked, concurrency=clients)).answer.layout for clients in (8, 64))
     assert few is not None
     assert many is not None
     assert (few.tp, few.pp) == (8, 2)
