@@ -26,6 +26,10 @@ def test_an_engine_that_is_not_named_may_add_up_in_fp16() -> None:
     assert HALF < most_flop_per_s() <= 4 * HALF * (1 + 1e-9)
 
 
+def test_exllama_adds_up_in_fp16() -> None:
+    assert HALF < most_flop_per_s(engine="exllamav3") <= 2 * HALF * (1 + 1e-9)
+
+
 def test_an_engine_that_adds_up_in_fp32_stays_below_the_data_sheet() -> None:
     assert most_flop_per_s(engine="vllm") <= HALF * (1 + 1e-9)
 
