@@ -37,8 +37,8 @@ Minimal().run()
 """
 PROGRAM = [sys.executable, "-m", "widgets.launch"]
 PAINTED, ANSWERED = b"Ranking", b"GPUs \xc2\xb7"
-KEY_PRESET, SECOND_ROW, MEASURING = "llama-3.1-70b-chat-service", b"B300 SXM", b" left \xc2\xb7 x stops"
-"""Preset in whose ranking keys are pressed, its second row, and what the title of a benchmark says once it measures."""
+KEY_PRESET, SECOND_ROW, MEASURING, STOPPED = "llama-3.1-70b-chat-service", b"B300 SXM", b" left \xc2\xb7 x stops", b"Cancelled"
+"""Preset in whose ranking keys are pressed, its second row, and what a benchmark says once it measures, and once it has been stopped."""
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
 ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 2000))
@@ -125,6 +125,7 @@ def keystroke_seconds(home: str, presses: int) -> tuple[list[float], list[float]
         await_drawn(master, MEASURING, 120.0)
         measuring = [row_drawn_after(master, press) for press in range(presses)]
         os.write(master, b"x")
+        await_drawn(master, STOPPED)  # a benchmark outlives a screen that is killed
         return idle, measuring
 
 
