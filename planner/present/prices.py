@@ -121,7 +121,7 @@ def money_sentences(row: PlanRow) -> Iterator[str]:
 
 
 def _spot_taken(assumed: Mapping[str, Any]) -> str:
-    """How often a spot node is lost and how often the job is saved, where nobody stated it: 'each is lost once in 12.3 d'."""
+    """Words for the assumed rate of interruptions and interval of checkpoints: 'each is lost once in 12.3 d'."""
     rate, interval_h = assumed.get("spot_interruptions_per_h"), assumed.get("checkpoint_interval_h")
     words = [f"each is lost once in {duration_text(SECONDS_PER_HOUR / rate)} (spot_interruptions_per_h)"] if rate else []
     words += [f"a checkpoint every {duration_text(interval_h * SECONDS_PER_HOUR)} (checkpoint_interval_h)"] if interval_h else []

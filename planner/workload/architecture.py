@@ -109,7 +109,6 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     shared_gate: int = 0
     dense_layers: int
     """Layers with a dense MLP (all of them without experts)."""
-
     latent_rank: int = 0
     """Multi-head latent attention: width of the compressed key and value; 0: full keys and values."""
     query_rank: int = 0
@@ -118,7 +117,6 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Elements of a head's rotary key, which all heads share (latent attention)."""
     value_dim: int = 0
     """Elements of a head's value where they are not `head_dim` (latent attention)."""
-
     saved_bytes: float | None = None
     """Bytes that a token leaves for the backward pass in the mean layer, in 16 bit and operator by operator; None: the formulas say it."""
     mtp_layers: int = 0
@@ -145,7 +143,6 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Parameters of encoders of pictures with their projection, which no token of text passes."""
     left_out: tuple[str, ...] = ()
     """Parts of the config that are not counted: 'vision_config', 'num_nextn_predict_layers', …"""
-
     per_layer_embedding: int = 0
     """Parameters of a second embedding, which gives every layer its own vector of a token."""
 
@@ -350,12 +347,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
-        return attention + dense + sum(one.used for one in self._further) + self.moe_layers * routed + self._projected
-
-    @property
-    def _projected(self) -> int:
-        """Matrix parameters outside the layers: the head, tied or not, and the projections at both ends."""
-        return self.token_matrix + self.input_matrix + self.output_matrix
+        ends = self.token_matrix + self.input_matrix + self.output_matrix
+        return attention + dense + sum(one.used for one in self._further) + self.moe_layers * routed + ends
 
     @property
     def components(self) -> dict[str, int]:

@@ -50,7 +50,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uncached(self) -> Attending:
-        """The same in an encoder, which keeps nothing of a token."""
+        """This attention in an encoder, which keeps nothing of a token."""
         return msgspec.structs.replace(self, cached=0, read=0)
 
     @property

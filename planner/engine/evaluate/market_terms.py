@@ -31,7 +31,7 @@ def interruptions_per_h(workload: Workload) -> tuple[float, float, float]:
 
 
 def assumed_of_spot(workload: Workload) -> dict[str, float]:
-    """What is taken of spot instances where `workload` does not say it, under the keys that would."""
+    """Assumptions about spot instances that `workload` leaves open, by the keys that would state them."""
     taken = {"spot_interruptions_per_h": INTERRUPTIONS_PER_H[1], "checkpoint_interval_h": CHECKPOINT_INTERVAL_H}
     return {key: value for key, value in taken.items() if getattr(workload, key) is None}
 

@@ -20,11 +20,11 @@ class StoredWeights(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     linear_bytes: N
     """Bytes per stored parameter of linear layers, the mean of the three that follow and of what is beside them."""
     mixing_bytes: N
-    """Of attention and what is beside it, of MLPs and shared experts, and of routed experts."""
+    """Bytes per stored parameter of attention and what is beside it; the next two are those of MLPs with shared experts, and of routed experts."""
     mlp_bytes: N
     expert_bytes: N
     dense_bytes: N
-    """Of all linear layers but routed experts."""
+    """Bytes per stored parameter of all linear layers but routed experts."""
     other_bytes: N
     """Bytes per stored parameter of embedding, norms and head."""
     weight_bits_packed: N

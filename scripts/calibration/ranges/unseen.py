@@ -1,4 +1,4 @@
-"""How far ranges are from holding a class of which a kind of figure has no published values: a generation of GPUs, a shape of models."""
+"""Factor on ranges of a class of which a kind of figure has no published values: a generation of GPUs, a shape of models."""
 
 from __future__ import annotations
 
