@@ -181,5 +181,5 @@ def test_a_node_that_never_comes_is_said(tmp_path: Path) -> None:
                 break
         lonely.terminate()
         rest = lonely.stderr.read()
-        assert lonely.wait(20) == 130
+        assert lonely.wait(20) == 143
     assert "Cancelled: 0 results kept" in rest

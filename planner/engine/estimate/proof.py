@@ -12,13 +12,17 @@ import msgspec
 from planner.engine.estimate.benchmark_point import predicted_figure
 from planner.reading import read_toml
 from planner.schema import read_struct
+from planner.workload.published.spreads import published_spreads
 
 if TYPE_CHECKING:
+    from planner.engine.answers.figure import Figure
     from planner.hardware.catalogue.gpus import Gpu
     from planner.hardware.ceilings.ceilings import Ceilings
     from planner.hardware.measurements.measurement import Measurement
     from planner.workload.architecture import Architecture
 
+SHARE = 0.95
+"""Nominal share of predicted figures inside: of forty that are as expected four would lie outside ranges of 0.9."""
 Verdict = Literal["within", "outside", "disturbed", "not measured", "no range"]
 AT_WORK = {"gemm": {"sm_active": 0.9, "tensor_active": 0.5}, "copy": {"dram_active": 0.6}}
 """Least share of the time that a hardware counter has to show while the device does nothing but this."""
@@ -70,17 +74,24 @@ def prove(
 ) -> Iterator[Proof]:
     """A verdict on each point of a run, and on the hardware counters beside it.
 
-    The range is `expected`'s where it has one, else that of the prediction by `published` ceilings.
+    The range is `expected`'s where it has one, else that of the prediction by `published` ceilings, which holds `SHARE` of the truths.
     """
-    listed = {one.point: one for one in expected.figure} if expected else {}
+    listed = {one.point: (one.low, one.high) for one in expected.figure} if expected else {}
     for one in points:
-        known = listed.get(one.point) or (predicted_figure(one, gpu, published, architecture) if one.value else None)
-        low, high = (known.low, known.high) if known else (None, None)
+        predicted = predicted_figure(one, gpu, published, architecture) if one.value and one.point not in listed else None
+        low, high = listed.get(one.point) or (_range(predicted) if predicted else (None, None))
         yield Proof(
             point=one.point, unit=one.unit, low=low, high=high, seen=one.value, verdict=_verdict(one, low, high), why=one.detail
         )
         if one.kind in AT_WORK and one.reliable and (one.kind != "gemm" or (one.flop or 0.0) >= LARGE_FLOP):
             yield from _counters(one)
+
+
+def _range(predicted: Figure) -> tuple[float, float]:
+    """Ends of the range of nominal `SHARE`, whose logarithms lie further from the value than those of 0.9 by the quotient of the two quantiles."""
+    further = dict(published_spreads().quantiles)[SHARE]
+    low, high = (predicted.value * (end / predicted.value) ** further for end in (predicted.low, predicted.high))
+    return low, high
 
 
 def _verdict(one: Measurement, low: float | None, high: float | None) -> Verdict:
