@@ -14,7 +14,7 @@ WRAPPERS = (
 FLOWN = {"internvl": 1024, "llava": 576, "paligemma": 256, "qwen2_vl": 96, "qwen2_5_vl": 96, "qwen3_vl": 96, "glm4v": 96}
 """Wrappers whose tower runs on the meta device, and tokens of the picture that is tried (before InternVL joins four)."""
 GIVEN: dict[str, Any] = {"gemma4": {"vision_config": {"model_type": "gemma4_vision"}}}
-"""What the defaults of a wrapper lack to have a tower."""
+"""Settings that the defaults of a wrapper lack to have a tower."""
 ROWS, COLUMNS = 16, 24
 """Patches of a picture that goes by its size."""
 TEXT = ("language_model", "text_model", "lm_head")

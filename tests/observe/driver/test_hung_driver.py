@@ -37,7 +37,7 @@ def told(library: Path, control: ControlFile, *arguments: str) -> tuple[int, str
 
 
 def told_at_once(library: Path, control: ControlFile) -> list[tuple[int, str, float]]:
-    """What each of the commands tells, beside the others."""
+    """Output of each of the commands, run beside the others."""
     with ThreadPoolExecutor(len(COMMANDS)) as pool:
         return list(pool.map(lambda arguments: told(library, control, *arguments), COMMANDS))
 

@@ -137,7 +137,7 @@ sys.exit(open_app(sample_options(folder, {options})))
 
 
 def run(code: str, folder: Path, preset: str = "", returncode: int = 0) -> str:
-    """What a fresh Python prints that runs `code`."""
+    """Output of a fresh Python that runs `code`."""
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + code, str(folder), preset],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},

@@ -153,7 +153,7 @@ def colours(lines: Sequence[Strip]) -> str:
 
 @cache
 def look(style: Style | None) -> str:
-    """What is seen of a style."""
+    """Visible attributes of a style."""
     return str((style.color, style.bgcolor, style.bold, style.dim, style.italic, style.underline, style.reverse) if style else ())
 
 
