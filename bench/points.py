@@ -62,10 +62,11 @@ class Bench:
             stopping=self.stopping,
             progress=lambda share: self.progress(share, ""),
             threads=threads,
+            share=self.device.quantile,
             settled=begin,
         )
         if first and isinstance(clock, KeepsBusy):
-            clock.keep_busy(call, timed.median_s)
+            clock.keep_busy(call, timed.call_s)
         return self._with_telemetry(timed, first)
 
     def _with_telemetry(self, timed: Timed, first: list[nvml.Reading]) -> Timed:
@@ -104,9 +105,9 @@ def timer_for(device: Device) -> Timer:
 def rate_result(
     point: Point, timed: Timed, amount: float, unit: str, dtype: str | None, parameters: dict[str, Any], **facts: Any
 ) -> Result:
-    """A result of `amount` (FLOP or bytes of one call) over the median time."""
+    """A result of `amount` (FLOP or bytes of one call) over the time of a call."""
     low, high = amount / timed.high_s, amount / timed.low_s
-    plain = plain_result(point, amount / timed.median_s, unit, parameters, timed.status, timed.detail)
+    plain = plain_result(point, amount / timed.call_s, unit, parameters, timed.status, timed.detail)
     return replace(plain, dtype=dtype, low=low, high=high, **samples_of(timed), **facts)
 
 

@@ -129,7 +129,7 @@ class Result:
     value: float | None
     low: float | None
     high: float | None
-    """95 % order-statistic interval of the median."""
+    """95 % order-statistic interval of the quantile that stands for a call: the median on a GPU, the lower quartile on a CPU."""
     unit: str
     status: str
     """'ok', 'noisy', 'unstable', 'shared', 'throttled', 'oom', 'unsupported' or 'error'."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.protocol import RELIABLE, Lines, Result
-from bench.timing import NOISY, UNSTABLE, judge, median, median_interval
+from bench.timing import MEDIAN, NOISY, UNSTABLE, judge, median, quantile, quantile_interval
 
 if TYPE_CHECKING:
     from bench.jobs import Job
@@ -65,8 +65,12 @@ DRIFT = 0.03
 class Rounds:
     """The results of one run's rounds so far."""
 
-    def __init__(self, points: Iterable[str], earlier: Mapping[str, Result] | None = None) -> None:
-        """`points` names each point once for every round to come; `earlier` holds results of rounds before, by point."""
+    def __init__(self, points: Iterable[str], earlier: Mapping[str, Result] | None = None, share: float = MEDIAN) -> None:
+        """`points` names each point once for every round to come; `earlier` holds results of rounds before, by point.
+
+        `share`: the quantile of the samples that is the figure.
+        """
+        self._share = share
         self._planned = Counter(points)
         self._done: dict[str, list[Result]] = {}
         for name, result in (earlier or {}).items():
@@ -79,7 +83,7 @@ class Rounds:
         """Add the result of a round; returns it with the samples of all rounds of its point so far."""
         done = self._done.setdefault(result.point, [])
         done.append(result)
-        whole = replace(combined(done), round=sum(one.round for one in done), rounds=self._planned[result.point])
+        whole = replace(combined(done, self._share), round=sum(one.round for one in done), rounds=self._planned[result.point])
         self._last[result.point] = whole
         return whole
 
@@ -93,8 +97,8 @@ class Rounds:
         return [replace(one, rounds=one.round) for one in self._last.values() if one.round < one.rounds]
 
 
-def combined(results: Sequence[Result]) -> Result:
-    """Combine the rounds of a point into one result: the undisturbed ones where there are any, else all."""
+def combined(results: Sequence[Result], share: float = MEDIAN) -> Result:
+    """Combine the rounds of a point into one result: the quantile `share` of the undisturbed ones where there are any, else of all."""
     measured = [one for one in results if one.value is not None and one.samples_s]
     kept = [one for one in measured if one.status in RELIABLE] or measured
     if len(results) == 1 or not kept:
@@ -102,7 +106,7 @@ def combined(results: Sequence[Result]) -> Result:
     last = kept[-1]
     assert last.value is not None
     samples = tuple(sample for one in kept for sample in one.samples_s)
-    middle, (low, high) = median(samples), median_interval(samples)
+    call_s, (low, high) = quantile(samples, share), quantile_interval(samples, share)
     medians = [median(one.samples_s) for one in kept]
     drift = max(medians) / min(medians) - 1
     status, detail, spread = judge(samples)
@@ -113,10 +117,10 @@ def combined(results: Sequence[Result]) -> Result:
         status = "unstable" if drift > UNSTABLE or status == "unstable" else "noisy" if drift > NOISY else status
         detail = f"{len(kept)} rounds differ by {drift:.0%}" + (f"; {detail}" if detail else "")
     per_second = last.unit != "s"
-    amount = last.value * median(last.samples_s)
+    amount = last.value * quantile(last.samples_s, share)
     return replace(
         last,
-        value=amount / middle if per_second else middle,
+        value=amount / call_s if per_second else call_s,
         low=amount / high if per_second else low,
         high=amount / low if per_second else high,
         samples_s=samples,

@@ -60,9 +60,6 @@ QUICK_CAP_S = 0.4
 """Time limit of a model's products beside the quick suite, so that the suite keeps its own."""
 QUICK_CPU_BYTES = 64 * 2**20
 """Most bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
-CPU_AGAIN = ("gemv", "train")
-"""Kinds that the quick suite measures again at its end on a CPU: whatever else uses the memory moves them by a tenth from one half-minute
-to the next."""
 HOST_BOUND_TOKENS = 64
 """Tokens of a training step so small that a GPU waits for its host, which it times."""
 TRAINING_ROOM_BYTES = 8 * 2**30
@@ -113,7 +110,7 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
     if suite == "standard":
         found = _standard(device, found, wish)
     elif device.is_cpu:
-        found += [job for job in found if job.point.kind in CPU_AGAIN]
+        found += found  # a second round: the clock of a shared host moves by a tenth from one half-minute to the next
     small = [(m, n, k) for m, n, k in wish.shapes if not device.is_cpu or 2 * n * k <= QUICK_CPU_BYTES]
     asked = [gemm(device, half(device), *shape, cap_s=QUICK_CAP_S) for shape in small]
     there = {job.point.id for job in found}

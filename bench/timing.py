@@ -1,12 +1,15 @@
 """Times one call many times and says how far the result can be trusted.
 
-The figure is the median of single calls; its interval comes from order statistics, so no distribution is assumed. A box
-shared with others can be wrong by a factor of ten while its samples agree with each other, so on a CPU the time threads
-waited for a core is looked at as well.
+The figure is a quantile of single calls: the median on a GPU, the lower quartile on a CPU, where whatever else runs adds time
+and nothing takes any away. Its interval comes from order statistics, so no distribution is assumed. A box shared with others
+can be wrong by a factor of ten while its samples agree with each other, so on a CPU the time threads waited for a core is
+looked at as well.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import os
 import time
@@ -26,9 +29,12 @@ favour a newcomer for as long as one point takes, so its own waiting tells too l
 LONG_CALL_S = 0.005
 """Calls shorter than this include the waking of threads, and their running time says nothing about other processes."""
 PRECISION = 0.01
-"""Sampling ends when the half width of the interval is this share of the median."""
+"""Sampling ends when the half width of the interval is this share of the figure."""
 CONFIDENCE = 0.95
-"""Probability that the median of all calls lies in the interval."""
+"""Probability that the quantile of all calls lies in the interval."""
+MEDIAN, LOWER_QUARTILE = 0.5, 0.25
+"""Shares of the calls that are faster than the figure. The fastest call of all would be surer still (Chen and Revels, Robust benchmarking
+in noisy environments, 2016), and too fast for work that lasts: a clock is higher for a moment than for a minute."""
 FEWEST, MOST = 10, 200
 """Least and most samples of a call."""
 LONG_ENOUGH_S = 0.3
@@ -68,10 +74,11 @@ class Timed:
     """The samples of one call."""
 
     samples_s: tuple[float, ...]
-    median_s: float
+    call_s: float
+    """Quantile of the samples that stands for a call."""
     low_s: float
     high_s: float
-    """95 % interval of the median."""
+    """95 % interval of `call_s`."""
     spread: float
     """Interquartile range over median."""
     status: str
@@ -94,16 +101,22 @@ def quantile(samples: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def median_interval(samples: Sequence[float]) -> tuple[float, float]:
-    """95 % order-statistic interval of the median: exact for any distribution; the extremes when there are few samples."""
+def quantile_interval(samples: Sequence[float], share: float = MEDIAN) -> tuple[float, float]:
+    """95 % order-statistic interval of a quantile: exact for any distribution; an extreme where there are few samples."""
     ordered = sorted(samples)
-    count = len(ordered)
-    rank, tail = 0, 0.5**count
-    # P(the median lies below the (rank+1)-th smallest) = sum of C(n, i) / 2^n for i ≤ rank
-    while rank + 1 < count - rank - 1 and tail + math.comb(count, rank + 1) * 0.5**count <= (1 - CONFIDENCE) / 2:
-        rank += 1
-        tail += math.comb(count, rank) * 0.5**count
-    return ordered[rank], ordered[count - 1 - rank]
+    low, high = _interval_ranks(len(ordered), share)
+    return ordered[low], ordered[high]
+
+
+@functools.cache
+def _interval_ranks(count: int, share: float) -> tuple[int, int]:
+    """Places in `count` ordered samples of both ends of the interval."""
+    # P(the quantile lies below the (rank+1)-th smallest of n) = sum over i ≤ rank of C(n, i) share^i (1 - share)^(n - i)
+    below = list(itertools.accumulate(math.comb(count, i) * share**i * (1 - share) ** (count - i) for i in range(count)))
+    error = (1 - CONFIDENCE) / 2
+    low = max((rank for rank in range(count) if below[rank] <= error), default=0)
+    high = min((rank for rank in range(count) if below[rank] >= 1 - error), default=count - 1)
+    return low, high
 
 
 def judge(samples: Sequence[float]) -> tuple[str, str, float]:
@@ -117,10 +130,10 @@ def judge(samples: Sequence[float]) -> tuple[str, str, float]:
     return "ok", "", spread
 
 
-def timed_of(samples: Sequence[float]) -> Timed:
-    """The samples with their median, its interval, and how far they can be trusted by themselves."""
+def timed_of(samples: Sequence[float], share: float = MEDIAN) -> Timed:
+    """The samples with their quantile, its interval, and how far they can be trusted by themselves."""
     status, detail, spread = judge(samples)
-    return Timed(tuple(samples), median(samples), *median_interval(samples), spread, status, detail)
+    return Timed(tuple(samples), quantile(samples, share), *quantile_interval(samples, share), spread, status, detail)
 
 
 def measure(
@@ -131,9 +144,10 @@ def measure(
     stopping: Callable[[], bool],
     progress: Callable[[float], None],
     threads: int | None = None,
+    share: float = MEDIAN,
     settled: Callable[[], None] = lambda: None,
 ) -> Timed:
-    """Sample `call` until its median is known to 1 %, or `cap_s` seconds have passed.
+    """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed.
 
     `threads`: how many the call keeps busy on a CPU, to notice that others had the cores; 0: the call has stretches of a
     single thread, look only at waiting; None: the CPU is not what is measured. `settled` is called between the warm-up and the
@@ -151,11 +165,11 @@ def measure(
         samples += timer.batch(call, rough_s)
         elapsed = time.perf_counter() - begin
         progress(min(1.0, max(elapsed / cap_s, len(samples) / MOST)))
-        low, high = median_interval(samples)
-        known = len(samples) >= FEWEST and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * median(samples)
+        low, high = quantile_interval(samples, share)
+        known = len(samples) >= FEWEST and elapsed >= LONG_ENOUGH_S and (high - low) / 2 <= PRECISION * quantile(samples, share)
         if known or len(samples) >= MOST or elapsed >= cap_s:
             break
-    timed = timed_of(samples)
+    timed = timed_of(samples, share)
     if threads is not None and (crowding := CpuUse.now().crowding_since(before, threads if rough_s >= LONG_CALL_S else 0)):
         return replace(timed, status="shared", detail=crowding)
     return timed

@@ -98,7 +98,7 @@ def _measure(run: Run, options: argparse.Namespace) -> protocol.Error | None:
     except RuntimeError as refused:
         return protocol.Error(name="NoDevice", message=f"{device.name} cannot be used: {(str(refused).splitlines() or [''])[0]}")
     bench.best_flop_per_s |= best_rates(before)
-    rounds = Rounds((job.point.id for job in jobs), before)
+    rounds = Rounds((job.point.id for job in jobs), before, device.quantile)
     too_large_bytes = smallest_bytes(planned, options.too_large)
     try:
         broken = _measure_points(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_large_bytes)

@@ -45,7 +45,7 @@ def measure_prefill(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, b
     with torch.inference_mode():
         timed = bench.time(lambda: prompt_pass(model, tokens), point.cap_s, whole=False)
     parameters = shape.facts | {"weight_dtype": dtype, "batch": batch, "input_tokens": sequence}
-    parameters["tokens_per_s"] = batch * sequence / timed.median_s
+    parameters["tokens_per_s"] = batch * sequence / timed.call_s
     return flop_result(bench, point, timed, flop, dtype, parameters)
 
 
@@ -66,7 +66,7 @@ def measure_decode(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, ba
     moved = float(operand_bytes(dtype) * (matrices + cache))
     flop = batch * (2.0 * matrices + 4.0 * shape.heads * shape.head_dim * context * shape.depth)
     parameters = shape.facts | {"weight_dtype": dtype, "batch": batch, "context": context}
-    parameters |= {"graph": graph is not None, "bytes_per_s": moved / timed.median_s, "step_bytes": moved}
+    parameters |= {"graph": graph is not None, "bytes_per_s": moved / timed.call_s, "step_bytes": moved}
     peak = peak_memory_bytes(device.torch_name)
     return rate_result(
         point, timed, float(batch), "token/s", dtype, parameters, flop=flop / batch, bytes=moved / batch, peak_memory_bytes=peak

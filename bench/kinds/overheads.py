@@ -52,7 +52,7 @@ def _repeated(call: Callable[[], Any], bench: Bench) -> Callable[[], None]:
 
 def _latency(point: Point, timed: Timed, parameters: dict[str, Any]) -> Result:
     share = 1.0 / parameters["operators"]
-    plain = plain_result(point, timed.median_s * share, "s", parameters, timed.status, timed.detail)
+    plain = plain_result(point, timed.call_s * share, "s", parameters, timed.status, timed.detail)
     return replace(plain, low=timed.low_s * share, high=timed.high_s * share, **samples_of(timed, share))
 
 

@@ -93,7 +93,7 @@ def _measure_network(
         optimizer.zero_grad(set_to_none=True)
 
     timed = bench.time(finished(step, device.torch_name), point.cap_s, whole=False, timer=CpuTimer())
-    parameters |= {"optimizer": "sgd-momentum", "samples_per_s": inputs.shape[0] / timed.median_s}
+    parameters |= {"optimizer": "sgd-momentum", "samples_per_s": inputs.shape[0] / timed.call_s}
     return flop_result(bench, point, timed, flop, dtype, parameters)
 
 
@@ -116,7 +116,7 @@ def measure_compiled(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, 
     compile_s = _compiled(bench, whole)
     timed = bench.time(whole, point.cap_s, whole=False, timer=CpuTimer())
     parameters = {**step_parameters(shape, dtype, batch, sequence), "compiled": True, "compile_s": round(compile_s, 3)}
-    parameters["tokens_per_s"] = batch * sequence / timed.median_s
+    parameters["tokens_per_s"] = batch * sequence / timed.call_s
     return flop_result(bench, point, timed, flop, dtype, parameters)
 
 
@@ -189,5 +189,5 @@ def measure_lora(bench: Bench, point: Point, shape: Qwen3Shape, batch: int, sequ
     step = training_step(shape, device.torch_name, batch, sequence, dtype, prepare=with_adapters)
     timed = bench.time(finished(step, device.torch_name), point.cap_s, whole=False, timer=CpuTimer())
     parameters = {**step_parameters(shape, dtype, batch, sequence), "lora_rank": RANK, "trained": adapter_parameters(shape)}
-    parameters["tokens_per_s"] = batch * sequence / timed.median_s
+    parameters["tokens_per_s"] = batch * sequence / timed.call_s
     return flop_result(bench, point, timed, flop, dtype, parameters)

@@ -11,6 +11,7 @@ import torch
 
 from bench.machine import cpu
 from bench.protocol import METHOD, hidden
+from bench.timing import LOWER_QUARTILE, MEDIAN
 
 VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
@@ -53,6 +54,11 @@ class Device:
     def is_cpu(self) -> bool:
         """Whether this is the CPU."""
         return self.torch_name == "cpu"
+
+    @property
+    def quantile(self) -> float:
+        """Share of the calls that are faster than the figure of a point."""
+        return LOWER_QUARTILE if self.is_cpu else MEDIAN
 
 
 INFINITY_CACHE_BYTES = 256 * 2**20

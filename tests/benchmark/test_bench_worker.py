@@ -126,15 +126,17 @@ def test_a_training_step_learns_and_looks_only_back(torch: ModuleType) -> None:
     assert losses[-1] < losses[0] / 3
 
 
-def test_the_interval_of_the_median_is_the_tabulated_one() -> None:
-    from bench.timing import judge, median_interval, quantile
+def test_the_interval_of_a_quantile_is_the_tabulated_one() -> None:
+    from bench.timing import judge, quantile, quantile_interval
 
     # 95 % order-statistic ranks: n=10 -> 2nd and 9th, n=20 -> 6th and 15th, n=100 -> 40th and 61st (Conover, table A3)
-    assert median_interval(range(1, 11)) == (2, 9)
-    assert median_interval(range(1, 21)) == (6, 15)
-    assert median_interval(range(1, 101)) == (40, 61)
-    assert median_interval([3.0]) == (3.0, 3.0)
-    assert median_interval([2.0, 1.0, 3.0]) == (1.0, 3.0)
+    assert quantile_interval(range(1, 11)) == (2, 9)
+    assert quantile_interval(range(1, 21)) == (6, 15)
+    assert quantile_interval(range(1, 101)) == (40, 61)
+    assert quantile_interval([3.0]) == (3.0, 3.0)
+    assert quantile_interval([2.0, 1.0, 3.0]) == (1.0, 3.0)
+    # of n=20 and the lower quartile: P(at most 1 below) = 0.0243, P(at most 8 below) = 0.9591, P(at most 9) = 0.9861
+    assert quantile_interval(range(1, 21), 0.25) == (2, 10)
     assert quantile([4.0, 1.0, 3.0, 2.0], 0.25) == 1.75
     assert judge([1.0] * 20)[0] == "ok"
     assert judge([1.0, 1.2] * 10)[0] == "noisy"

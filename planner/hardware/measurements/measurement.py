@@ -45,7 +45,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    """Order-statistic 95 % interval of the median."""
+    """Order-statistic 95 % interval of the value."""
     status: Status
     """'ok' and 'noisy' may be planned with as they are; the rest is kept to be looked at."""
     detail: str = ""
@@ -59,7 +59,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     bytes: float | None = None
     """Memory traffic of one call."""
     samples: int = 0
-    """Number of samples behind the median."""
+    """Number of samples behind the value."""
     spread: float | None = None
     """Interquartile range of the samples over their median."""
     rounds: int = 1
