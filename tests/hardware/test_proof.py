@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from pathlib import Path
 
 import msgspec
 import pytest
 from measurement_sample import measurement
 
-from planner.engine.estimate.proof import load_expected, prove
+from planner.engine.estimate.proof import is_proven, load_expected, prove
 from planner.errors import UserError
+from planner.hardware.catalogue.gpu import Gpu
 from planner.hardware.measurements.measurement import Measurement
 from planner.paths import presets_folder
 from planner.present.benchmark.measurement import proof_section
@@ -30,6 +33,20 @@ def product(value: float | None, **changes: object) -> Measurement:
         "bytes": 4e8,
     }
     return measurement(point=NAME, **{**given, **changes})
+
+
+def processor_by_data_sheet() -> Gpu:
+    return Gpu(
+        name="Test CPU",
+        vendor="Test",
+        architecture="x86-64",
+        kind="cpu",
+        memory_bytes=8e9,
+        memory_bandwidth_bytes_per_s=50e9,
+        compute_flop_per_s={"fp32": 400e9, "bf16": 800e9},
+        source="test",
+        retrieved=dt.date(2026, 1, 1),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +85,29 @@ def test_a_part_that_is_not_listed_is_held_against_its_prediction(session: Sessi
         point = msgspec.structs.replace(product(rate), device=gpu.name)
         (line,) = prove([point], gpu, ceilings, None, session.architecture)
         assert line.verdict == verdict
+
+
+def test_a_processor_is_predicted_no_more_closely_than_its_ceilings_are_known(session: Session) -> None:
+    processor = processor_by_data_sheet()
+    ceilings = session.ceilings(processor, basis="spec")
+    parameters = {"model": "qwen3-study-w256", "batch": 1, "context": 512, "weight_dtype": "bf16", "graph": False}
+    point = measurement(point="decode/x", kind="decode", device=processor.name, dtype="bf16", value=1.0, parameters=parameters)
+    (line,) = prove([point], processor, ceilings, None, session.architecture)
+    assert line.low is not None
+    assert line.high is not None
+    known = min(ceilings.bandwidth_bytes_per_s.spread, ceilings.compute_flop_per_s["bf16"].spread)
+    assert line.high / line.low >= math.exp(2 * known)
+
+
+def test_a_run_that_was_disturbed_proves_nothing(session: Session) -> None:
+    gpu = session.gpus.find(PART)
+    expected = load_expected(presets_folder() / "expected")[PART]
+    within, shared, slow = product(750e12), product(750e12, status="shared"), product(650e12)
+    for points, proven in (([within, shared], True), ([within, shared, shared], False), ([within, within, slow], False)):
+        lines = list(prove(points, gpu, session.ceilings(gpu, basis="spec"), expected, session.architecture))
+        assert is_proven(lines) == proven
+        words = " ".join(str(part) for part in proof_section(PART, lines).parts)
+        assert ("proves nothing" in words) == (len(points) == 3 and not any(one.verdict == "outside" for one in lines))
 
 
 def test_listed_parts_are_those_of_the_catalogue_and_faults_are_named(session: Session, tmp_path: Path) -> None:

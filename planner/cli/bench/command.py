@@ -219,9 +219,9 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
 
 
 def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_json: bool) -> bool:
-    """Print the verdict on each point; returns whether none is outside of what was expected."""
+    """Print the verdict on each point; returns whether they prove the device."""
     from planner.cli.terminal.sections import console, print_json, print_sections
-    from planner.engine.estimate.proof import load_expected, prove
+    from planner.engine.estimate.proof import is_proven, load_expected, prove
     from planner.paths import presets_folder
     from planner.present.benchmark.measurement import proof_section
 
@@ -231,7 +231,7 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
         print_json(lines)
     else:
         print_sections([proof_section(part.name, lines)], console())
-    return not any(one.verdict == "outside" for one in lines)
+    return is_proven(lines)
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -85,6 +86,12 @@ def prove(
         )
         if one.kind in AT_WORK and one.reliable and (one.kind != "gemm" or (one.flop or 0.0) >= LARGE_FLOP):
             yield from _counters(one)
+
+
+def is_proven(lines: Sequence[Proof]) -> bool:
+    """Whether none of the figures is outside of what is expected, and no more were disturbed than are within."""
+    verdicts = Counter(one.verdict for one in lines)
+    return not verdicts["outside"] and verdicts["disturbed"] <= verdicts["within"]
 
 
 def _range(predicted: Figure) -> tuple[float, float]:

@@ -56,6 +56,8 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     """Half width that lengths add which may be all alike, in a load that ends."""
     host: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
     """Half width that the host of an engine adds which is not named."""
+    processor: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
+    """Half width of what a processor reaches: no published measurement is of one, so that its ceilings' own ranges are all there is."""
     classes: tuple[Classes, ...] = ()
     """Architecture of the GPU, and shape of the model."""
 
@@ -67,7 +69,7 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
         """Half width of the logarithm of figures of `kind`, one of `published.spreads.KINDS`."""
         if kind not in self._known:
             fitted = published_spreads().half_width(kind, self.facts) * self._unseen(kind) * self.left * self.own.get(kind, 1.0)
-            beside = self.network**2 + self.limit**2 + self.lengths**2 + self.host**2
+            beside = self.network**2 + self.limit**2 + self.lengths**2 + self.host**2 + self.processor**2
             self._known[kind] = np.sqrt(fitted**2 + beside)
         return self._known[kind]
 
@@ -105,7 +107,8 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     ending = np.array([_requests_of_means(job) for job in candidates.jobs])[candidates.job_index]
     lengths = LENGTHS_SPREAD * np.minimum(1.0, t.layout.sequences * t.layout.dp / ending)
     known = {name: column * 1.0 for name, column in facts.items()}
-    return Ranges(known, network_spread(t, timed), left, own, share * t.chip.power_doubt, lengths, host, _classes(candidates, t))
+    limit, processor = share * t.chip.power_doubt, np.where(t.chip.is_cpu > 0, ceilings, 0.0)
+    return Ranges(known, network_spread(t, timed), left, own, limit, lengths, host, processor, _classes(candidates, t))
 
 
 def _classes(candidates: Candidates, t: Table) -> tuple[Classes, ...]:

@@ -112,9 +112,10 @@ def proof_section(device: str, lines: Sequence[Proof]) -> Section:
     rows = [(one.point, _range(one), quantity_text(one.seen, one.unit), one.verdict, one.why) for one in lines]
     counts = {verdict: sum(one.verdict == verdict for one in lines) for verdict in dict.fromkeys(one.verdict for one in lines)}
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return Section(
-        f"What {device} shows", [text_table(heads, rows, numeric=heads[1:3]), Paragraph(f"{len(lines)} figures: {verdicts}.")]
-    )
+    said = [Paragraph(f"{len(lines)} figures: {verdicts}.")]
+    if counts.get("disturbed", 0) > counts.get("within", 0):
+        said.append(Paragraph("Most were disturbed, which proves nothing: run it again while nothing else works here."))
+    return Section(f"What {device} shows", [text_table(heads, rows, numeric=heads[1:3]), *said])
 
 
 def _range(one: Proof) -> str:
