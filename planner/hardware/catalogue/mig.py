@@ -23,6 +23,8 @@ STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
 USABLE_OF_SLICE = 0.975
 """Share of the profile's label that programs can use: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
 _NAME = re.compile(r"(\d+)g\.(\d+)gb")
+_PART = re.compile(rf"{_NAME.pattern}|1/[248]")
+"""A profile, or a share."""
 
 
 class Profile(NamedTuple):
@@ -57,9 +59,9 @@ def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
 
 
 def split_name(name: str) -> tuple[str, str] | None:
-    """('H100 PCIe', '3g.40gb') of 'H100 PCIe 3g.40gb'; None where `name` does not end with a profile."""
+    """('H100 PCIe', '3g.40gb') of 'H100 PCIe 3g.40gb', ('L40S', '1/4') of 'L40S 1/4'; None where `name` ends with neither."""
     whole, _, profile = name.strip().rpartition(" ")
-    return (whole, profile.casefold()) if whole and _NAME.fullmatch(profile.casefold()) else None
+    return (whole, profile.casefold()) if whole and _PART.fullmatch(profile.casefold()) else None
 
 
 def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
