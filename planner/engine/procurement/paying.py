@@ -49,7 +49,7 @@ def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: 
     layout = row.answer.layout
     if layout is None:
         return None
-    owning = workload.owning or Owning()
+    owning = (workload.owning or Owning()).of_part(gpu.of_whole)
     rented = list(_rented(workload, row.gpu, layout, supply))
     ways = [way for _, way in _cheapest(rented)]
     assumed: dict[str, str] = {}

@@ -29,6 +29,7 @@ def share_of(gpu: Gpu, divisor: int) -> Gpu:
         tdp_w=gpu.tdp_w and gpu.tdp_w * share,
         nvlink_bytes_per_s=None,
         mig=(),
+        of_whole=divisor,
         aliases=(),
         nvml_names=(),
         purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd * share),

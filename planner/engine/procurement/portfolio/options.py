@@ -136,9 +136,9 @@ def _pools(file: PortfolioFile, supply: Supply) -> dict[PoolKey, Pool]:
             sources[key][source.kind] = source
     owned: dict[PoolKey, tuple[int, float]] = {}
     for own, part in zip(file.own, parts_of(file.own, supply), strict=True):
-        power = min(own.power_limit_w or math.inf, part.tdp_w or math.inf)
+        power = min((own.power_limit_w or math.inf) / part.of_whole, part.tdp_w or math.inf)
         key = part.name, 1 if own.mig else own.count
-        running = running_usd_per_h(power, owning) * HOURS_PER_MONTH if math.isfinite(power) else 0.0
+        running = running_usd_per_h(power, owning.of_part(part.of_whole)) * HOURS_PER_MONTH if math.isfinite(power) else 0.0
         owned[key] = owned.get(key, (0, 0.0))[0] + own.gpus, running
         sources.setdefault(key, {})
     found = {}

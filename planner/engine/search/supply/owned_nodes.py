@@ -29,7 +29,7 @@ class OwnedNode(msgspec.Struct, frozen=True):
     nvlink: bool | None
     words: str
     power_limit_w: float | None = None
-    """Cap of its own; None: that of the workload, or the vendor's."""
+    """Cap of its GPU; None: that of the workload, or the vendor's."""
 
     @property
     def usd_per_h(self) -> float:
@@ -100,7 +100,7 @@ def _own_node(own: Own, gpu: Gpu, owning: Owning) -> OwnedNode | None:
     price = own.purchase_usd
     words = f"bought for {usd_text(price)} $ each" if price is not None else ""
     if price is None and gpu.purchase is not None:
-        price = bought_usd(gpu.purchase.price_usd, owning)
+        price = bought_usd(gpu.purchase.price_usd, owning.of_part(gpu.of_whole))
         words = f"{usd_text(price)} $ each ({gpu.purchase.kind} of {gpu.purchase.as_of})"
     return _node(gpu, owning, price, own.power_limit_w, words or "loss in value left out: no price is known", nvlink, bought=False)
 
@@ -123,9 +123,11 @@ def _bought(workload: Workload, supply: Supply, owning: Owning, considered: set[
 def _node(
     gpu: Gpu, owning: Owning, price: float | None, limit_w: float | None, words: str, nvlink: bool | None, *, bought: bool
 ) -> OwnedNode | None:
-    power = min(limit_w, gpu.tdp_w) if limit_w and gpu.tdp_w else limit_w or gpu.tdp_w
+    limit_of_part_w = limit_w / gpu.of_whole if limit_w else None
+    power = min(limit_of_part_w, gpu.tdp_w) if limit_of_part_w and gpu.tdp_w else limit_of_part_w or gpu.tdp_w
     if power is None:
         return None
+    owning = owning.of_part(gpu.of_whole)
     lost = None if price is None else depreciation_usd_per_h(price, owning)
     kept = f"; residual {owning.residual:.0%}" if owning.residual else ""
     terms = f"{words}; {owning.life_years:g} years{kept}; {power:.0f} W at {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
