@@ -12,7 +12,7 @@ from planner.engine.evaluate.supply import Supply
 from planner.engine.money.owned_cost import bought_usd, depreciation_usd_per_h, running_usd_per_h
 from planner.errors import Problems, UserError
 from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.catalogue.interconnects import NODE_GPUS
+from planner.hardware.catalogue.interconnects import most_in_host
 from planner.units import usd_text
 from planner.workload.hardware.owned import Own, Owning
 from planner.workload.tasks import Workload
@@ -114,7 +114,7 @@ def _bought(workload: Workload, supply: Supply, owning: Owning, considered: set[
         most = min(most, workload.max_gpus) if workload.max_gpus else most
         if most < 1:
             continue
-        per_node = min(NODE_GPUS, 2 ** int(math.log2(most)))
+        per_node = min(most_in_host(gpu), 2 ** int(math.log2(most)))
         parts = "" if owning.server_usd or owning.network_usd else ", without servers"
         words = f"{usd_text(price)} $ each ({gpu.purchase.kind} of {gpu.purchase.as_of}{parts})"
         yield OwnedPool(gpu, per_node, most, _node(gpu, owning, price, None, words, None, bought=True), None)
