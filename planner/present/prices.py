@@ -80,16 +80,16 @@ def sold_network_text(offer: Offer, provider: Provider | None) -> str:
 def offer_sentence(offer: OfferAnswer) -> str:
     """Sentence on the offer: provider, instance, place, term and date."""
     count = f"{offer.instances:,} × " if offer.instances > 1 else ""
+    size = f" with {offer.gpus:,} GPUs{' each' if offer.instances > 1 else ''}" if offer.gpus > 1 else ""
     kind = f" ({offer.kind})" if offer.kind else ""
-    place = region_text(offer.region) + (
-        f" ({', '.join(offer.countries)})" if offer.countries and len(offer.countries) <= MOST_COUNTRIES else ""
-    )
+    many = f"{len(offer.countries)} countries" if len(offer.countries) > MOST_COUNTRIES else ", ".join(offer.countries)
+    place = region_text(offer.region) + (f" ({many})" if many else "")
     note = f"; {offer.note}" if offer.note else ""
-    return f"Rent: {count}{offer.provider}{kind} {offer.instance}, {place}, {offer.market}, {offer.as_of}{note}."
+    return f"Rent: {count}{offer.provider}{kind} {offer.instance}{size}, {place}, {offer.market}, {offer.as_of}{note}."
 
 
 MOST_COUNTRIES = 4
-"""Countries that are listed; of more, the region alone is named."""
+"""Countries that are listed; of more, the number is told."""
 
 
 def money_sentences(row: PlanRow) -> Iterator[str]:
@@ -117,7 +117,8 @@ def money_sentences(row: PlanRow) -> Iterator[str]:
         if taken := _spot_taken(row.answer.assumed):
             yield f"Assumed of spot nodes: {taken}."
     if row.other_offers:
-        yield f"{row.other_offers:,} other providers rent the same nodes out (`gpu-planner offers show '{row.gpu}'`)."
+        others = "other provider rents" if row.other_offers == 1 else "other providers rent"
+        yield f"{row.other_offers:,} {others} the same nodes out (`gpu-planner offers show '{row.gpu}'`)."
 
 
 def _spot_taken(assumed: Mapping[str, Any]) -> str:

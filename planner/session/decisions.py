@@ -113,6 +113,7 @@ class Session(Planning):
         """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of `file`, which is `where`."""
         from planner.engine.procurement.portfolio.options import Asked
         from planner.engine.procurement.portfolio.portfolio import portfolio_of
+        from planner.engine.procurement.portfolio.ways import on_shares
         from planner.engine.search.supply.owned_nodes import parts_of
         from planner.errors import Problems
 
@@ -127,7 +128,10 @@ class Session(Planning):
             try:
                 workload = self._entry_workload(entry, file)
                 ends = workload.task != "serve" or workload.requests is not None
-                asked.append(Asked(entry, not ends, self.plan(workload, basis=basis, levers=False)))
+                plan, shared = self.plan(workload, basis=basis, levers=False), None
+                if entry.shared and not ends:
+                    shared = self.plan(on_shares(workload, plan), basis=basis, levers=False)
+                asked.append(Asked(entry, not ends, plan, shared))
             except UserError as error:
                 for problem in error.problems:
                     problems.add(f"workload[{entry.name or number}].{problem.key}", problem.message, problem.nearest)

@@ -53,7 +53,9 @@ def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
     if not any(lever.gpu for _, lever in found):
         found += _combinations(plans, [change for change in changes if "gpus_considered" not in change.keys], near)
     proved = [kept for one in sorted(found, key=lambda one: one.order) if (kept := _proved(plans, one)) is not None]
-    return [one.lever for one in proved]
+    return [
+        one.lever for number, one in enumerate(proved) if all(one.lever.change != other.lever.change for other in proved[:number])
+    ]
 
 
 def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:

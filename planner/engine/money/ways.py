@@ -30,6 +30,8 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether or not it is used."""
     used_usd_per_month: float = 0.0
     """Cost of full use; a share of the time costs that share."""
+    idle_gpus: int = 0
+    """GPUs that are paid for with those needed, because they come in the same machines."""
     commitment_months: int = 0
     """Months that are owed once begun; 0: none."""
     as_of: str = ""

@@ -8,8 +8,8 @@ import msgspec
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.job.job import Job
-from planner.engine.money.costs import Costs
-from planner.units import SECONDS_PER_HOUR, bytes_text, digits, duration_text, percent_text
+from planner.engine.money.costs import Costs, WayCosts
+from planner.units import SECONDS_PER_HOUR, bytes_text, count_text, digits, duration_text, percent_text
 from planner.workload.tasks import Workload
 from planner.workload.weights import FORMATS
 
@@ -53,7 +53,7 @@ def _training(workload: Workload, job: Job, row: PlanRow, plan: Plan) -> Iterato
     each = job.gradient_bytes + job.master_bytes + job.state_bytes
     states = a.total * job.linear_bytes + trained * each
     if job.adapters:
-        what = f"{percent_text(job.adapters / a.total)} of the parameters, as adapters of rank {workload.lora.rank if workload.lora else '?'}"
+        what = f"{count_text(job.adapters)} of {count_text(a.total)} parameters, as adapters of rank {workload.lora.rank if workload.lora else '?'}"
     else:
         what = f"{digits(job.linear_bytes + each)} bytes of weights, gradients and optimizer a parameter"
     yield Branch(question="Are all parameters trained?", answer=_yes(not job.adapters), reason=what)
@@ -137,12 +137,27 @@ def _stops(may_stop: bool) -> Branch:
 
 
 def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
-    """Each commitment by the use above which it pays."""
-    for one in costs.ways if costs else ():
-        even = one.break_even_use
-        if even is not None and (one.way.commitment_months or one.way.name == "bought"):
-            yield Branch(
-                question=f"Is it used enough for {one.way.name}?",
-                answer=_yes(use > even),
-                reason=f"in use {percent_text(use)} of the time, {f'break-even at {percent_text(even)}' if even <= 1 else 'which no use makes up for'}",
-            )
+    """Each commitment against the way that the row is priced by, and that way against the one by the hour where it is a commitment itself."""
+    if costs is None or not costs.ways:
+        return
+    first, *others = costs.ways
+    end = str(costs.horizon_months)
+    by_hour = next((one for one in others if not _binds(one) and one.way.name != "api"), None)
+    pairs = [(one, first, one) for one in others if _binds(one)]
+    if _binds(first):
+        pairs = [(first, by_hour, by_hour)] if by_hour is not None else []
+    for bound, free, known in pairs:
+        even = known.break_even_use
+        less = bound.usd_after_months[end] < free.usd_after_months[end]
+        meet = f"break-even with {free.way.name} at {percent_text(even)}" if even is not None and even <= 1 else ""
+        reason = meet or f"{'less' if less else 'more'} than {free.way.name} at any use"
+        yield Branch(
+            question=f"Is it used enough for {bound.way.name}?",
+            answer=_yes(less),
+            reason=f"in use {percent_text(use)} of the time; {reason}",
+        )
+
+
+def _binds(one: WayCosts) -> bool:
+    """Whether its cost is owed whether or not it is used."""
+    return bool(one.way.commitment_months) or one.way.name == "bought"

@@ -12,14 +12,16 @@ from planner.engine.advice.advice import Advice
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import CLASS_WORDS
 from planner.engine.job.job import Job
-from planner.engine.money.costs import Costs
-from planner.engine.procurement.decision_trees import Branch, branches
+from planner.engine.money.costs import Costs, WayCosts
+from planner.engine.procurement.decision_trees import Branch, branches, row_words
 from planner.numbers import Amount, Dollars, Location, Moderate, Name
-from planner.units import HOURS_PER_MONTH, bytes_text, count_text, digits, duration_text, percent_text, si_text, usd_text
+from planner.units import HOURS_PER_MONTH, bytes_text, count_text, counted, digits, duration_text, percent_text, si_text, usd_text
 from planner.workload.hardware.owned import Own, Owning, People
-from planner.workload.tasks import TaskName, WeightDtype, Workload
+from planner.workload.tasks import TaskName, WeightDtype, Workload, trains
 
 StepName = Literal["profile", "bottleneck", "right-size", "where", "commit"]
+UNSURE = ("marketplace", "peer-to-peer")
+"""Kinds of provider that are told with its name: what is rented belongs to somebody else."""
 SAVES = 0.1
 """Share of the cost that another way has to save to be worth its terms."""
 
@@ -76,6 +78,9 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if targets:
             others = fields.get("targets")
             fields["targets"] = (others if isinstance(others, dict) else {}) | targets
+        if self.task == "generate" and self.requests and not {"batch", "concurrency"} & fields.keys():
+            # Many requests of a job are answered as many at once as fit, which is what an engine that serves does with them.
+            fields |= {"task": "serve", "concurrency": "max"}
         if self.lora:
             fields.setdefault("lora", {"rank": 16})
         return fields | ({"gpus_considered": self.gpus} if self.gpus else {})
@@ -119,7 +124,9 @@ def chosen_plan(answers: Answers, plan: Plan, spot: Plan | None) -> Choice:
         return Choice(plan, ["no spot offer of what fits is known"])
     saved = 1 - now / before if before else 1.0
     if saved >= SAVES:
-        return Choice(spot, [f"on spot it costs {percent_text(saved)} less, and it may be interrupted: keep checkpoints"])
+        than = f" than {_paid_words(row)}" if row is not None and row_words(row) != row_words(other) else ""
+        kept = "keep checkpoints" if trains(answers.task) else "keep what is done"
+        return Choice(spot, [f"on spot it costs {percent_text(saved)} less{than}, and it may be interrupted: {kept}"])
     return Choice(plan, [f"spot would save {percent_text(max(0.0, saved))}: not worth interruptions"])
 
 
@@ -140,11 +147,19 @@ def guide_of(
     plan, row = choice.plan, _first(choice.plan)
     if row is None or job is None:
         why = plan.rows[0].why if plan.rows else "there is no candidate"
-        nothing = Step(name="right-size", answer="Nothing fits.", reasons=[why, *(lever.text for lever in plan.levers[:3])])
+        fits = bool(plan.counts.fit)
+        answer = "Nothing keeps the limits." if fits else "Nothing fits."
+        nothing = Step(name="right-size", answer=answer, reasons=[why, *(lever.text for lever in plan.levers[:3])])
         return Guide(steps=[_profile(workload, None, None, advice), nothing], tree=[])
     use = share_in_use(answers, row)
     commit, market = _commit(answers, row, costs, use)
-    steps = [_profile(workload, row, job, advice), _bottleneck(row, advice), _right_size(plan, row), _where(row, choice), commit]
+    steps = [
+        _profile(workload, row, job, advice),
+        _bottleneck(row, advice),
+        _right_size(plan, row),
+        _where(plan, row, choice),
+        commit,
+    ]
     return Guide(
         steps=steps,
         tree=list(branches(workload, job, row, plan, costs, may_stop=answers.may_stop, use=use)),
@@ -189,9 +204,10 @@ def _bottleneck(row: PlanRow, advice: Advice | None) -> Step:
     total = sum(row.answer.seconds_by_class.values()) or 1.0
     reasons = [f"{CLASS_WORDS.get(name, name)} {percent_text(seconds / total)} of the time" for name, seconds in times[:3]]
     if advice is not None and advice.gpus:
-        first = advice.gpus[0]
-        reasons = [*first.judgement.because, *reasons]
-        return Step(name="bottleneck", answer=f"Limited by {first.judgement.limiter}, as observed.", reasons=reasons)
+        limiters = list(dict.fromkeys(one.judgement.limiter for one in advice.gpus))
+        seen = dict.fromkeys(reason for one in advice.gpus for reason in one.judgement.because)
+        answer = f"Limited by {' and by '.join(limiters)}, as observed."
+        return Step(name="bottleneck", answer=answer, reasons=[*seen, *reasons])
     return Step(name="bottleneck", answer=f"Limited by {row.answer.bottleneck} on {row.gpu}.", reasons=reasons)
 
 
@@ -201,16 +217,17 @@ def _right_size(plan: Plan, row: PlanRow) -> Step:
     reasons = [f"{plan.counts.fit:,} of {plan.counts.considered:,} candidates fit; this one is {row.why}"]
     if row.job_h is not None:
         reasons.append(f"done in {duration_text(row.job_h.value * 3600)}")
-    smaller = next((one for one in plan.rows if not one.rank and one.gpu == row.gpu), None)
+    fewer = (one for one in plan.rows if not one.rank and one.gpu == row.gpu and one.answer.layout)
+    smaller = next((one for one in fewer if one.answer.layout and one.answer.layout.gpus < gpus), None)
     if smaller is not None:
-        reasons.append(f"fewer do not: {smaller.why}")
+        reasons.append(
+            f"{row_words(smaller)} {'do' if smaller.answer.layout and smaller.answer.layout.gpus > 1 else 'does'} not: {smaller.why.removeprefix('misses: ')}"
+        )
     others: dict[str, PlanRow] = {}
     for one in plan.rows:
         if one.rank and one.gpu != row.gpu:
             others.setdefault(one.gpu, one)
-    reasons += [
-        f"next: {one.answer.layout.gpus if one.answer.layout else 1} × {one.gpu}, {one.why}" for one in list(others.values())[:2]
-    ]
+    reasons += [f"next: {row_words(one)}, {one.why}" for one in list(others.values())[:2]]
     return Step(
         name="right-size", answer=f"{gpus:,} × {row.gpu}{f' as {layout.text}' if layout and gpus > 1 else ''}.", reasons=reasons
     )
@@ -222,8 +239,14 @@ def _price(row: PlanRow | None) -> float | None:
     return paid.value if paid else None
 
 
-def _where(row: PlanRow, choice: Choice) -> Step:
-    """The step that says at which provider, and on which terms."""
+def _paid_words(row: PlanRow) -> str:
+    """'8 × L40S on demand'."""
+    how = "on demand" if row.owned is None else "bought" if row.owned.bought else "of your own"
+    return f"{row_words(row)} {how}"
+
+
+def _where(plan: Plan, row: PlanRow, choice: Choice) -> Step:
+    """The step that says at which provider, and on which terms; and of one's own machines, why not there."""
     if row.owned is not None:
         name = "Bought" if row.owned.bought else "On your own machines"
         return Step(name="where", answer=f"{name}.", reasons=[row.owned.words])
@@ -234,7 +257,10 @@ def _where(row: PlanRow, choice: Choice) -> Step:
     gpus = f"{offer.gpus} GPU{'s' * (offer.gpus != 1)}"
     region = "any region" if offer.region == "any" else offer.region
     price = f"{usd_text(offer.usd_per_h)} $/h for {count}{offer.instance} ({gpus}) in {region}, {offer.as_of}"
-    return Step(name="where", answer=f"{offer.provider}, {offer.market}.", reasons=[price, *choice.reasons])
+    own = next((one for one in plan.rows if one.owned is not None and not one.owned.bought), None)
+    left = [f"not on your own {row_words(own)}: {own.why.removeprefix('misses: ')}"] if own is not None else []
+    kind = f" ({offer.kind})" if offer.kind in UNSURE else ""
+    return Step(name="where", answer=f"{offer.provider}{kind}, {offer.market}.", reasons=[price, *left, *choice.reasons])
 
 
 def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> tuple[Step, str]:
@@ -243,13 +269,14 @@ def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> 
     if costs is None or not costs.ways:
         return Step(name="commit", answer="To nothing.", reasons=["there is one way to pay for it"]), now
     end = str(costs.horizon_months)
+    open_ways = [one for one in costs.ways if answers.may_stop or one.way.name != "spot"]
+    reasons = list(_compared(open_ways, end))
     if now == "own":
-        return Step(name="commit", answer="To nothing: it is there already.", reasons=list(_compared(costs.ways, end))), now
-    rented = [one for one in costs.ways if one.way.name != "api" and (answers.may_stop or one.way.name != "spot")]
+        return Step(name="commit", answer="To nothing: it is there already.", reasons=reasons), now
+    rented = [one for one in open_ways if one.way.name != "api"]
     start = next((one for one in rented if one.way.name == now), rented[0] if rented else costs.ways[0])
     best = min(rented or [start], key=lambda one: one.usd_after_months[end])
     saved = 1 - best.usd_after_months[end] / start.usd_after_months[end] if start.usd_after_months[end] else 0.0
-    reasons = list(_compared(costs.ways, end))
     by_token = next((one for one in costs.ways if one.way.name == "api"), None)
     if by_token is not None and by_token.usd_after_months[end] < best.usd_after_months[end]:
         less = usd_text(best.usd_after_months[end] - by_token.usd_after_months[end])
@@ -270,8 +297,11 @@ def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> 
     return Step(name="commit", answer=f"{signed}: {terms}.", reasons=reasons), best.way.name
 
 
-def _compared(ways: Sequence[Any], end: str) -> Iterator[str]:
+def _compared(ways: Sequence[WayCosts], end: str) -> Iterator[str]:
     for one in ways:
         even = one.break_even_use
         words = f", break-even at {percent_text(even)} use" if even is not None and even <= 1 else ""
-        yield f"{one.way.name}: {usd_text(one.usd_after_months[end])} $ over {end} months ({one.way.who}){words}"
+        idle = f", {counted(one.way.idle_gpus, 'GPU')} more than needed" if one.way.idle_gpus else ""
+        owed = one.way.commitment_months
+        terms = f", owed for {owed} months" if owed > float(end) else ""
+        yield f"{one.way.name}: {usd_text(one.usd_after_months[end])} $ over {end} months ({one.way.who}{idle}{terms}){words}"

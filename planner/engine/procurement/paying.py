@@ -49,7 +49,7 @@ def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: 
     layout = row.answer.layout
     if layout is None:
         return None
-    owning = workload.owning or Owning()
+    owning = (workload.owning or Owning()).of_part(gpu.of_whole)
     rented = list(_rented(workload, row.gpu, layout, supply))
     ways = [way for _, way in _cheapest(rented)]
     assumed: dict[str, str] = {}
@@ -85,9 +85,9 @@ def _rented(workload: Workload, gpu: str, layout: LayoutAnswer, supply: Supply) 
     for _, size, quote in quotes_of(msgspec.structs.replace(workload, market="any"), supply, {gpu}):
         if not _holds(quote, size, layout, whole=trains(workload.task)):
             continue
-        usd_per_h, offer = quote.usd_per_h * math.ceil(layout.gpus / size), quote.offer
-        who = f"{offer.provider} {offer.instance}"
-        yield offer, quote.term, _hourly(quote.term, who, usd_per_h, offer.as_of, offer.source)
+        nodes, offer = math.ceil(layout.gpus / size), quote.offer
+        way = _hourly(quote.term, f"{offer.provider} {offer.instance}", quote.usd_per_h * nodes, offer.as_of, offer.source)
+        yield offer, quote.term, msgspec.structs.replace(way, idle_gpus=nodes * size - layout.gpus)
 
 
 def _holds(quote: Quote, size: int, layout: LayoutAnswer, *, whole: bool) -> bool:

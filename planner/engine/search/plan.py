@@ -32,7 +32,7 @@ from planner.engine.search.rows.row import at_other_quotes, plan_rows, unsupport
 from planner.engine.search.selection import Choice, choose
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.bills import Nodes
-from planner.engine.search.supply.node_types import NodeType, node_types_for
+from planner.engine.search.supply.node_types import FILTERS, NodeType, is_narrowed, node_types_for
 from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Targets, Workload
 
@@ -58,7 +58,7 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
         task=_filled_in(workload, jobs[0]),
         rows=rows,
         counts=Counts(considered=searched.considered, fit=searched.fit, shown=0),
-        notes=[*_notes(workload), *_owed_whole(rows)],
+        notes=[*_notes(workload), *_none_passes(workload, rows), *_owed_whole(rows)],
         version=planner.__version__,
     )
     return cut(plan, None)
@@ -93,6 +93,15 @@ def _notes(workload: Workload) -> Iterator[str]:
         )
     if workload.capex_usd and (left_out := (workload.owning or Owning()).left_out):
         yield f"what is bought counts as GPUs and their power alone; left out: {left_out}"
+
+
+def _none_passes(workload: Workload, rows: Sequence[PlanRow]) -> Iterator[str]:
+    """Note on filters that no offer passes."""
+    if any(row.offer for row in rows) or not is_narrowed(workload):
+        return
+    given = [f"{key} {', '.join(getattr(workload, key))}" for key in FILTERS if getattr(workload, key)]
+    market = [] if workload.market == "any" else [f"market {workload.market}"]
+    yield f"no offer passes the filters ({'; '.join([*market, *given])}): what is left is this machine, and what you own or buy."
 
 
 def _owed_whole(rows: Sequence[PlanRow]) -> Iterator[str]:

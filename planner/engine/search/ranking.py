@@ -32,9 +32,10 @@ class Scored(NamedTuple):
 def ranked(scored: Sequence[Scored], workload: Workload, *, compared: bool = True) -> list[PlanRow]:
     """Solutions first by score and numbered, those that may not fit after those that do, then rows that miss a target, then the rest.
 
+    Of each, parts that nobody rents out come last.
     `compared`: say how surely the first is better than the next.
     """
-    in_order = sorted(scored, key=lambda item: (_ORDER.index(item.row.verdict), item.score, item.row.gpu))
+    in_order = sorted(scored, key=lambda item: (_ORDER.index(item.row.verdict), _out_of_reach(item.row), item.score, item.row.gpu))
     best = in_order[0].score if in_order else 0.0
     chances = _chances(in_order, workload) if compared else {}
     result = []
@@ -61,6 +62,11 @@ def _chances(in_order: Sequence[Scored], workload: Workload) -> dict[int, float]
     return {place: round(chance, 2) for place, chance in chances if place > 1}
 
 
+def _out_of_reach(row: PlanRow) -> bool:
+    """Whether nobody rents out the part of `row`, and it is neither here nor one's own."""
+    return row.usd_per_h is None and not row.here and row.owned is None
+
+
 def _comparison(place: int, score: float, best: float, row: PlanRow, workload: Workload) -> str:
     """Comparison of a solution with the first, in the words of the objective."""
     first, more = {
@@ -71,6 +77,8 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
     }[workload.objective]
     if row.usd_per_h is None and workload.objective in BY_PRICE:
         return "no price is known: by speed" if place == 1 else "no price: comes last"
+    if place > 1 and _out_of_reach(row):
+        return "nobody in the catalogue rents it out: comes last"
     if place == 1:
         return first
     if workload.objective == "fewest-gpus":

@@ -45,10 +45,11 @@ class Choice(NamedTuple):
         return bool(self.deployments.sure[self.row])
 
     @property
-    def order(self) -> tuple[bool, bool, float]:
-        """Sort key: those that meet their targets first, of these those that surely fit, then by score."""
-        d, row = self.deployments, self.row
-        return not d.meets[row], not d.sure[row], float(d.bill.score[row])
+    def order(self) -> tuple[bool, bool, bool, float]:
+        """Sort key: those that meet their targets first, of these those that surely fit, of these those that can be had, then by score."""
+        d, row, node = self.deployments, self.row, self.node_type
+        can_be_had = node.here or node.owned is not None or bool(np.isfinite(d.bill.usd_per_h[row]))
+        return not d.meets[row], not d.sure[row], not can_be_had, float(d.bill.score[row])
 
 
 def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, list[int]]]:

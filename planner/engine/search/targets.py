@@ -52,6 +52,6 @@ def missed(name: str, value: float, limit: float) -> str:
     if name == "deadline_h":
         return f"takes {duration_text(value * SECONDS_PER_HOUR)}, deadline {duration_text(limit * SECONDS_PER_HOUR)}"
     if name == "budget_usd":
-        return f"costs ${usd_text(value)}, budget ${usd_text(limit)}"
+        return f"costs {usd_text(value)} $, budget {usd_text(limit)} $"
     share, latency, _ = name.split("_")
     return f"{share} {LATENCY_WORDS[latency]} {duration_text(value)}, wanted {duration_text(limit)}"

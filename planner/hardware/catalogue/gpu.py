@@ -67,6 +67,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     form_factor: str | None = None
     release_year: int | None = None
     mig: tuple[MigProfile, ...] = ()
+    of_whole: Gpus = 1
+    """Such parts that make up one GPU: 1 for a GPU, 2 for a 3g.40gb of an A100, 4 for a share of 1/4."""
     aliases: tuple[str, ...] = ()
     """Other spellings people and price lists use."""
     nvml_names: tuple[str, ...] = ()

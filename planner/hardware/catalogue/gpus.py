@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpu import DTYPES, Gpu, MigProfile, Purchase
 from planner.hardware.catalogue.mig import profiles_of, slice_of, split_name
+from planner.hardware.catalogue.shares import DIVISORS, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ __all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus
 
 
 class GpuCatalogue:
-    """All known parts, found by canonical name, alias or NVML name, and their slices by that and a profile; letter case does not matter."""
+    """All known parts, found by canonical name, alias or NVML name, their slices by that and a profile, their shares by that and 1/2, 1/4 or 1/8; letter case does not matter."""
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
         self.all: tuple[Gpu, ...] = tuple(gpus)
@@ -34,12 +35,13 @@ class GpuCatalogue:
         return found
 
     def _slice(self, name: str) -> Gpu | None:
-        """The slice that `name` ('H100 PCIe 3g.40gb') names; None where there is none, or no such GPU."""
+        """The slice or share that `name` ('H100 PCIe 3g.40gb', 'L40S 1/4') names; None where there is none, or no such GPU."""
         parts = split_name(name)
         whole = self._by_spelling.get(parts[0].strip().casefold()) if parts else None
         if parts is None or whole is None:
             return None
-        return next((slice_of(whole, profile) for profile in profiles_of(whole) if profile.name == parts[1]), None)
+        cut = (slice_of(whole, profile) for profile in profiles_of(whole) if profile.name == parts[1])
+        return next(cut, None) or next((share_of(whole, divisor) for divisor in DIVISORS if parts[1] == f"1/{divisor}"), None)
 
     def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
         """Parts whose name holds `name` ('A100' is four parts), or else the spellings closest to it."""

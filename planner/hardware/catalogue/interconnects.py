@@ -33,6 +33,12 @@ def on_baseboard(gpu: Gpu) -> bool:
     return (gpu.form_factor or "").upper().startswith(_BASEBOARDS)
 
 
+def most_in_host(gpu: Gpu) -> int:
+    """The most of `gpu` that one host has: 1 of those that are a whole computer (GB10, GH200)."""
+    form = (gpu.form_factor or "").casefold()
+    return 1 if form == "soc" or (form.startswith("superchip") and "nvl" not in form) else NODE_GPUS
+
+
 def linked_gpus(gpu: Gpu, gpus: int) -> int:
     """GPUs of a node, that one link joins, of a job on `gpus`: by the form of the part, as many of a rack as divide them evenly."""
     most = RACK_GPUS if "NVL72" in (gpu.form_factor or "") else NODE_GPUS

@@ -23,6 +23,8 @@ STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
 USABLE_OF_SLICE = 0.975
 """Share of the profile's label that programs can use: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
 _NAME = re.compile(r"(\d+)g\.(\d+)gb")
+_PART = re.compile(rf"{_NAME.pattern}|1/[248]")
+"""A profile, or a share."""
 
 
 class Profile(NamedTuple):
@@ -57,17 +59,17 @@ def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
 
 
 def split_name(name: str) -> tuple[str, str] | None:
-    """('H100 PCIe', '3g.40gb') of 'H100 PCIe 3g.40gb'; None where `name` does not end with a profile."""
+    """('H100 PCIe', '3g.40gb') of 'H100 PCIe 3g.40gb', ('L40S', '1/4') of 'L40S 1/4'; None where `name` ends with neither."""
     whole, _, profile = name.strip().rpartition(" ")
-    return (whole, profile.casefold()) if whole and _NAME.fullmatch(profile.casefold()) else None
+    return (whole, profile.casefold()) if whole and _PART.fullmatch(profile.casefold()) else None
 
 
 def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
     """One slice of `gpu` as a part of its own, under the name of the GPU and of the profile.
 
-    Rates and power are its share, its price that of the GPU over the number of such slices in it; slices are joined by nothing but the slot (MIG User Guide: no peer-to-peer).
+    Rates are its share, its price and power those of the GPU over the number of such slices in it; slices are joined by nothing but the slot (MIG User Guide: no peer-to-peer).
     """
-    share, memory = profile.sm_share, profile.memory_bytes
+    share, memory, of_whole = profile.sm_share, profile.memory_bytes, len(profile.starts)
     return msgspec.structs.replace(
         gpu,
         name=f"{gpu.name} {profile.name}",
@@ -77,11 +79,12 @@ def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
         compute_flop_per_s={dtype: peak * share for dtype, peak in gpu.compute_flop_per_s.items()},
         sm_count=max(1, int(gpu.sm_count * share)) if gpu.sm_count else None,
         l2_bytes=gpu.l2_bytes * profile.bandwidth_share if gpu.l2_bytes else None,
-        tdp_w=gpu.tdp_w * share if gpu.tdp_w else None,
+        tdp_w=gpu.tdp_w / of_whole if gpu.tdp_w else None,
         nvlink_bytes_per_s=None,
         mig=(),
+        of_whole=of_whole,
         aliases=(),
         nvml_names=(),
-        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd / len(profile.starts)),
+        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd / of_whole),
         note=f"a slice of {gpu.name}",
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from planner.engine.money.costs import Costs, ProviderCosts, WayCosts
 from planner.present.cells import Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, Point
-from planner.units import digits, percent_text, short_usd_text, usd_text
+from planner.units import counted, digits, percent_text, short_usd_text, usd_text
 
 MOST_TIMES = 4.0
 """Ways that cost more than this many times the first one would flatten all others, and are named instead."""
@@ -108,7 +108,7 @@ def cost_sections(costs: Costs) -> list[Section]:
         f"Costs of {costs.gpus:,} × {costs.gpu} over {costs.horizon_months} months, in use {percent_text(costs.use)} of the time"
     )
     months = list(costs.ways[0].usd_after_months) if costs.ways else []
-    rows = [(ways.way.name, ways.way.who, *(usd_text(ways.usd_after_months[month]) for month in months)) for ways in costs.ways]
+    rows = [(ways.way.name, _who(ways), *(usd_text(ways.usd_after_months[month]) for month in months)) for ways in costs.ways]
     heads = ("way", "who", *(f"{month} mo, $" for month in months))
     parts: list[Part] = [text_table(heads, rows, heads[2:], stays=heads[-1])] if rows else [Paragraph("Its price is not known.")]
     sentences = list(break_evens(costs))
@@ -125,6 +125,12 @@ def cost_sections(costs: Costs) -> list[Section]:
     if costs.assumed:
         found.append(Section("Assumed", [Points([f"{key}: {words}" for key, words in costs.assumed.items()])]))
     return found
+
+
+def _who(ways: WayCosts) -> str:
+    """'aws p4de.24xlarge (7 GPUs more than needed)'."""
+    idle = ways.way.idle_gpus
+    return f"{ways.way.who} ({counted(idle, 'GPU')} more than needed)" if idle else ways.way.who
 
 
 def break_evens(costs: Costs) -> Iterator[str]:

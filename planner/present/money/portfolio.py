@@ -20,7 +20,7 @@ def portfolio_sections(found: Portfolio) -> list[Section]:
         (
             one.name,
             one.gpu,
-            one.layout,
+            one.layout if one.share == 1 else f"1/{one.share} of a GPU",
             _count(one.gpus_at_least, one.gpus_at_most),
             "yes" if one.interruptible else "no",
             usd_text(one.alone_usd_per_month),

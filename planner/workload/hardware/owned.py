@@ -26,7 +26,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     link: Literal["nvlink", "pcie"] | None = None
     """Between the GPUs of a machine; absent: the usual one of the part."""
     power_limit_w: Positive | None = None
-    """Power cap of a GPU; absent: the vendor's."""
+    """Power cap of a GPU, slices of which obey it together; absent: the vendor's."""
     mig: Name | None = None
     """Profile of the slices its GPUs are cut into ('3g.40gb')."""
     purchase_usd: Dollars | None = None
@@ -50,18 +50,24 @@ class Owning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pue: Annotated[float, Meta(ge=1, le=10)] = 1.0
     """Power of the room over power of the machines."""
     hosting_usd_per_month: Monthly = 0.0
-    """Rack or colocation, a GPU (or slice)."""
+    """Rack or colocation, a GPU; of this and the next three, a slice or a share pays its part."""
     staff_usd_per_month: Monthly = 0.0
-    """People who run it, a GPU (or slice)."""
+    """People who run it, a GPU."""
     server_usd: Monthly = 0.0
-    """A GPU's (or slice's) share of its server, bought with it."""
+    """A GPU's share of its server, bought with it."""
     network_usd: Monthly = 0.0
-    """A GPU's (or slice's) share of switches, adapters and cables, bought with it."""
+    """A GPU's share of switches, adapters and cables, bought with it."""
     life_years: Years = 3.0
     residual: Share = 0.0
     """Share of the price that is left at the end of the life."""
     gco2_per_kwh: Annotated[float, Meta(ge=0, le=5000)] | None = None
     """Grams of CO2 of a kWh; absent: the mean of the world."""
+
+    def of_part(self, of_whole: int) -> Owning:
+        """The costs of one of `of_whole` parts of a GPU."""
+        if of_whole == 1:
+            return self
+        return msgspec.structs.replace(self, **{key: getattr(self, key) / of_whole for key in NO_SOURCE})
 
     @property
     def left_out(self) -> str:

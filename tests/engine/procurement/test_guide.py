@@ -8,6 +8,7 @@ import pytest
 from planner.engine.advice.observation import Observed
 from planner.engine.procurement.guide import Answers, Guide
 from planner.session import Session
+from planner.workload.hardware.owned import Own
 
 GIB = 2**30
 TRAINING = Answers(
@@ -102,3 +103,65 @@ def test_what_a_capital_buys_is_held_against_renting(session: Session, use: floa
     assert steps["where"].answer == "Bought."
     assert steps["commit"].answer.startswith(said)
     assert {"bought", "on-demand"} <= {reason.split(":")[0] for reason in steps["commit"].reasons}
+
+
+def _reasons(guide: Guide, name: str) -> list[str]:
+    return next(step.reasons for step in guide.steps if step.name == name)
+
+
+def test_many_requests_of_a_job_are_answered_at_once(session: Session) -> None:
+    """10^6 requests of 1,000 and 200 tokens take weeks one after another, and hours as many at once as fit."""
+    answers = Answers(
+        task="generate", model="qwen3-8b", requests=1e6, input_tokens=1000, output_tokens=200, deadline_h=48,
+        gpus=["H100 SXM5 80GB", "L40S"],
+    )  # fmt: skip
+    guide = session.guide(answers).guide
+    assert guide.row is not None
+    assert guide.row.job_h is not None
+    assert 3 < guide.row.job_h.value < 48
+    assert _tree(guide)["May it be interrupted?"] == "yes", "it is a job, whatever engine answers it"
+    alone = msgspec.structs.replace(answers, also={"concurrency": 1})
+    assert alone.fields()["task"] == "generate"
+    nothing = session.guide(alone).guide
+    assert nothing.row is None
+    assert nothing.steps[-1].answer == "Nothing keeps the limits.", "it fits, and is late"
+
+
+def test_ways_name_gpus_beyond_those_needed_and_what_is_owed(session: Session) -> None:
+    """One A100 80GB is committed to at AWS with the seven others of a p4de.24xlarge: for two years of 1y, and for a 3y beyond them."""
+    answers = Answers(
+        task="serve",
+        model="llama-3.1-8b",
+        request_rate_per_s=5,
+        input_tokens=800,
+        output_tokens=200,
+        months=24,
+        gpus=["A100 80GB SXM"],
+    )
+    guide = session.guide(answers).guide
+    assert guide.costs is not None
+    eight = next(one.way for one in guide.costs.ways if "p4de.24xlarge" in one.way.who)
+    assert eight.idle_gpus == 8 - guide.costs.gpus
+    said = _reasons(guide, "commit")
+    assert any("p4de.24xlarge, 7 GPUs more than needed" in reason for reason in said)
+    assert any(reason.startswith("reserved-3y") and "owed for 36 months" in reason for reason in said)
+    assert not any(reason.startswith("spot") for reason in said), "a service may not be interrupted"
+    for branch in guide.tree:
+        if branch.question.startswith("Is it used enough for"):
+            way = next(one for one in guide.costs.ways if one.way.name == branch.question.rstrip("?").split()[-1])
+            assert (branch.answer == "yes") == (way.usd_after_months["24"] < guide.costs.ways[0].usd_after_months["24"])
+
+
+def test_own_machines_that_do_not_do_are_named(session: Session) -> None:
+    own = Own(gpu="RTX 4090", count=2)
+    answers = Answers(
+        task="finetune",
+        model="qwen3-32b",
+        lora=True,
+        train_tokens=1e8,
+        sequence=2048,
+        own=[own],
+        gpus=["H100 SXM5 80GB", "RTX 4090"],
+    )
+    where = _reasons(session.guide(answers).guide, "where")
+    assert any(reason.startswith("not on your own 2 × RTX 4090: does not fit") for reason in where)

@@ -93,12 +93,30 @@ def test_without_a_price_the_loss_in_value_is_left_out_and_told(session: Session
 
 
 def test_a_slice_loses_its_part_of_the_value(session: Session) -> None:
-    """Two 3g.40gb are an A100 of 15,000 $: 7,500 $ ÷ (3 · 8,760 h) = 0.2854 $/h each, and 400 W · 0.36 · 0.15 $/kWh = 0.0216 $/h."""
+    """Two 3g.40gb are an A100 of 15,000 $: 7,500 $ ÷ (3 · 8,760 h) = 0.2854 $/h each, and 400 W ÷ 2 · 0.15 $/kWh = 0.03 $/h."""
     row = _own(_plan(session, own=[{"gpu": "A100 80GB SXM", "mig": "3g.40gb"}], request_rate_per_s=0.1))[0]
     assert row.owned is not None
     assert row.owned.depreciation_usd_per_h == pytest.approx(7500 / 26280)
     assert row.usd_per_h is not None
-    assert row.usd_per_h.value == pytest.approx(0.2854 + 0.0216, abs=1e-4)
+    assert row.usd_per_h.value == pytest.approx(0.2854 + 0.03, abs=1e-4)
+
+
+def test_a_slice_pays_its_part_of_rack_server_and_cap(session: Session) -> None:
+    """All seven 1g.10gb cost what the A100 costs uncut: at 300 W, 210 $ a month of rack and staff, 21,900 $ with its server."""
+    owning = {"hosting_usd_per_month": 140.0, "staff_usd_per_month": 70.0, "server_usd": 5000.0, "network_usd": 1900.0}
+    small = {"model": "qwen3-0.6b", "request_rate_per_s": 0.1}
+    cut = {"gpu": "A100 80GB SXM", "mig": "1g.10gb", "power_limit_w": 300}
+    whole = _own(_plan(session, own=[{"gpu": "A100 80GB SXM", "power_limit_w": 300}], owning=owning, **small))[0]
+    slice_ = _own(_plan(session, own=[cut], owning=owning, **small))[0]
+    assert whole.usd_per_h is not None
+    # 0.3 kW · 0.15 $/kWh + 210 $ ÷ 730 h + 21,900 $ ÷ (3 · 8,760 h)
+    assert whole.usd_per_h.value == pytest.approx(0.045 + 210 / 730 + 21_900 / 26_280)
+    assert slice_.usd_per_h is not None
+    assert slice_.usd_per_h.value == pytest.approx(whole.usd_per_h.value / 7)
+    free = _own(_plan(session, own=[{"gpu": "A100 80GB SXM", "mig": "1g.10gb"}], **small))[0]
+    assert slice_.answer.prefill_s is not None
+    assert free.answer.prefill_s is not None
+    assert slice_.answer.prefill_s.value > free.answer.prefill_s.value, "a cap of the GPU slows its slices too"
 
 
 def test_slices_hold_replicas_and_no_model_between_them(session: Session) -> None:

@@ -17,7 +17,7 @@ from planner.engine.search.plan import make_plan
 from planner.errors import UserError
 from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.providers import USUAL_NODES
-from planner.present.prices import network_sentence, network_text
+from planner.present.prices import network_sentence, network_text, offer_sentence
 
 PRESETS = session().presets.names()
 H100 = "H100 SXM5 80GB"
@@ -254,3 +254,55 @@ def test_what_nobody_says_of_an_offer_of_ones_own_is_assumed_and_told() -> None:
     assert known.offer is not None
     assert known.offer.instances == 4
     assert "max_nodes" not in known.answer.assumed
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [{"countries": ["DE"], "objective": "fastest"}, {"market": "reserved-1y", "kinds": ["hyperscaler"]}, {"exclude": ["B200 SXM"]}],
+    ids=" ".join,
+)
+def test_what_no_offer_that_passes_has_is_no_solution(filters: dict[str, Any]) -> None:
+    found = asked(
+        {"model": "qwen3-8b", "task": "serve", "request_rate_per_s": 2.0, "input_tokens": 500, "output_tokens": 100} | filters
+    )
+    assert found.rows[0].offer is not None
+    for row in found.rows:
+        assert not row.rank or row.offer or row.here, row.gpu
+    left_out = {row.gpu for row in found.rows if "no offer passes the filters" in row.why}
+    assert "GB300" in left_out, "nobody rents it out"
+    assert ("B200 SXM" in left_out) >= ("exclude" in filters)
+
+
+def test_filters_that_nothing_passes_are_named() -> None:
+    found = asked({"model": "qwen3-8b", "task": "serve", "market": "reserved-3y", "countries": ["DE"]})
+    assert not any(row.offer for row in found.rows)
+    assert "no offer passes the filters (market reserved-3y; countries DE)" in found.notes[0]
+
+
+@pytest.mark.parametrize("objective", ["cheapest", "fastest", "fewest-gpus"])
+def test_parts_that_nobody_rents_out_come_last(objective: str) -> None:
+    service = {"model": "qwen3-8b", "task": "serve", "request_rate_per_s": 2.0, "input_tokens": 500, "output_tokens": 100}
+    rows = [row for row in asked(service | {"objective": objective}).rows if row.verdict == "fits"]
+    out_of_reach = [row.usd_per_h is None and not row.here for row in rows]
+    assert not out_of_reach[0]
+    assert any(out_of_reach)
+    assert out_of_reach == sorted(out_of_reach)
+    assert all("last" in row.why for row, last in zip(rows, out_of_reach, strict=True) if last)
+
+
+def test_a_whole_computer_is_alone_in_its_node() -> None:
+    bought = asked(
+        {"model": "qwen3-8b", "task": "serve", "request_rate_per_s": 2.0, "capex_usd": 5e4, "gpus_considered": ["GB10 (DGX Spark)"]}
+    )
+    layouts = [row.answer.layout for row in bought.rows if row.owned is not None]
+    assert layouts
+    assert all(layout is not None and layout.gpus_per_node == 1 for layout in layouts)
+
+
+def test_pods_and_instances_of_any_size_say_how_many_gpus_they_have() -> None:
+    row = asked({"model": "llama-3.1-70b", "task": "generate", "providers": ["runpod"], "gpus_considered": ["A100 80GB SXM"]}).rows[
+        0
+    ]
+    assert row.offer is not None
+    assert row.offer.gpus > 1
+    assert f"runpod ({row.offer.kind}) {row.offer.instance} with {row.offer.gpus} GPUs, " in offer_sentence(row.offer)

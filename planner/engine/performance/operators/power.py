@@ -48,11 +48,12 @@ def clock_share(power_share: float) -> float:
 def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> Chip:
     """`chip` under the power limit and the locked clock that `workload` gives; as it is where these slow nothing or nothing is known of it.
 
-    `own_limit_w`: the power limit of the machine it stands in.
+    `own_limit_w`: the power limit of the machine it stands in. A limit is that of a GPU, of which slices have their part.
     """
     if not workload.power_limit_w and not workload.clock_limit_hz and not own_limit_w:
         return chip
-    boost, limit_w = chip.gpu.boost_clock_hz, min(workload.power_limit_w or math.inf, own_limit_w or math.inf)
+    boost = chip.gpu.boost_clock_hz
+    limit_w = min(workload.power_limit_w or math.inf, own_limit_w or math.inf) / chip.gpu.of_whole
     locked = min(1.0, workload.clock_limit_hz / (boost * SUSTAINED_SHARE)) if workload.clock_limit_hz and boost else 1.0
     clock = locked
     if math.isfinite(chip.power_w):

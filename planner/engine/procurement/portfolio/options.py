@@ -17,6 +17,7 @@ from planner.engine.procurement.paying import TERMS
 from planner.engine.procurement.portfolio.pool_cost import pool_cost
 from planner.engine.procurement.portfolio.records import FILTERS, Entry, Need, Pool, PortfolioFile, Problem, Source
 from planner.engine.procurement.portfolio.time_classes import TimeClass, hourly_factors, rounded_share, time_classes
+from planner.engine.procurement.portfolio.ways import PARTS, PoolKey, Way, way_on
 from planner.engine.search.supply.owned_nodes import parts_of
 from planner.engine.search.supply.quotes import admitted
 from planner.hardware.catalogue.gpus import Gpu
@@ -27,9 +28,6 @@ from planner.workload.tasks import Market, Workload
 TOO_DEAR = 3.0
 """A pool where each workload alone costs so many times its cheapest place is left out."""
 
-PoolKey = tuple[str, int]
-"""(GPU, GPUs of a node)."""
-
 
 class Asked(NamedTuple):
     """One workload with its plan."""
@@ -37,6 +35,8 @@ class Asked(NamedTuple):
     entry: Entry
     service: bool
     plan: Plan
+    shared: Plan | None = None
+    """The plan on shares of GPUs, for a service that may share them."""
     above: float = 0.0
     upto: float = 1.0
     """The part of the load it serves, over the largest load of a day: all of it, or a base, or what comes above the base."""
@@ -61,10 +61,10 @@ class Asked(NamedTuple):
 
 
 class Built(NamedTuple):
-    """The problem, and the row that each workload takes in each pool."""
+    """The problem, and the way each workload runs in each pool."""
 
     problem: Problem
-    rows: Mapping[tuple[int, int], PlanRow]
+    ways: Mapping[tuple[int, int], Way]
     classes: Sequence[TimeClass]
 
 
@@ -72,54 +72,32 @@ def build(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Built:
     """The problem of `file`, whose workloads are `asked`."""
     pools = _pools(file, supply)
     keys = list(pools)
-    rows = {
-        (number, place): row
+    ways = {
+        (number, place): way
         for number, one in enumerate(asked)
         for place, key in enumerate(keys)
-        if (row := _row_on(one, key)) is not None
+        if (way := way_on(one.plan, one.shared, key, service=one.service)) is not None
     }
-    shares = {key: share for key, row in rows.items() if (share := _share(asked[key[0]], row)) is not None}
+    parts = PARTS if any(way.divisor > 1 for way in ways.values()) else 1
+    shares = {key: share for key, way in ways.items() if (share := _share(asked[key[0]], way.row)) is not None}
     classes = time_classes([one.entry for one in asked], [one.service for one in asked], shares.values())
     needs = {
         (number, place): need
-        for (number, place), row in rows.items()
-        if (need := _need(asked[number], row, number, classes, shares.get((number, place)))) is not None
+        for (number, place), way in ways.items()
+        if (need := _need(asked[number], way, number, classes, shares.get((number, place)), parts)) is not None
     }
-    kept = _worth_it(needs, list(pools.values()), classes, len(asked))
+    counted = [_in_parts(pool, parts) for pool in pools.values()]
+    kept = _worth_it(needs, counted, classes, len(asked), parts)
     moved = {place: number for number, place in enumerate(kept)}
     problem = Problem(
         needs={(number, moved[place]): need for (number, place), need in needs.items() if place in moved},
         workloads=len(asked),
-        pools=tuple(pools[keys[place]] for place in kept),
+        pools=tuple(counted[place] for place in kept),
         weights=tuple(one.share for one in classes),
         capex_usd=file.capex_usd,
+        parts=parts,
     )
-    return Built(problem, {(number, moved[place]): row for (number, place), row in rows.items() if place in moved}, classes)
-
-
-def _row_on(asked: Asked, key: PoolKey) -> PlanRow | None:
-    """The solution that takes the fewest GPUs of the pool; None where none runs there."""
-    gpu, per_node = key
-    rows = [
-        row
-        for row in asked.plan.rows
-        if row.rank
-        and row.gpu == gpu
-        and not row.here
-        and row.answer.layout is not None
-        and _inside(row, service=asked.service) <= per_node
-    ]
-    return min(rows, key=lambda row: row.answer.layout.gpus if row.answer.layout else 0, default=None)
-
-
-def _inside(row: PlanRow, *, service: bool) -> int:
-    """GPUs that have to be in one node: of a replica, or of a job on a node of its own kind."""
-    layout = row.answer.layout
-    assert layout is not None
-    return max(
-        layout.tp,
-        layout.gpus_per_node if not service and layout.nodes > 1 else min(layout.gpus // max(1, layout.dp), layout.gpus_per_node),
-    )
+    return Built(problem, {(number, moved[place]): way for (number, place), way in ways.items() if place in moved}, classes)
 
 
 def _share(asked: Asked, row: PlanRow) -> float | None:
@@ -130,20 +108,21 @@ def _share(asked: Asked, row: PlanRow) -> float | None:
     return share if share > 1 else rounded_share(share)
 
 
-def _need(asked: Asked, row: PlanRow, number: int, classes: Sequence[TimeClass], share: float | None) -> Need | None:
-    """GPUs in every class of hours; None for a job that takes longer than the month."""
-    layout = row.answer.layout
+def _need(asked: Asked, way: Way, number: int, classes: Sequence[TimeClass], share: float | None, parts: int) -> Need | None:
+    """Parts of GPUs (all of one where `parts` is 1) in every class of hours; None for a job that takes longer than the month."""
+    layout = way.row.answer.layout
     assert layout is not None
+    whole = way.parts * parts // PARTS
     if asked.service:
-        each = layout.gpus // max(1, layout.dp)
+        each = way.replica_parts * parts // PARTS
         least = asked.entry.min_replicas if not asked.above else 0
         replicas = (max(least, math.ceil(layout.dp * asked.part(one.factors[number]) - 1e-9)) for one in classes)
         return Need(tuple(count * each for count in replicas), asked.may_stop)
     if share is None:
-        return Need(tuple(layout.gpus for _ in classes), asked.may_stop)
+        return Need(tuple(whole for _ in classes), asked.may_stop)
     if share > 1:
         return None
-    return Need(tuple(layout.gpus if one.begin < share - 1e-9 else 0 for one in classes), asked.may_stop)
+    return Need(tuple(whole if one.begin < share - 1e-9 else 0 for one in classes), asked.may_stop)
 
 
 def _pools(file: PortfolioFile, supply: Supply) -> dict[PoolKey, Pool]:
@@ -157,9 +136,9 @@ def _pools(file: PortfolioFile, supply: Supply) -> dict[PoolKey, Pool]:
             sources[key][source.kind] = source
     owned: dict[PoolKey, tuple[int, float]] = {}
     for own, part in zip(file.own, parts_of(file.own, supply), strict=True):
-        power = min(own.power_limit_w or math.inf, part.tdp_w or math.inf)
+        power = min((own.power_limit_w or math.inf) / part.of_whole, part.tdp_w or math.inf)
         key = part.name, 1 if own.mig else own.count
-        running = running_usd_per_h(power, owning) * HOURS_PER_MONTH if math.isfinite(power) else 0.0
+        running = running_usd_per_h(power, owning.of_part(part.of_whole)) * HOURS_PER_MONTH if math.isfinite(power) else 0.0
         owned[key] = owned.get(key, (0, 0.0))[0] + own.gpus, running
         sources.setdefault(key, {})
     found = {}
@@ -197,6 +176,23 @@ def _offered(file: PortfolioFile, supply: Supply) -> Iterator[tuple[Source, Pool
                 size *= 2
 
 
+def _in_parts(pool: Pool, parts: int) -> Pool:
+    """`pool` with its GPUs counted in parts."""
+
+    def counted(source: Source | None) -> Source | None:
+        return source and msgspec.structs.replace(source, gpus=source.gpus * parts)
+
+    return msgspec.structs.replace(
+        pool,
+        owned=pool.owned * parts,
+        owned_usd_per_month=pool.owned_usd_per_month / parts,
+        fixed=counted(pool.fixed),
+        hourly=counted(pool.hourly),
+        spot=counted(pool.spot),
+        bought=counted(pool.bought),
+    )
+
+
 def _source(kind: Market, gpus: int, usd_per_month: float, who: str) -> Source:
     return Source(kind=kind, gpus=gpus, usd_per_month=usd_per_month, who=who)
 
@@ -213,9 +209,9 @@ def _bought(gpu: Gpu, per_node: int, owning: Owning, file: PortfolioFile) -> Sou
 
 
 def _worth_it(
-    needs: Mapping[tuple[int, int], Need], pools: Sequence[Pool], classes: Sequence[TimeClass], workloads: int
+    needs: Mapping[tuple[int, int], Need], pools: Sequence[Pool], classes: Sequence[TimeClass], workloads: int, parts: int
 ) -> list[int]:
-    """Numbers of the pools that are owned, or near the cheapest for some workload alone."""
+    """Numbers of the pools that are owned, or near the cheapest for some workload alone, which pays the part of a GPU it takes."""
     weights = [one.share for one in classes]
     alone = {key: pool_cost(pools[key[1]], need.gpus, [0] * len(weights), weights).usd for key, need in needs.items()}
     alone |= {
@@ -223,6 +219,7 @@ def _worth_it(
         for key, need in needs.items()
         if need.interruptible
     }
+    alone = {key: usd * min(1.0, max(needs[key].gpus) / parts) for key, usd in alone.items()}
     best = [min((usd for (one, _), usd in alone.items() if one == number), default=math.inf) for number in range(workloads)]
     near = {place for (number, place), usd in alone.items() if usd <= TOO_DEAR * best[number]}
     return [place for place, pool in enumerate(pools) if place in near or (pool.owned and any(one == place for _, one in needs))]

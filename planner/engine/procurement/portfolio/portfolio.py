@@ -15,6 +15,10 @@ from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost
 from planner.engine.procurement.portfolio.records import Need, Placed, Pool, PoolUse, Portfolio, PortfolioFile, Problem
 from planner.units import HOURS_PER_MONTH
 
+ON_SHARES = (
+    "a share of a GPU was checked with its part of the memory and of the time while its neighbours are busy: give each engine its part "
+    "(1/2 of vLLM's 0.9 is --gpu-memory-utilization 0.45); neighbours are not isolated, and losses by their turns are assumed to be none."
+)
 LEAST_GAIN = 0.995
 """Cost of a split over that of the whole from which on it is worth two kinds of GPU."""
 WITHOUT_HIGHS = "HiGHS is not installed (pip install 'gpu-planner[portfolio]'): a local search without proof; nothing is bought."
@@ -63,6 +67,8 @@ def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply, proc
     if placement is None:
         notes.append("the stock and the offers do not hold all workloads at once")
         return Portfolio(workloads=[], pools=[], usd_per_month=0.0, months=file.months, solver=solver, notes=notes)
+    if any(built.ways[number, place].divisor > 1 for number, place in enumerate(placement)):
+        notes.append(ON_SHARES)
     pools = [
         use for number in sorted(set(placement)) if (use := _use(problem, placement, number, bought[number])).usd_per_month >= 0
     ]
@@ -82,25 +88,25 @@ def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply, proc
 
 
 def _use(problem: Problem, placement: Sequence[int], number: int, bought: int) -> PoolUse:
-    pool = problem.pools[number]
+    pool, parts = problem.pools[number], problem.parts
     hard, soft = summed_needs(problem, number, members(placement, number))
     mix = pool_cost(_with_bought(pool, bought), hard, soft, problem.weights, bought)
     whole = [a + b for a, b in zip(hard, soft, strict=True)]
     hourly, spot = (_hours(problem, units) for units in (mix.hourly, mix.spot))
     return PoolUse(
         gpu=pool.gpu,
-        gpus_at_most=max(whole),
-        gpus_at_least=min(whole),
-        owned=max(mix.owned, default=0),
-        bought=mix.bought * pool.bought.gpus if pool.bought else 0,
+        gpus_at_most=-(-max(whole) // parts),
+        gpus_at_least=-(-min(whole) // parts),
+        owned=-(-max(mix.owned, default=0) // parts),
+        bought=mix.bought * pool.bought.gpus // parts if pool.bought else 0,
         bought_usd_per_month=mix.bought * pool.bought.usd_per_month if pool.bought else 0.0,
-        committed=mix.fixed * pool.fixed.gpus if pool.fixed else 0,
+        committed=mix.fixed * pool.fixed.gpus // parts if pool.fixed else 0,
         committed_on=f"{pool.fixed.kind}, {pool.fixed.who}" if pool.fixed and mix.fixed else "",
         committed_usd_per_month=mix.fixed * pool.fixed.usd_per_month if pool.fixed else 0.0,
-        hourly_gpu_h=hourly * pool.hourly.gpus * HOURS_PER_MONTH if pool.hourly else 0.0,
+        hourly_gpu_h=hourly * pool.hourly.gpus / parts * HOURS_PER_MONTH if pool.hourly else 0.0,
         hourly_from=pool.hourly.who if pool.hourly and hourly else "",
         hourly_usd_per_month=hourly * pool.hourly.usd_per_month if pool.hourly else 0.0,
-        spot_gpu_h=spot * pool.spot.gpus * HOURS_PER_MONTH if pool.spot else 0.0,
+        spot_gpu_h=spot * pool.spot.gpus / parts * HOURS_PER_MONTH if pool.spot else 0.0,
         spot_from=pool.spot.who if pool.spot and spot else "",
         spot_usd_per_month=spot * pool.spot.usd_per_month if pool.spot else 0.0,
         owned_usd_per_month=_hours(problem, mix.owned) * pool.owned_usd_per_month,
@@ -118,15 +124,16 @@ def _hours(problem: Problem, units: Sequence[int]) -> float:
 
 
 def _placed(asked: Asked, built: Built, number: int, place: int) -> Placed:
-    problem, row = built.problem, built.rows[number, place]
-    need, layout = problem.needs[number, place], row.answer.layout
+    problem, way = built.problem, built.ways[number, place]
+    need, layout, each = problem.needs[number, place], way.row.answer.layout, max(1, problem.parts // way.divisor)
     alone = min((_alone(problem, one, pool) for (other, pool), one in problem.needs.items() if other == number), default=math.inf)
     return Placed(
         name=asked.entry.name,
-        gpu=row.gpu,
+        gpu=problem.pools[place].gpu,
         layout=layout.text if layout else "",
-        gpus_at_most=max(need.gpus),
-        gpus_at_least=min(need.gpus),
+        gpus_at_most=max(need.gpus) // each,
+        gpus_at_least=min(need.gpus) // each,
+        share=way.divisor,
         interruptible=need.interruptible,
         alone_usd_per_month=alone if math.isfinite(alone) else None,
     )

@@ -30,6 +30,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Until a replica serves: it is started so long before it is needed."""
     mixed: bool = False
     """A service may be on two kinds of GPU: what the quietest hours need on one, the rest of the day on another."""
+    shared: bool = False
+    """A service may share a GPU with others that may: a half, a quarter or an eighth of its memory and of its time each."""
     interruptible: bool | None = None
     """Absent: jobs may be taken away for a while, services may not."""
     runs_per_month: Annotated[float, Meta(gt=0, le=1e4)] = 1.0
@@ -61,7 +63,7 @@ FILTERS = ("providers", "kinds", "regions", "countries", "certifications", "excl
 
 
 class Need(msgspec.Struct, frozen=True):
-    """GPUs that a workload needs in each class of hours."""
+    """GPUs, or parts of them, that a workload needs in each class of hours."""
 
     gpus: tuple[int, ...]
     interruptible: bool
@@ -106,6 +108,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     weights: tuple[float, ...]
     """Share of the month of each class of hours."""
     capex_usd: float | None = None
+    parts: int = 1
+    """Parts of a GPU in which needs, units and owned GPUs are counted."""
 
 
 class PoolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -140,7 +144,10 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu: str
     layout: str
     gpus_at_most: int
+    """GPUs, or shares of one."""
     gpus_at_least: int
+    share: int = 1
+    """Equal shares into which a GPU is divided for it; 1: it has whole GPUs."""
     interruptible: bool
     alone_usd_per_month: float | None = None
     """Cost on GPUs rented for it alone; None: nobody rents them out."""

@@ -19,6 +19,8 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
     """(verdict, why) of a row whose answer is `answer`."""
     if not answer.fits:
         return "does-not-fit", answer.reason or ""
+    if d.node_type(row).left_out:
+        return "misses-target", "misses: no offer passes the filters (market, providers, countries, …)"
     short, faults = _host_short(d, row), _faults(d, row)
     if faults or short:
         misses = "misses: " + "; ".join(faults) if faults else ""

@@ -13,7 +13,7 @@ from planner.engine.evaluate.supply import Supply
 from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
 from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, quotes_of, usual_wire, wire_given
 from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.catalogue.interconnects import link_of
+from planner.hardware.catalogue.interconnects import link_of, most_in_host
 from planner.hardware.catalogue.mig import split_name
 from planner.workload.tasks import Workload
 
@@ -23,12 +23,16 @@ HOST_SHARE = 0.9
 """Share of a host's memory for what is offloaded: the rest is the system's and the processes' own. An assumption."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
 """Task -> most GPUs that the search considers when the workload does not say."""
+FILTERS = ("providers", "kinds", "regions", "countries", "certifications", "exclude")
+"""Keys that leave offers out: what has none that passes is no solution."""
 SUPPLY_KEYS = (
     *("task", "gpus_considered", "max_gpus", "max_nodes", "fabric", "offload"),
     *("price_usd_per_gpu_h", "own", "owning", "capex_usd", "market"),
-    *("providers", "kinds", "regions", "countries", "certifications", "exclude"),
+    *FILTERS,
 )
 """Keys of a workload that decide what hardware there is for it: of all others nothing is seen in this folder."""
+NEXT_TO_NONE = 1e-6
+"""Nodes that can be had of what the filters leave out: fewer than one, by which it misses more than any target."""
 MOST_KEPT = 16
 """Lists of node types that are kept beside a supply."""
 
@@ -55,6 +59,8 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
     """Power limit in force of a GPU of this machine."""
     owned: OwnedNode | None = None
     """Costs of a GPU that is not rented."""
+    left_out: bool = False
+    """Nobody whom the filters let pass rents it out."""
     largest: bool = True
     """The largest node of this GPU that can be joined with others: jobs over several nodes are only built from these."""
 
@@ -88,7 +94,7 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
             quote is not None and quote.term == "spot",
             self.here,
             self.most,
-            quote.machines if quote else UNLIMITED,
+            quote.machines if quote else NEXT_TO_NONE if self.left_out else UNLIMITED,
             min(self.cluster, quote.cluster if quote else UNLIMITED),
             host_bytes_per_gpu(quote),
         )
@@ -104,6 +110,11 @@ def host_bytes_per_gpu(quote: Quote | None) -> float:
     if quote is None or quote.offer.memory_bytes is None:
         return float("nan")
     return HOST_SHARE * quote.offer.memory_bytes / quote.offer.gpus
+
+
+def is_narrowed(workload: Workload) -> bool:
+    """Whether `workload` leaves offers out, by its filters or by a term that not all are rented on."""
+    return workload.market not in {"on-demand", "any"} or any(getattr(workload, key) for key in FILTERS)
 
 
 def most_gpus(workload: Workload) -> int:
@@ -134,6 +145,7 @@ def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     quotes: dict[str, dict[int, list[Quote]]] = defaultdict(lambda: defaultdict(list))
     for name, size, quote in quotes_of(workload, supply, considered):
         quotes[name][size].append(quote)
+    narrowed = is_narrowed(workload)
     prices = own_prices(workload, considered, supply.find_gpu)
     of_machine = own_prices(workload, {gpu.name for gpu in supply.machine}, supply.find_gpu)
     found: list[NodeType] = []
@@ -142,7 +154,8 @@ def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
             continue
         price = prices.get(gpu.name)
         if price is not None or gpu.name not in quotes:
-            found += _unquoted(gpu, sorted(quotes[gpu.name]) or [UNPRICED_NODE], workload, most, price)
+            sizes = sorted(quotes[gpu.name]) or [min(UNPRICED_NODE, most_in_host(gpu))]
+            found += _unquoted(gpu, sizes, workload, most, price, left_out=price is None and narrowed)
         else:
             found += _quoted(gpu, quotes[gpu.name], workload, most)
     for gpu in supply.machine:
@@ -166,14 +179,16 @@ def _owned_types(workload: Workload, supply: Supply) -> Iterator[NodeType]:
         yield NodeType(pool.gpu, pool.per_node, pool.nvlink, pool.most, wire, usd_per_gpu_h=cost, owned=pool.node, largest=whole)
 
 
-def _unquoted(gpu: Gpu, sizes: Sequence[int], workload: Workload, most: int, price: float | None) -> Iterator[NodeType]:
-    """Nodes at a price of one's own, or of a part that nobody rents out."""
+def _unquoted(
+    gpu: Gpu, sizes: Sequence[int], workload: Workload, most: int, price: float | None, *, left_out: bool
+) -> Iterator[NodeType]:
+    """Nodes at a price of one's own, or of a part that nobody rents out, or nobody whom the filters let pass."""
     why = "nobody in the catalogue rents it out" if price is None else "the price is your own"
     for size in sizes:
         wire = wire_given(workload, gpu, size) or usual_wire(gpu, size, f"the usual network of a {gpu.name}: {why}")
         if workload.max_nodes is not None:
             most = min(most, workload.max_nodes * size)
-        yield NodeType(gpu, size, None, most, wire, usd_per_gpu_h=price, largest=size == sizes[-1])
+        yield NodeType(gpu, size, None, most, wire, usd_per_gpu_h=price, largest=size == sizes[-1], left_out=left_out)
 
 
 def _quoted(gpu: Gpu, by_size: dict[int, list[Quote]], workload: Workload, most: int) -> Iterator[NodeType]:

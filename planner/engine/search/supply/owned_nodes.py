@@ -12,7 +12,7 @@ from planner.engine.evaluate.supply import Supply
 from planner.engine.money.owned_cost import bought_usd, depreciation_usd_per_h, running_usd_per_h
 from planner.errors import Problems, UserError
 from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.catalogue.interconnects import NODE_GPUS
+from planner.hardware.catalogue.interconnects import most_in_host
 from planner.units import usd_text
 from planner.workload.hardware.owned import Own, Owning
 from planner.workload.tasks import Workload
@@ -29,7 +29,7 @@ class OwnedNode(msgspec.Struct, frozen=True):
     nvlink: bool | None
     words: str
     power_limit_w: float | None = None
-    """Cap of its own; None: that of the workload, or the vendor's."""
+    """Cap of its GPU; None: that of the workload, or the vendor's."""
 
     @property
     def usd_per_h(self) -> float:
@@ -100,7 +100,7 @@ def _own_node(own: Own, gpu: Gpu, owning: Owning) -> OwnedNode | None:
     price = own.purchase_usd
     words = f"bought for {usd_text(price)} $ each" if price is not None else ""
     if price is None and gpu.purchase is not None:
-        price = bought_usd(gpu.purchase.price_usd, owning)
+        price = bought_usd(gpu.purchase.price_usd, owning.of_part(gpu.of_whole))
         words = f"{usd_text(price)} $ each ({gpu.purchase.kind} of {gpu.purchase.as_of})"
     return _node(gpu, owning, price, own.power_limit_w, words or "loss in value left out: no price is known", nvlink, bought=False)
 
@@ -114,7 +114,7 @@ def _bought(workload: Workload, supply: Supply, owning: Owning, considered: set[
         most = min(most, workload.max_gpus) if workload.max_gpus else most
         if most < 1:
             continue
-        per_node = min(NODE_GPUS, 2 ** int(math.log2(most)))
+        per_node = min(most_in_host(gpu), 2 ** int(math.log2(most)))
         parts = "" if owning.server_usd or owning.network_usd else ", without servers"
         words = f"{usd_text(price)} $ each ({gpu.purchase.kind} of {gpu.purchase.as_of}{parts})"
         yield OwnedPool(gpu, per_node, most, _node(gpu, owning, price, None, words, None, bought=True), None)
@@ -123,9 +123,11 @@ def _bought(workload: Workload, supply: Supply, owning: Owning, considered: set[
 def _node(
     gpu: Gpu, owning: Owning, price: float | None, limit_w: float | None, words: str, nvlink: bool | None, *, bought: bool
 ) -> OwnedNode | None:
-    power = min(limit_w, gpu.tdp_w) if limit_w and gpu.tdp_w else limit_w or gpu.tdp_w
+    limit_of_part_w = limit_w / gpu.of_whole if limit_w else None
+    power = min(limit_of_part_w, gpu.tdp_w) if limit_of_part_w and gpu.tdp_w else limit_of_part_w or gpu.tdp_w
     if power is None:
         return None
+    owning = owning.of_part(gpu.of_whole)
     lost = None if price is None else depreciation_usd_per_h(price, owning)
     kept = f"; residual {owning.residual:.0%}" if owning.residual else ""
     terms = f"{words}; {owning.life_years:g} years{kept}; {power:.0f} W at {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"

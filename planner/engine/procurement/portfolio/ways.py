@@ -1,0 +1,79 @@
+"""The way a workload runs on a pool: whole GPUs, or for a service that may share, a part of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from planner.engine.answers.plan import Plan, PlanRow
+from planner.hardware.catalogue.mig import split_name
+from planner.hardware.catalogue.shares import DIVISORS
+from planner.workload.hardware.owned import Own
+from planner.workload.tasks import Workload
+
+PARTS = max(DIVISORS)
+"""Parts that a GPU is counted in where services may share it."""
+MOST_SHARES = 64
+"""Replicas on shares that a plan may take."""
+
+PoolKey = tuple[str, int]
+"""(GPU, GPUs of a node)."""
+
+
+class Way(NamedTuple):
+    """A row of a plan, and how many of its replicas share one GPU."""
+
+    row: PlanRow
+    divisor: int = 1
+
+    @property
+    def replica_parts(self) -> int:
+        """Parts of GPUs that a replica takes; 0 without a layout."""
+        layout = self.row.answer.layout
+        if layout is None:
+            return 0
+        return layout.gpus // max(1, layout.dp) * PARTS // self.divisor
+
+    @property
+    def parts(self) -> int:
+        """Parts of GPUs of all replicas."""
+        layout = self.row.answer.layout
+        assert layout is not None
+        return layout.gpus * PARTS // self.divisor
+
+
+def on_shares(workload: Workload, plan: Plan) -> Workload:
+    """`workload` on shares alone, of uncut GPUs of which one holds a replica by `plan`: the engine checks its memory and its latency there."""
+    alone = (
+        row for row in plan.rows if row.rank and not row.here and split_name(row.gpu) is None and Way(row).replica_parts == PARTS
+    )
+    gpus = sorted({row.gpu for row in alone})
+    parts = [f"{gpu} 1/{divisor}" for gpu in gpus for divisor in DIVISORS]
+    own = [Own(gpu=part, nodes=MOST_SHARES) for part in parts]
+    return msgspec.structs.replace(workload, own=own, gpus_considered=parts, max_gpus=None, capex_usd=None)
+
+
+def way_on(plan: Plan, shared: Plan | None, key: PoolKey, *, service: bool) -> Way | None:
+    """The way that takes the least of the pool's GPUs, whole ones where it is the same; None where nothing runs there."""
+    gpu, per_node = key
+    ways = [Way(row) for row in _solutions(plan, gpu) if _inside(row, service=service) <= per_node]
+    for divisor in DIVISORS if shared is not None else ():
+        ways += (Way(row, divisor) for row in _solutions(shared, f"{gpu} 1/{divisor}"))
+    return min(ways, key=lambda way: (way.parts, way.divisor), default=None)
+
+
+def _solutions(plan: Plan | None, gpu: str) -> Iterator[PlanRow]:
+    rows: Sequence[PlanRow] = plan.rows if plan is not None else ()
+    return (row for row in rows if row.rank and row.gpu == gpu and not row.here and row.answer.layout is not None)
+
+
+def _inside(row: PlanRow, *, service: bool) -> int:
+    """GPUs that have to be in one node: of a replica, or of a job on a node of its own kind."""
+    layout = row.answer.layout
+    assert layout is not None
+    return max(
+        layout.tp,
+        layout.gpus_per_node if not service and layout.nodes > 1 else min(layout.gpus // max(1, layout.dp), layout.gpus_per_node),
+    )

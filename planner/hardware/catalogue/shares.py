@@ -1,0 +1,37 @@
+"""Shares of an uncut GPU: what a program has that shares one with others, by turns and in a part of its memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from planner.hardware.catalogue.gpu import Gpu
+
+DIVISORS = (2, 4, 8)
+"""Shares are a half, a quarter and an eighth: of these, any that add up to whole GPUs can be placed on as many."""
+
+
+def share_of(gpu: Gpu, divisor: int) -> Gpu:
+    """One of `divisor` equal shares of `gpu` as a part of its own: 'L40S 1/4' has a quarter of the memory and of the time.
+
+    Rates are those while all others are busy; a program that is alone for a moment is faster.
+    """
+    share = 1 / divisor
+    return msgspec.structs.replace(
+        gpu,
+        name=f"{gpu.name} 1/{divisor}",
+        memory_bytes=gpu.memory_bytes * share,
+        usable_memory_bytes=gpu.usable_memory_bytes and gpu.usable_memory_bytes * share,
+        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * share,
+        compute_flop_per_s={dtype: peak * share for dtype, peak in gpu.compute_flop_per_s.items()},
+        tdp_w=gpu.tdp_w and gpu.tdp_w * share,
+        nvlink_bytes_per_s=None,
+        mig=(),
+        of_whole=divisor,
+        aliases=(),
+        nvml_names=(),
+        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd * share),
+        note=f"a share of {gpu.name}",
+    )
