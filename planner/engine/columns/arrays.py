@@ -22,6 +22,15 @@ def added(parts: Iterable[Floats]) -> Floats:
     return reduce(np.add, parts)
 
 
+def distinct(numbers: Rows) -> tuple[Rows, Rows]:
+    """(a row of each different number, which of these rows each row is like); for numbers from 0, few of them missing."""
+    row = np.empty(numbers.max(initial=-1) + 1, dtype=np.int64)
+    row[numbers] = np.arange(numbers.size)
+    there = np.zeros(row.size, dtype=bool)
+    there[numbers] = True
+    return row[there], (np.cumsum(there) - 1)[numbers]
+
+
 class Columns(msgspec.Struct, frozen=True):
     """Base of the parts of a table: records whose every field is an array of float64."""
 
