@@ -22,6 +22,15 @@ def added(parts: Iterable[Floats]) -> Floats:
     return reduce(np.add, parts)
 
 
+def distinct(numbers: Rows) -> tuple[Rows, Rows]:
+    """(a row of each different number, which of these rows each row is like); for numbers from 0, few of them missing."""
+    row = np.empty(numbers.max(initial=-1) + 1, dtype=np.int64)
+    row[numbers] = np.arange(numbers.size)
+    there = np.zeros(row.size, dtype=bool)
+    there[numbers] = True
+    return row[there], (np.cumsum(there) - 1)[numbers]
+
+
 class Columns(msgspec.Struct, frozen=True):
     """Base of the parts of a table: records whose every field is an array of float64."""
 
@@ -30,17 +39,20 @@ class Columns(msgspec.Struct, frozen=True):
         """Stack the attributes of `records` that are fields of this class.
 
         `index` (shape [rows]) says which record each row takes; None becomes 0. Arrays have shape [rows], or [1] where
-        there is one record, which all rows share.
+        all records have the same number, which all rows share.
         """
         different = {id(record): record for record in records}
         names = cls.__struct_fields__
         read = attrgetter(*names)
         numbers = [[value or 0.0 for value in read(record)] for record in different.values()]
         values = np.array(numbers, dtype=np.float64).T
-        if len(records) > 1:
+        columns = dict(zip(names, values[:, :1], strict=True))
+        differ = (values != values[:, :1]).any(axis=1).nonzero()[0]
+        if differ.size:
             place = dict(zip(different, range(len(different)), strict=True))
-            values = values.take(np.array([place[id(record)] for record in records])[index], axis=1)
-        return cls(**dict(zip(names, values, strict=True)))
+            taken = values[differ].take(np.array([place[id(record)] for record in records])[index], axis=1)
+            columns |= zip([names[number] for number in differ.tolist()], taken, strict=True)
+        return cls(**columns)
 
     def take(self, keep: Flags | Rows) -> Self:
         """The rows `keep`; shared attributes stay shared."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -125,6 +125,12 @@ class JobColumns(JobNumbers[Floats], Columns, frozen=True, kw_only=True):
 
 class LayoutColumns(Layout[Floats], Columns, frozen=True, kw_only=True):
     """Layouts of candidates."""
+
+    @classmethod
+    def gather(cls, records: Sequence[Any], index: Rows) -> Self:
+        """The columns as of `Columns.gather`, each of shape [rows]: by them a table knows its rows."""
+        found = super().gather(records, index)
+        return cls(**{name: np.broadcast_to(getattr(found, name), index.shape) for name in cls.__struct_fields__})
 
     @property
     def expert_gpus(self) -> Floats:

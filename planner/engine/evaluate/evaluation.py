@@ -37,14 +37,14 @@ class Evaluated(msgspec.Struct, frozen=True):
 def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, pass_group: Rows | None = None) -> Evaluated:
     """Evaluate candidates of one kind of task (all training, all fixed batches, or all continuous serving).
 
-    `memory`: theirs, where it is known already. `pass_group`: see `alike` of `training.step_of`.
+    `memory`: theirs, where it is known already. `pass_group`: see `alike` of `training.step_of` and of `passes.model_passes`.
     """
     table, first = candidates.table(), candidates.jobs[0]
     memory = memory or memory_of(table)
     if trains(first.task):
         step = step_of(table, pass_group)
         return Evaluated(candidates, table, memory, step, None, ranges_of(candidates, table, step))
-    serve, queue = serve_of(table, continuous=first.task == "serve"), None
+    serve, queue = serve_of(table, continuous=first.task == "serve", alike=pass_group), None
     if first.workload.disaggregated and table.layout.prefill.any():
         serve, queue = pool_times(table, serve, pool_demand(candidates.jobs, candidates.job_index))
     return Evaluated(candidates, table, memory, None, serve, ranges_of(candidates, table, serve), queue)

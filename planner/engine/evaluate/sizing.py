@@ -90,8 +90,14 @@ def whole_groups(replicas: Floats, streams: Floats) -> Floats:
 
 
 def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> tuple[Floats, Steady]:
-    """Largest ratio of a latency to its limit by Little's law, but for first tokens, infinite where the queue grows; and the requests."""
-    load = replica.load(row, replicas)
+    """Largest ratio of a latency to its limit by Little's law, but for first tokens, infinite where the queue grows; and the requests.
+
+    A number that stands beside the same one of the same row is asked once: multiples of few replicas are often rounded to one number.
+    """
+    fresh = np.ones(row.size, dtype=bool)
+    fresh[1:] = (row[1:] != row[:-1]) | (replicas[1:] != replicas[:-1])
+    place, row = np.cumsum(fresh) - 1, row[fresh]
+    load = replica.load(row, replicas[fresh])
     steady = request_times(replica.time, replica.rules, load, row)
     over = np.where(steady.keeps_up, 0.0, np.inf)
     for limit in targets.latency_limits():
@@ -101,7 +107,7 @@ def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> t
         mean = steady.request_s / (load.outputs.mean if by_token else 1.0)
         latency = _latency(mean, steady.load_sigma if by_token else _request_sigma(steady, load))
         over = np.maximum(over, getattr(latency, limit.share) / limit.seconds)
-    return over, steady
+    return over[place], steady.take(place)
 
 
 def _request_sigma(steady: Steady, load: Load) -> Floats:

@@ -101,13 +101,13 @@ class UnusedBlocks(msgspec.Struct, frozen=True):
     bytes: Floats
 
 
-def unused_blocks(t: Table, terms: Iterable[Term]) -> UnusedBlocks:
-    """Unused blocks of the allocator beside `terms`."""
+def unused_blocks(t: Table, terms: Iterable[Term], largest: PromptPass) -> UnusedBlocks:
+    """Unused blocks of the allocator beside `terms`; `largest`: the largest pass over a prompt."""
     e, alive = t.engine, list(terms)
     cache, activations = (
         added([np.zeros(1), *(term.bytes for term in alive if term.component == name)]) for name in ("kv_cache", "activations")
     )
-    temporaries = prompt_pass(t).bytes
+    temporaries = largest.bytes
     left = np.where(e.kept_activations > 0, np.maximum(0.0, temporaries - activations), temporaries)
     kept = np.where(e.kept_activations > 0, e.kept_activations, e.slack)
     return UnusedBlocks(cache, kept, left, e.cache_slack * cache + kept * left)
@@ -169,7 +169,7 @@ def inference_terms(t: Table) -> list[Term]:
         decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
         phases.append([term.times(decoding) for term in (after, copied, next_logits)])
     always = [_weights(t), _gptq_scratch(t), _shared_prefixes(t), _encoder_output(t)]
-    beside = [unused_blocks(t, [*always, *phase]).bytes for phase in phases]
+    beside = [unused_blocks(t, [*always, *phase], largest).bytes for phase in phases]
     return [*always, *at_peak(phases, beside, t.rows)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.memory.inference import unused_blocks
+from planner.engine.memory.inference import prompt_pass, unused_blocks
 from planner.engine.memory.stages import stage_parameters
 from planner.engine.memory.terms import COMMUNICATOR_RECORD, CONTEXT_RECORD, SLACK_RECORD, Term
 from planner.engine.records.engine import BARE_CONTEXT_BYTES
@@ -86,7 +86,7 @@ def _stream_gradients(t: Table) -> Floats:
 
 def _inference_slack(t: Table, terms: list[Term]) -> Term:
     """Blocks left behind by a cache that grows, and by the largest layer: all of them when the peak comes later."""
-    e, unused = t.engine, unused_blocks(t, terms)
+    e, unused = t.engine, unused_blocks(t, terms, prompt_pass(t))
     blocks = "{kept:percent} · {left:bytes} of activations"
     return Term(
         "overhead",

@@ -156,7 +156,8 @@ def memory_of(t: Table) -> MemoryColumns:
     terms = terms_of(t)
     parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
     total = added(parts.values())
-    may_keep = _may_flatten(t) + _may_widen(t) + _may_hold(t)
+    train, nothing = bool(t.job.train[0]), np.zeros(t.rows)
+    may_keep = _may_flatten(t) + _may_widen(t) + _may_hold(t) if train else nothing
     spread, skew = _spread(t, parts, total)
     prefix = prefix_bytes(t)
     sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
@@ -165,12 +166,12 @@ def memory_of(t: Table) -> MemoryColumns:
         total=total,
         above=spread * (1 + skew) + np.log1p(may_keep / total),
         below=spread * (1 - skew),
-        may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]),
+        may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]) if train else nothing,
         may_keep=may_keep,
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
         kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
         kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
-        host=host_bytes(t) if t.job.train[0] else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
+        host=host_bytes(t) if train else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
     )
 
 

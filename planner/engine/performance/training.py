@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.columns import Floats, Rows, Table, added, distinct
 from planner.engine.memory.host import offloaded_activations
 from planner.engine.memory.stages import Stage, all_layers, experts_held, micro_batches, stage_parameters, zero_ranks
 from planner.engine.performance.operators.attention import attention_flop
@@ -195,18 +195,8 @@ def _encoder_pass(t: Table) -> Pass:
 
 def _pass_once(t: Table, alike: Rows, passed: Callable[[Table], Pass]) -> Pass:
     """`passed` computed once for all rows with the same number in `alike`."""
-    row = np.empty(alike.max(initial=-1) + 1, dtype=np.int64)
-    row[alike] = np.arange(alike.size)
-    there = np.zeros(row.size, dtype=bool)
-    there[alike] = True
-    one, place = passed(t.take(row[there])), (np.cumsum(there) - 1)[alike]
-
-    def of(column: Floats) -> Floats:
-        return column if column.size == 1 else column[place]
-
-    rows, context, new, head_rows = map(of, one.shape)
-    seconds = {name: of(getattr(one, name)) for name in Pass.__struct_fields__ if name != "shape"}
-    return Pass(**seconds, shape=(rows, context, new, head_rows))
+    row, place = distinct(alike)
+    return passed(t.take(row)).at(place)
 
 
 def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:

@@ -136,18 +136,20 @@ def _bill(e: Evaluated, workload: Workload, of_nodes: Terms, node_index: Rows, n
     """Costs and targets of every row at one quote of its node type."""
     terms = of_nodes.at(node_index)
     usd_per_h = np.where(terms.each_gpu, need.gpus, need.nodes) * terms.usd_per_h
-    job_h = need.job_h * np.where(terms.spot, need.spot, 1.0)
-    paid_h = job_h.copy()
-    for term, provider, rows in of_nodes.billed(node_index):
-        paid_h[rows] = paid_hours(term, job_h[rows], use=workload.commitment_use or 0.0, provider=provider)
-    job_usd = usd_per_h * paid_h
-    ends = np.isfinite(job_usd)
-    effective = np.where(ends, job_usd / np.where(ends, need.job_h, 1.0), usd_per_h)
+    job_h, job_usd, effective = need.job_h, need.job_h, usd_per_h
+    if not need.endless:
+        job_h = job_h * np.where(terms.spot, need.spot, 1.0)
+        paid_h = job_h.copy()
+        for term, provider, rows in of_nodes.billed(node_index):
+            paid_h[rows] = paid_hours(term, job_h[rows], use=workload.commitment_use or 0.0, provider=provider)
+        job_usd = usd_per_h * paid_h
+        ends = np.isfinite(job_usd)
+        effective = np.where(ends, job_usd / np.where(ends, need.job_h, 1.0), usd_per_h)
     lacking = np.maximum(need.nodes / terms.machines, np.where(need.joined > 1, need.joined / terms.cluster, 0.0))
     overshoot = np.maximum(need.gpus / terms.most, np.where(lacking > 1, UNAVAILABLE * lacking, lacking))
     for _, column, limit in target_columns(e, workload, job_h * need.failures, job_usd, usd_per_h):
-        unknown = ~np.isfinite(column) & ~terms.here
-        overshoot = np.maximum(overshoot, np.where(np.isfinite(column), column / limit, np.where(unknown, UNPRICED, 0.0)))
+        known, over = np.isfinite(column), column / limit
+        overshoot = np.maximum(overshoot, over if known.all() else np.where(known, over, np.where(terms.here, 0.0, UNPRICED)))
     overshoot = np.maximum(overshoot, np.nan_to_num(e.memory.host / terms.host))
     if e.queue is not None:
         overshoot = np.where(e.queue.saturated, ENDLESS, overshoot)

@@ -33,7 +33,8 @@ def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts:
     sizes: Rows = np.array([own.size for own in layouts.of_node])
     ends: Rows = np.cumsum(sizes)
     needs, row = _needs(jobs, job_index, chips, layouts, kind)
-    usable = usable_bytes(Candidates(jobs, job_index, chips, np.arange(len(chips)), layouts.distinct).table())
+    of_nodes = Candidates(jobs, job_index, chips, np.arange(len(chips)), layouts.distinct).table()
+    usable = np.broadcast_to(usable_bytes(of_nodes), (len(chips),))
     node_index, layout_index = np.repeat(np.arange(sizes.size), sizes), np.concatenate(layouts.of_node)
     row = row[np.array(kind)[node_index], layout_index]
     total = needs.total[row]

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Table, added
+from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.performance.operators.attention import append_s, attention_s
 from planner.engine.performance.operators.communication import context_exchange_s, layer_collectives_s, stage_handover_s
 from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
@@ -64,6 +64,16 @@ class Pass(msgspec.Struct, frozen=True):
         """This pass and `other`, with the shape of this one."""
         taken = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__ if name != "shape"}
         return replace(self, **taken)
+
+    def at(self, place: Rows) -> Pass:
+        """The passes of the rows `place`, which may repeat."""
+
+        def of(column: Floats) -> Floats:
+            return column if column.size == 1 else column[place]
+
+        rows, context, new, head_rows = map(of, self.shape)
+        seconds = {name: of(getattr(self, name)) for name in self.__struct_fields__ if name != "shape"}
+        return Pass(**seconds, shape=(rows, context, new, head_rows))
 
     def in_lock_step(self, factor: Floats) -> Pass:
         """The pass where all but experts and exchange takes `factor` times as long, as it waits for ranks that share the experts."""

@@ -106,15 +106,16 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     flop_s = 2 * group.rows * group.weights / (reached * group.rate) * group.wider
     share = np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
     read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
-    plain = np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)
-    blocks = np.ceil(np.clip(group.rows, 1.0, FUSED_UNPACK_ROWS) / FUSED_ROWS) - 1
-    passes = 1 + blocks * (1 - plain) * t.engine.unpacks * ~in_int8 * j.gptq * (j.train <= 0)
-    bytes_s = (
-        group.weights * group.stored * passes / (read * share * group.rate)
-        + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
-    )
+    weights_bytes = group.weights * group.stored
     around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
-    unpacked = t.engine.unpacks * ~in_int8 * (group.stored + j.unpacked_bytes) * j.weight_bits_packed
-    around = around + group.weights * unpacked * plain
+    unpacks = t.engine.unpacks * ~in_int8
+    if (unpacks * (j.weight_bits_packed + j.gptq)).any():
+        plain = np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)
+        blocks = np.ceil(np.clip(group.rows, 1.0, FUSED_UNPACK_ROWS) / FUSED_ROWS) - 1
+        weights_bytes = weights_bytes * (1 + blocks * (1 - plain) * unpacks * j.gptq * (j.train <= 0))
+        around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain
+    bytes_s = (
+        weights_bytes / (read * share * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    )
     together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
     return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from planner.engine.columns import Floats, Table, added
+from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.prefill_decode.passes import (
@@ -44,10 +44,10 @@ class ServeColumns(msgspec.Struct, frozen=True):
     where one reads the prompt, and "prefill" is the decoder's first token; "pictures" where prompts have some."""
 
 
-def serve_of(t: Table, *, continuous: bool) -> ServeColumns:
-    """Times of every candidate; `continuous`: finished sequences are replaced at once (serve), else one fixed batch."""
+def serve_of(t: Table, *, continuous: bool, alike: Rows | None = None) -> ServeColumns:
+    """Times of every candidate; `continuous`: finished sequences are replaced at once (serve), else one fixed batch. `alike`: see `model_passes`."""
     e, batch = t.engine, batch_of(t, continuous=continuous)
-    model, draft, encoder = model_passes(t, batch), draft_passes(t, batch), encoder_passes(t, batch)
+    model, draft, encoder = model_passes(t, batch, alike), draft_passes(t, batch), encoder_passes(t, batch)
     tower = tower_passes(t, batch)
     models = [model, *(one for one in (draft, encoder, tower) if one)]
     launch_s = launch_wait_s(model, batch) if continuous else np.zeros(1)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Rows, Table, distinct
 from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens
@@ -139,15 +139,19 @@ class ModelPasses(msgspec.Struct, frozen=True):
         return Passes(self.step, count, _by_class(self.table, self.step, count, host_s * count))
 
 
-def model_passes(t: Table, batch: Batch) -> ModelPasses:
-    """Passes of the model itself, which checks what a draft proposed where there is one."""
+def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPasses:
+    """Passes of the model itself, which checks what a draft proposed where there is one.
+
+    `alike`: rows with the same number differ in nothing that a prompt alone depends on, unless weights are in the host's memory.
+    """
     one, running = np.ones_like(batch.sequences), batch.sequences / batch.streams
     step = forward(t, running, batch.context, one, head_rows=running)
     steps_per_token = np.ones(1)
     if drafting(t) is not None:
         steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
         step = verification(t, running, batch.context, step)
-    prompts = _prompt_chunks(t, batch.prompts, batch, batch.mixed_factor)
+    once = alike if batch.alone and not np.any(t.job.offload_parameters) else None
+    prompts = _prompt_chunks(t, batch.prompts, batch, batch.mixed_factor, once)
     single = prompts if batch.alone else _prompt_chunks(t, one, batch, batch.mixed_factor)
     return ModelPasses(t, *prompts, *single, step, steps_per_token, batch.streams)
 
@@ -217,20 +221,32 @@ def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
     return ModelPasses(whole, *passed(batch.prompts), *passed(one), step, none, streams=np.ones(1))
 
 
-def _prompt_chunks(t: Table, prompts: Floats, batch: Batch, slowdown: Floats | float = 1.0) -> tuple[Pass, Floats]:
-    """(one chunk, chunks) of `prompts` in one pass; a token attends to half of all tokens before it, on average.
+def _prompt_chunks(
+    t: Table, prompts: Floats, batch: Batch, slowdown: Floats | float = 1.0, alike: Rows | None = None
+) -> tuple[Pass, Floats]:
+    """(one chunk, chunks) of `prompts` in one pass, computed once for all rows with the same number in `alike`."""
+    if alike is None:
+        one, chunks = _chunks(t, prompts)
+    else:
+        row, place = distinct(alike)
+        one, chunks = _chunks(t.take(row), prompts[row])
+        one, chunks = one.at(place), chunks[place]
+    return one.slowed(slowdown).in_lock_step(batch.lock_step), chunks
+
+
+def _chunks(t: Table, prompts: Floats) -> tuple[Pass, Floats]:
+    """(one chunk, chunks) of `prompts`, whoever waits for them; a token attends to half of all tokens before it, on average.
 
     A decoder whose prompt an encoder reads begins with one token.
     """
     j, starts = t.job, t.model.reads_source > 0
-    fresh = np.where(starts, 1.0, batch.fresh)
+    fresh = np.where(starts, 1.0, j.input_tokens - j.prefix_tokens)
     rows = prompts * fresh / t.layout.cp
     most = chunk_tokens(t)
     chunk = np.where(most > 0, most, rows)
     chunks = np.maximum(1.0, rows / chunk)
     context = np.where(starts, j.input_tokens + 1, (j.input_tokens + j.prefix_tokens) / 2)
-    one = forward(t, rows / chunks, context, np.minimum(fresh, rows / chunks), head_rows=prompts / chunks)
-    return one.slowed(slowdown).in_lock_step(batch.lock_step), chunks
+    return forward(t, rows / chunks, context, np.minimum(fresh, rows / chunks), head_rows=prompts / chunks), chunks
 
 
 def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:

@@ -29,6 +29,11 @@ class Need(msgspec.Struct, frozen=True):
     spot: Floats
     """Time on spot instances over that without interruptions."""
 
+    @property
+    def endless(self) -> bool:
+        """Whether no row has hours."""
+        return bool(np.isnan(self.job_h).all())
+
 
 class Terms(msgspec.Struct, frozen=True, dict=True):
     """One quote of every node type, or of each row's, as columns; the last one of a node type that has fewer."""
