@@ -19,7 +19,7 @@ _PLAIN = str.maketrans(
     {
         **dict.fromkeys("─━═▁▔", "-"),
         **dict.fromkeys("│┃║▏▕▎▌▐", "|"),
-        **dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼", "+"),
+        **dict.fromkeys("╭╮╰╯┌┐└┘┏┓┗┛├┤┬┴┼", "+"),
         **dict.fromkeys("·•", "-"),
         **dict.fromkeys("▂▃▄▅▆▇█", "#"),
         **dict.fromkeys("–—", "-"),
@@ -54,6 +54,8 @@ _PLAIN = str.maketrans(
     }
 )
 _SPREAD = re.compile(r"±([\d.,]+) %")
+_CUT = re.compile(r"[ -~]…")
+"""The end of what was cut, with the sign before it, which leaves room for two dots."""
 
 
 class CleanText(LineFilter):
@@ -75,16 +77,22 @@ class PlainText(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments, their text in ASCII and as wide as before."""
         del background
-        return [segment if segment.text.isascii() else segment._replace(text=plain(segment.text)) for segment in segments]
+        return [segment if segment.text.isascii() else segment._replace(text=_drawn(segment)) for segment in segments]
+
+
+def _drawn(segment: Segment) -> str:
+    """The text in ASCII; the end of a scroll bar's thumb within a cell is left out."""
+    if segment.style is not None and "@mouse.down" in segment.style.meta:
+        return " " * cell_len(segment.text)
+    return plain(segment.text)
 
 
 def plain(text: str) -> str:
     """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..'."""
     text = (
-        _SPREAD.sub(r"+-\1%", text)
+        _CUT.sub("..", _SPREAD.sub(r"+-\1%", text))
         .replace("  ± ", " +- ")
         .replace(" ± ", " +-")
-        .replace(" …", "..")
         .replace(" ≤ ", "<= ")
         .replace(" ≥ ", ">= ")
     )

@@ -17,6 +17,7 @@
 - COLUMNS and LINES of the environment go before the terminal's own size, so that a terminal that is dragged is never followed.
 - A timer for one time never fires where the processor is taken away as it starts: the app then waits for ever to take up a new size.
 - Behind a screen of an ANSI theme nothing is dimmed: its colours cannot be blended, so it is either blank or as bright as what is on top.
+- The words of the highlighted line of a list keep their colours, which cannot be read on the bar of an ANSI theme; nor is it reversed.
 - A theme set before the first paint has every style sheet read once more.
 - A fault exits with 1 and shows the local variables of every frame.
 """
@@ -51,6 +52,7 @@ from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
+from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import OptionList
 from textual.worker import WorkerFailed
@@ -277,7 +279,7 @@ class _LastingWriter(WriterThread):
             pass
 
 
-_dismiss, _move_page = Screen.dismiss, OptionList._move_page
+_dismiss, _move_page, _option_line = Screen.dismiss, OptionList._move_page, OptionList.render_line
 _blended = BackgroundScreen.process_segments
 FAINT = Style(dim=True, bold=False)
 """Style of the screen behind one whose ground is transparent."""
@@ -298,6 +300,18 @@ def _move_page_of_lines(listing: OptionList, direction: Any) -> None:
         _move_page(listing, direction)
 
 
+def _option_line_on_bar(listing: OptionList, y: int) -> Strip:
+    """A line of a list; the highlighted one of an ANSI theme in the colours of its bar alone."""
+    strip, number = _option_line(listing, y), listing.scroll_offset.y + y
+    if not listing.app.native_ansi_color or number >= len(listing._lines) or listing._lines[number][0] != listing.highlighted:
+        return strip
+    bar = listing.get_component_rich_style("option-list--option-highlighted")
+    return Strip(
+        [Segment(text, bar + Style.from_meta(style.meta) if style else bar, control) for text, style, control in strip],
+        strip.cell_length,
+    )
+
+
 def _behind(segments: Iterable[Segment], color: Color) -> Iterator[Segment]:
     """The screen behind another: blended with the ground of that, or dimmed by the terminal where the ground is transparent."""
     blended = _blended(segments, color)
@@ -311,5 +325,6 @@ def _behind(segments: Iterable[Segment], color: Color) -> Iterator[Segment]:
 if sys.platform != "win32":
     linux_driver.WriterThread = _LastingWriter  # type: ignore[attr-defined]  # an import of that module, not exported
 Screen.dismiss = _dismiss_once  # type: ignore[assignment, method-assign]  # replaced on purpose
+OptionList.render_line = _option_line_on_bar  # type: ignore[assignment, method-assign]  # replaced on purpose
 OptionList._move_page = _move_page_of_lines  # type: ignore[assignment, method-assign]  # replaced on purpose
 BackgroundScreen.process_segments = staticmethod(_behind)  # type: ignore[method-assign]  # replaced on purpose

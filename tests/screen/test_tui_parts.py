@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.segment import Segment
+from rich.style import Style
 from textual.color import Color
 from tui_sample import CHAT, sample_plan
 
@@ -37,7 +38,7 @@ from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.workload.fields import FIELDS, fields_for
 from widgets.panes.workload.values import Kind, get, number_text, parse, parse_number, put, show, stepped, turned_to
-from widgets.plain_output import PlainText
+from widgets.plain_output import PlainText, plain
 
 SIGNS = [
     sign for sign in map(chr, range(sys.maxunicode)) if unicodedata.category(sign) not in {"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn"}
@@ -235,6 +236,13 @@ def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
     after = PlainText().apply(before, Color(0, 0, 0))
     assert all(segment.text.isascii() for segment in after)
     assert sum(segment.cell_length for segment in after) == sum(segment.cell_length for segment in before)
+
+
+def test_two_dots_stand_for_what_was_cut_and_a_scroll_bar_has_no_signs() -> None:
+    assert plain("DeepSeek V2 (mixture…") == "DeepSeek V2 (mixtur.."
+    assert plain("reading …") == "reading.."
+    thumb = Segment("▆", Style.from_meta({"@mouse.down": "grab"}))
+    assert [segment.text for segment in PlainText().apply([thumb], Color(0, 0, 0))] == [" "]
 
 
 def test_settings_are_read_strictly_and_completely(tmp_path: Path) -> None:

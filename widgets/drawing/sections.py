@@ -13,7 +13,7 @@ from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
 
 STYLES = {"": "", "strong": "bold", "faint": "$quiet"}
-CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-logits", "$secondary")
+CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-logits", "$foreground")
 MOST_CHART_ROWS = 16
 
 

@@ -35,14 +35,20 @@ STACK_LIGHT = {
 }
 STACK_ANSI = {
     "stack-weights": "ansi_blue",
-    "stack-gradients": "ansi_magenta",
+    "stack-gradients": "ansi_cyan",
     "stack-optimizer": "ansi_yellow",
     "stack-activations": "ansi_green",
     "stack-logits": "ansi_bright_yellow",
     "stack-kv-cache": "ansi_yellow",
-    "stack-buffers": "ansi_cyan",
+    "stack-buffers": "ansi_magenta",
     "stack-overhead": "ansi_bright_black",
 }
+ANSI_DARK = {"quiet": "ansi_white"}
+ANSI_LIGHT = {
+    "quiet": "ansi_bright_black",
+    "stack-logits": "ansi_red",  # yellow cannot be read on white
+}
+"""Colours that differ where the terminal's ground is dark or light."""
 
 DEFAULT = "planner-dark"
 NO_COLOUR = "ansi-dark"
@@ -128,18 +134,20 @@ _OWN = (
 _ANSI = tuple(
     replace(
         BUILTIN_THEMES[name],
+        accent=accent,
         variables={
             **BUILTIN_THEMES[name].variables,
             **STACK_ANSI,
             "border": "ansi_cyan",
             "border-blurred": "ansi_bright_black",
-            "scrollbar": "ansi_bright_black",
-            "quiet": quiet,
+            **_bars("ansi_bright_black", "ansi_default"),
+            **own,
         },
     )
-    for name, quiet in (("ansi-dark", "ansi_white"), ("ansi-light", "ansi_bright_black"))
+    for name, accent, own in (("ansi-dark", "ansi_bright_magenta", ANSI_DARK), ("ansi-light", "ansi_magenta", ANSI_LIGHT))
 )
-"""Textual's, with frames in a colour that is not the terminal's ground, and quiet text that can be read on it."""
+"""Textual's, with frames and bars in colours that are not the terminal's ground, quiet text that can be read on it, and an accent that is
+not the colour of the answer."""
 
 _BORROWED = (
     "nord",

@@ -59,7 +59,9 @@ class MemoryView(Vertical, can_focus=True):
         self._shown = row, plan
         bar = self.query_one(MemoryBar)
         if row is None:
+            frame_of(self).entitle("", "")
             bar.show(None, DEFAULT_HEADROOM, "no row")
+            self._draw()
             return
         frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
         bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
@@ -72,6 +74,7 @@ class MemoryView(Vertical, can_focus=True):
     def _draw(self) -> None:
         row, plan = self._shown
         if row is None:
+            self.query_one(Lines).show([])
             return
         facts, room = " · ".join(memory_facts(row)), self.size
         lines = styled_lines(facts, room.width or len(facts), "$quiet")

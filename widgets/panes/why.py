@@ -79,7 +79,7 @@ class WhyView(VerticalScroll, can_focus=False):
         """Another row; what takes time to find out of it comes with `add`."""
         self._row, self._plan, self._owned, self._flips = row, plan, None, ()
         self._levers = plan.levers if plan is not None and row is not None and row.rank is None and not row.here else ()
-        frame_of(self).entitle(count_and_device(row) if row is not None else "", "enter all of it")
+        frame_of(self).entitle(*(("", "") if row is None else (count_and_device(row), "enter all of it")))
         self.draw()
 
     def add(self, row: PlanRow, levers: Sequence[Lever], owned: Owned | None, flips: Sequence[str]) -> None:

@@ -71,7 +71,9 @@ def _lengths(task: Mapping[str, Any]) -> Iterator[Alternative]:
 
 def _targets(task: Mapping[str, Any]) -> Iterator[Alternative]:
     for key, value in task.get("targets", {}).items():
-        if key.startswith("p") and key.endswith("_s") and isinstance(value, int | float):
+        if not isinstance(value, int | float):
+            continue
+        if key.startswith("p") and key.endswith("_s"):
             share, latency, _ = key.split("_")
             name = {"request": "request", "ttft": "first token", "tpot": "next token"}[latency]
             yield Alternative(f"{share} {name} within {duration_text(value * TWICE)}", {f"targets.{key}": value * TWICE})

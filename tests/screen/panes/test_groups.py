@@ -10,6 +10,7 @@ from tui_sample import sample_options, settle
 
 from planner.workload.tasks import Workload
 from widgets.app import PlannerApp
+from widgets.panes.answer import AnswerLine
 from widgets.panes.key_line import KeyLine
 from widgets.panes.workload import values
 from widgets.panes.workload.field_line import GroupLine
@@ -17,6 +18,10 @@ from widgets.panes.workload.fields import FIELDS, GROUPS, fields_for
 
 SUPPLY = ("providers", "kinds", "countries", "regions", "certifications", "exclude", "fabric", "max_nodes")
 SERVING = ("requests", "warmup_requests", "max_num_seqs", "max_num_batched_tokens", "power_limit_w", "daily_users")
+
+
+def answer(app: PlannerApp) -> str:
+    return str(app.main.query_one(AnswerLine).content)
 
 
 async def test_a_group_opens_by_its_heading_and_says_what_is_set_while_it_is_folded(tmp_path: Path) -> None:
@@ -56,11 +61,26 @@ async def test_what_cannot_be_read_in_a_group_is_given_up_when_it_is_folded(tmp_
         app.form.query_one("#field-max-nodes", Input).focus()
         await pilot.press(*"some")
         await settle(pilot)
-        assert app.form.has_faults
+        assert "not planned" in answer(app)
         app.form.query_one("#group-offers", GroupLine).focus()
         await pilot.press("space")
         await settle(pilot)
         assert not app.form.has_faults
+        assert "not planned" not in answer(app)
+
+
+async def test_a_field_that_is_reset_is_planned_with(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-output-tokens", Input).focus()
+        await pilot.press("x")
+        await settle(pilot)
+        assert "not planned" in answer(app)
+        await pilot.press("ctrl+r")
+        await settle(pilot)
+        assert "not planned" not in answer(app)
+        assert not app.form.can_undo
 
 
 async def test_prices_of_ones_own_are_typed_gpu_by_gpu(tmp_path: Path) -> None:

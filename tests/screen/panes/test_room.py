@@ -16,6 +16,7 @@ from planner.workload.presets import read_workload
 from widgets.actions.conditions import NO_PLAN
 from widgets.app import PlannerApp
 from widgets.drawing.symbols import UNICODE
+from widgets.panes.frame import Frame
 from widgets.panes.lines import Lines
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.sideways import Sideways
@@ -143,3 +144,31 @@ def test_a_table_without_room_shows_no_column_and_survives() -> None:
     every = fit_columns(columns_for(sample_plan(workload, "measured")), 0, every=True)
     for width in (0, 1, 20):
         assert Sideways(every, width, 0).crop(Strip.blank(200)).cell_length == width
+
+
+async def test_what_the_filter_asks_for_is_told_for_the_width_there_is(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot)
+        await pilot.press("slash", *"b200 runpod on-demand", "enter")
+        await settle(pilot)
+        chips = app.main.query_one("#chips", Static)
+        assert str(chips.content).endswith("esc shows all")
+        for width in (120, 80, 200):
+            await pilot.resize_terminal(width, 40)
+            await settle(pilot)
+            assert len(str(chips.content)) <= chips.content_size.width
+
+
+async def test_without_a_row_no_pane_tells_of_the_one_before(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        memory, why = app.main.query_one("#memory", Frame), app.main.query_one("#why", Frame)
+        assert "H200" in str(memory.border_title)
+        assert "parameters" in str(app.main.query_one("#facts", Static).content)
+        await pilot.press("slash", *"$/h<0.01", "enter")
+        await settle(pilot)
+        assert (str(memory.border_title), str(why.border_title)) == ("[3] Memory", "Why")
+        assert (str(memory.border_subtitle), str(why.border_subtitle)) == ("", "")
+        assert not str(app.main.query_one("#facts", Static).content).strip()

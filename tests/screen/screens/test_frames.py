@@ -30,6 +30,7 @@ from planner.engine.study.sizes import Study
 from planner.session import Session
 from widgets.app import PlannerApp
 from widgets.background import row_details
+from widgets.state_files import LAST_FAULT
 
 SIZES = ((80, 24), (100, 30), (120, 40), (160, 45), (200, 50))
 LOOKS: dict[str, dict[str, Any]] = {
@@ -123,7 +124,9 @@ def app_in(folder: Path, **changes: Any) -> PlannerApp:
 
 
 async def out(app: PlannerApp, pilot: Pilot[None]) -> None:
-    """Back to the ranking among the panes."""
+    """Back to the ranking among the panes; a frame of a fault that was survived is none of its screen."""
+    assert app.options.state is not None
+    assert not (app.options.state / LAST_FAULT).exists(), (app.options.state / LAST_FAULT).read_text()
     for _ in range(6):
         if app.screen is app.main and app.active_pane == "ranking" and not app.zoomed and not app.filter_text:
             return

@@ -93,7 +93,7 @@ async def test_in_ascii_every_sign_of_every_screen_has_a_stand_in(tmp_path: Path
     app = PlannerApp(sample_options(tmp_path, ascii_only=True))
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
-        for key in ("question_mark", "enter", "M", "T", "c", "o", "e", "t", "w", "ctrl+p"):
+        for key in ("question_mark", "enter", "M", "T", "c", "o", "e", "t", "w", "i", "ctrl+p"):
             await pilot.press(key)
             await pilot.pause(0.05)
             app.export_screenshot()

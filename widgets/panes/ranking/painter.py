@@ -84,7 +84,7 @@ class Painter(msgspec.Struct):
         for column, cells in fitted.columns:
             if row.rank is None and column.solutions_only:
                 reason = shorten_clauses(row.why, width - used - 1, symbols.ellipsis)
-                segments.append(Segment(reason, base + self.style("reason")))
+                segments.append(Segment(reason, base if base.reverse else base + self.style("reason")))
                 break
             for text, name in self._pieces(line, column, cells):
                 segments.append(Segment(text, base if plain else base + self.style(name)))
@@ -92,7 +92,8 @@ class Painter(msgspec.Struct):
             used += cells + fitted.gap
         else:
             if fitted.why:
-                segments.append(Segment(shorten_clauses(row.why, fitted.why - 1, symbols.ellipsis), base + self.style("reason")))
+                why = shorten_clauses(row.why, fitted.why - 1, symbols.ellipsis)
+                segments.append(Segment(why, base if base.reverse else base + self.style("reason")))
         return Strip(segments).adjust_cell_length(width, base)
 
     def _pieces(self, line: Line, column: DrawnColumn, cells: int) -> list[Piece]:

@@ -69,6 +69,7 @@ class RankingView(Vertical):
         self._problems: Sequence[str] = ()
         self._shown: tuple[Plan, str] | None = None
         self._explained: tuple[PlanRow | None, Plan | None] = None, None
+        self._chips: tuple[Facets, str] | None = None
 
     def compose(self) -> ComposeResult:
         """The filter on top, the table, and the reason below."""
@@ -94,6 +95,7 @@ class RankingView(Vertical):
 
     def show_chips(self, facets: Facets, counts: str) -> None:
         """Show what the filter asks for, what of it cannot be used, and how many candidates it leaves."""
+        self._chips = facets, counts
         line = self.query_one("#chips", Static)
         line.display = bool(facets.chips or facets.problems)
         parts: list[Content | str] = []
@@ -150,11 +152,13 @@ class RankingView(Vertical):
         frame.entitle(title, legend)
 
     def on_resize(self) -> None:
-        """Fit the legend, the reason, and the line of this machine to the new width."""
+        """Fit the legend, the reason, the filter's line and that of this machine to the new width."""
         if self._shown is not None:
             self.query_one("#here", Static).update(self._here(self._shown[0]), layout=False)
             self.title(*self._shown)
             self.explain(*self._explained)
+        if self._chips is not None:
+            self.show_chips(*self._chips)
 
     def refuse(self, problems: Sequence[str]) -> None:
         """Keep the last plan, marked stale, and say what is wrong."""

@@ -45,13 +45,13 @@ class Form(VerticalScroll, can_focus=False):
         Entry:focus { background: $panel; }
         Entry > .input--placeholder { color: $quiet 80%; }
         Choice { width: 1fr; height: 1; }
-        Choice:focus { background: $primary 35%; text-style: bold; }
+        Choice:focus { background: $primary 35%; text-style: bold; &:ansi { background: ansi_default; text-style: bold reverse; } }
         Choice:hover { background: $panel; }
         .field-line:focus-within .field-label { color: $accent; text-style: bold; }
         .field-line.-faulty Entry { background: $error 25%; }
         &:ansi .field-line.-faulty Entry { background: ansi_default; color: $text-error; text-style: underline; }
         .group-line { height: 1; color: $secondary; }
-        .group-line:focus { background: $primary 35%; }
+        .group-line:focus { background: $primary 35%; &:ansi { background: ansi_default; color: ansi_default; text-style: reverse; } }
         .fault { display: none; height: auto; color: $text-error; padding: 0 0 0 2; }
     }
     """
@@ -184,10 +184,12 @@ class Form(VerticalScroll, can_focus=False):
         focused = self.screen.focused
         if focused is None or focused.id == "field-preset" or self not in focused.ancestors or isinstance(focused, GroupLine):
             return
-        field = self._field_of(focused)
-        self._faults.pop(field.key, None)
+        field, before = self._field_of(focused), self._workload
+        faulty = self._faults.pop(field.key, None) is not None
         await self.change({field.key: values.get(self._base, field.key)})
         self._fill()
+        if faulty and self._workload is before:
+            self.post_message(self.Changed(self._workload))
 
     def filled_in(self, task: Mapping[str, Any]) -> None:
         """Show what the planner chose for the fields left empty."""
@@ -229,9 +231,11 @@ class Form(VerticalScroll, can_focus=False):
         event.stop()
         (self._folded.add if event.folded else self._folded.discard)(event.group)
         hidden = {field.key for field in spec.FIELDS if field.group in self._folded}
-        self._faults = {key: fault for key, fault in self._faults.items() if key not in hidden}
+        before, self._faults = self._faults, {key: fault for key, fault in self._faults.items() if key not in hidden}
         await self._rebuild()
         self._focus(group_id(event.group))
+        if len(self._faults) < len(before):
+            self.post_message(self.Changed(self._workload))
 
     async def _rebuild(self) -> None:
         """Put up the fields of the task, each group below its heading, unless they are there already."""

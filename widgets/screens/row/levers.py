@@ -24,6 +24,7 @@ from planner.present.names import device_name
 from widgets.background import questions
 from widgets.background.opened import Asked
 from widgets.base_app import BaseApp
+from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import shorten_end
 from widgets.panes.workload.values import put
 from widgets.screens.overlay import Overlay
@@ -52,7 +53,7 @@ async def open_screen(app: BaseApp) -> None:
     if row is None or plan is None:
         return
     changes = [Change(one.words, one.change) for one in alternatives(plan.task)] if row.rank else await _helping(app, row, plan)
-    screen = LeverScreen(row, changes[:MOST], app.symbols.arrow)
+    screen = LeverScreen(row, changes[:MOST], app.symbols)
 
     def chosen(change: Change | None) -> None:
         if change is not None:
@@ -127,9 +128,9 @@ class LeverScreen(Overlay[Change | None]):
         *(Binding(str(number), f"take({number})", f"change {number}", show=False) for number in range(1, MOST + 1)),
     ]
 
-    def __init__(self, row: PlanRow, changes: Sequence[Change], arrow: str) -> None:
+    def __init__(self, row: PlanRow, changes: Sequence[Change], symbols: Symbols) -> None:
         super().__init__()
-        self._row, self.changes, self._arrow = row, list(changes), arrow
+        self._row, self.changes, self._symbols = row, list(changes), symbols
 
     def compose(self) -> ComposeResult:
         """The list."""
@@ -162,7 +163,7 @@ class LeverScreen(Overlay[Change | None]):
     def _option(self, number: int, one: Change, effect: str) -> Option:
         room = max(LEAST_WORDS, min(WORDS, self.app.size.width - EFFECT - 10))
         words = shorten_end(one.words, room).ljust(room)
-        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{words}  ", (effect or "…", "$quiet")))
+        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{words}  ", (effect or self._symbols.ellipsis, "$quiet")))
 
     def action_take(self, number: int) -> None:
         """Close with the change of this number."""
