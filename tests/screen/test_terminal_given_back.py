@@ -83,7 +83,7 @@ def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, ph
         for one in every:
             one.type(keys)
         if mode == "measuring":
-            wait(every, lambda one: one.worker)
+            wait(every, lambda one: one.measured)
             assert all(runs(one.worker) for one in every)
         for step in range(3):
             for names, one in cases.items():
@@ -96,6 +96,7 @@ def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, ph
         found = {names: (one.code, one.given_back()) for names, one in cases.items()}
         assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in SIGNALS}
         assert not any(runs(one.worker) for one in every)
+        assert [one.measured for one in every] == [["copy/memory"] if mode == "measuring" else []] * len(every)
     finally:
         for one in every:
             one.close()
@@ -130,6 +131,19 @@ def test_a_terminal_that_goes_away_ends_the_program(copies: Copies, tmp_path: Pa
     one.hang_up()
     wait([one], lambda one: one.code is not None)
     assert one.code == 128 + signal.SIGHUP
+
+
+def test_a_terminal_that_goes_away_during_a_benchmark_leaves_its_results_and_no_worker(copies: Copies, tmp_path: Path) -> None:
+    one = Copy(copies, tmp_path / "hung-up", "measuring", columns=80, rows=24)
+    wait([one], lambda one: PAINTED in one.written)
+    one.type(b"b")
+    wait([one], lambda one: one.measured)
+    assert runs(one.worker)
+    one.hang_up()
+    wait([one], lambda one: one.code is not None)
+    assert one.code == 128 + signal.SIGHUP
+    assert not runs(one.worker)
+    assert one.measured == ["copy/memory"]
 
 
 TYPED: dict[str, bytes] = {

@@ -16,6 +16,8 @@ from typing import IO, Any, Self
 
 from repository import ROOT
 
+from planner.hardware.measurements.store import Store
+
 STAND_IN = """#!{python}
 import json, os, signal, sys, time
 if "-c" in sys.argv:
@@ -24,9 +26,21 @@ if "-c" in sys.argv:
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 with open({said!r}, "w") as said:
     said.write(str(os.getpid()))
+sys.path.insert(0, {root!r})
+from bench import protocol
+from bench.channel import Channel
+channel = Channel(int(sys.argv[sys.argv.index("--fd") + 1]), None)
+points = [protocol.Point(id=name, kind="copy", label=name, device="cpu", expected_s=1.0, cap_s=1000.0) for name in ("copy/memory", "copy/cache")]
+channel.send(protocol.Hello(schema=protocol.SCHEMA, method=protocol.METHOD, pid=1, device="cpu", device_name="A processor",
+    machine={{"device": "A processor", "cores": 1}}, software={{"torch": "0"}}, environment={{}}))
+channel.send(protocol.Plan(suite="smoke", points=tuple(points)))
+channel.send(protocol.Start(point=points[0].id))
+channel.send(protocol.Result(point=points[0].id, kind="copy", dtype=None, parameters={{}}, value=1e10, low=9e9, high=1.1e10, unit="B/s",
+    status="ok", detail="", samples_s=(1.0, 1.0, 1.0), spread=0.1, bytes=1e10, taken_at=protocol.utc_now()))
+channel.send(protocol.Start(point=points[1].id))
 time.sleep(1000)
 """
-"""An interpreter whose worker never measures and hears no signal."""
+"""An interpreter whose worker measures one of two points, and hears no signal during the other."""
 MODES = (1049, 1000, 1003, 1006, 2004, 1004)
 """Private modes of a terminal that the program sets: the other screen, the mouse, pasting, the focus."""
 
@@ -109,6 +123,11 @@ class Copy:
         """Process id of its benchmark's worker, dead or alive; None where none was started."""
         said = self._folder / "worker.pid"
         return int(said.read_text() or 0) or None if said.exists() else None
+
+    @property
+    def measured(self) -> list[str]:
+        """Points with a value that are kept in its store."""
+        return [one.point for one in Store.open(self._folder / "state").all() if one.value is not None]
 
     def hang_up(self) -> None:
         """Close the terminal under it."""
@@ -202,7 +221,7 @@ def _measuring(folder: Path) -> dict[str, Any]:
     from measuring_sample import MeasuredSession
 
     python = folder / "python"
-    python.write_text(STAND_IN.format(python=sys.executable, said=str(folder / "worker.pid")))
+    python.write_text(STAND_IN.format(python=sys.executable, root=str(ROOT), said=str(folder / "worker.pid")))
     python.chmod(0o755)
     return {"open_session": lambda: MeasuredSession(folder), "suite": "smoke", "python": str(python)}
 
