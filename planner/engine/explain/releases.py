@@ -34,9 +34,9 @@ def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
 
     The oldest release serves as many sequences at once as today's, on the same layout.
     """
-    places = [np.flatnonzero([_release_open(job) for job in rows.jobs]) for rows in parts]
+    places = [np.flatnonzero([rows.e.serve is not None and _release_open(job) for job in rows.jobs]) for rows in parts]
     ends = np.cumsum([of.size for of in places])
-    if parts[0].e.serve is None or not ends[-1]:
+    if not any(of.size for of in places):
         return [{} for _ in parts]
     served = parts[0].jobs[0].task == "serve"
     oldest = _times(serve_of(_at_oldest(parts, places).table(), continuous=served), served=served)
@@ -52,8 +52,8 @@ def _ends(rows: Chosen, places: Rows, oldest: Mapping[str, Floats], *, served: b
     found = {}
     for kind, today in _times(rows.e.serve, served=served).items():
         ratio, seconds = np.ones(rows.numbers.size), rows(today)[places]
-        ratio[places] = np.divide(oldest[kind], seconds, out=np.ones(places.size), where=seconds > 0)
-        found[kind] = ReleaseEnds(np.maximum(1.0, 1 / ratio), np.maximum(1.0, ratio))
+        ratio[places] = np.divide(oldest[kind], seconds, out=np.ones(places.size), where=(seconds > 0) & (oldest[kind] > 0))
+        found[kind] = ReleaseEnds(1 / np.minimum(1.0, ratio), np.maximum(1.0, ratio))
     return found
 
 
