@@ -3,8 +3,8 @@
     scripts/calibration/fit_ranges.py FOLDER [--out FILE] [--choose]
 
 FOLDER holds published measurements (docs/evidence/validation.md); scripts/calibration/ranges/residuals.py says the method. The predictions are those of the
-planner as it stands: run it again whenever they change. Printed: per kind, the coverage and the median width with each source left
-out, beside those of the ranges shipped before. With --choose nothing is written: it prints how the ranges score by what kinds, facts and engines borrow.
+planner as it stands: run it again whenever they change. Printed: per kind, the coverage, the median width and the interval score with each
+source left out. With --choose nothing is written: it prints how the ranges score by what kinds, facts and engines borrow.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.choice import choose
-from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes
+from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes, widths
 from ranges.residuals import Design, LeftOut, left_out
 from ranges.unseen import UnseenClasses
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
 from planner.engine.explain.open_waits import APART, COLD, TOGETHER
+from planner.engine.explain.releases import names_of
 from planner.engine.explain.unstated import SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_KEEP, SEVERAL_THAT_TRAIN, TRANSIENT
@@ -52,8 +53,11 @@ TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
 NOT_OF_TIMES = (
     TRANSIENT, GROWING, MAY_DIVIDE, MAY_KEEP, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, SLOWER_BEFORE, APART, TOGETHER, COLD,
+    *(name for kind in KINDS for name in names_of(kind)),
 )  # fmt: skip
 """Facts of memory alone, and those that move one end of a range by a formula."""
+RATES = frozenset({"decode", "batch throughput", "serving throughput"})
+"""Kinds of comparisons of what is generated that are rates; the others are times."""
 TTFT = "time to first token"
 WAITING = (TTFT, "request time")
 """Kinds whose range may reach up by a cold start."""
@@ -129,6 +133,9 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     if not memory:
         is_time = answer.step_s is not None and one.predicted == answer.step_s.value
         down, up = (0.0, slower) if is_time else (slower, 0.0)
+        if not trains(experiment.request.task):
+            faster, slower = (answer.evidence.get(name, 0.0) for name in names_of(kind))
+            down, up = (slower, faster) if one.kind in RATES else (faster, slower)
     return Residual(kind, one.source, off, facts, math.hypot(network, host), lengths, one, classes, down, up)
 
 
@@ -201,31 +208,23 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
 
 
 def report(found: LeftOut) -> None:
-    """Print coverage, width and interval score of each kind: of the new ranges, each source left out, and of the shipped ones."""
-    reach, half = np.array([one.reach for one in found.residuals]), found.half_widths()
-    measured, low, high = (np.log([getattr(one.held, name) for one in found.residuals]) for name in ("measured", "low", "high"))
-    judged = {
-        "left out": (np.abs(reach) <= half, 2 * half, interval_scores(reach, half)),
-        "shipped": (
-            (low <= measured) & (measured <= high),
-            high - low,
-            interval_scores(measured - (low + high) / 2, (high - low) / 2),
-        ),
-    }
+    """Print coverage, width and interval score of each kind with each source left out: of questions as they are stated, and of those that say less."""
+    half = found.half_widths()
+    inside, wide, scores = (
+        np.abs([one.reach for one in found.residuals]) <= half,
+        widths(found.residuals, half),
+        interval_scores(found.residuals, half),
+    )
     for kind, less in [(kind, less) for kind in KINDS for less in (False, True)]:
         own = np.array([one.kind == kind and bool(one.asked) == less for one in found.residuals])
         group = [one for one, counts in zip(found.residuals, own, strict=True) if counts]
         if not group:
             continue
+        by_source, score = (mean_of_sources(group, of[own] * 1.0) for of in (inside, scores))
         print(
-            f"{kind + (', less said' if less else ''):32} {len(group):5} values {len({one.source for one in group}):2} sources",
-            end="",
+            f"{kind + (', less said' if less else ''):32} {len(group):5} values {len({one.source for one in group}):2} sources"
+            f" | inside {inside[own].mean():4.0%}, by source {by_source:4.0%}, x{math.exp(float(np.median(wide[own]))):5.2f}, score {score:5.2f}"
         )
-        for name, (inside, width, scores) in judged.items():
-            by_source, score = (mean_of_sources(group, of[own] * 1.0) for of in (inside, scores))
-            print(f" | {name}: inside {inside[own].mean():4.0%}, by source {by_source:4.0%}", end="")
-            print(f", x{math.exp(float(np.median(width[own]))):5.2f}, score {score:5.2f}", end="")
-        print()
 
 
 def main() -> None:

@@ -134,8 +134,28 @@ def test_few_sources_borrow_from_the_rest() -> None:
     assert width > 0.1 * LAPLACE_90, "one close source is no proof for the next one"
 
 
+@pytest.mark.parametrize(("sources", "kind", "narrow"), [(3, "decode", True), (1, "decode", False), (3, "request time", False)])
+def test_an_engine_that_several_sources_tell_of_has_a_width_of_its_own(sources: int, kind: str, *, narrow: bool) -> None:
+    """One that a single source tells of, or that serves, borrows from the others."""
+    rng = np.random.default_rng(11)
+    others = [Residual(kind, f"other {number}", float(off)) for number in range(12) for off in rng.laplace(0, 0.2, 30)]
+    close = [
+        Residual(kind, f"close {number}", float(off), {"llama.cpp": 1.0})
+        for number in range(sources)
+        for off in rng.laplace(0, 0.03, 40)
+    ]
+    found = left_out([*others, *close])
+    half = found.half_widths()
+    own = np.array([one.source.startswith("close") for one in found.residuals])
+    assert (np.median(half[own]) < 0.35 * np.median(half[~own])) == narrow
+    assert np.mean(np.abs([one.off for one in close]) <= half[own]) > 0.85
+
+
 def test_the_interval_score_charges_width_and_misses() -> None:
-    assert interval_scores(np.array([0.0, 0.5]), np.array([0.2, 0.2])) == pytest.approx([0.4, 0.4 + 20 * 0.3])
+    inside, outside = Residual("decode", "a", 0.0), Residual("decode", "a", 0.5)
+    reaching = replace(outside, further_up=0.2)
+    scores = interval_scores([inside, outside, reaching], np.array([0.2, 0.2, 0.2]))
+    assert scores == pytest.approx([0.4, 0.4 + 20 * 0.3, 0.4 + 0.2 + 20 * 0.1]), "what a question may mean as well is width"
     pair = [Residual("decode", name, 0.0) for name in ("a", "a", "b")]
     assert mean_of_sources(pair, np.array([0.0, 1.0, 1.0])) == pytest.approx(0.75)
     assert set(KINDS.values()) == {"training", "batch", "service", "memory"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
 from planner.engine.explain.chosen import Chosen, positive, records
 from planner.engine.explain.figures import figures, serve_figures, train_figures
 from planner.engine.explain.open_waits import open_waits
+from planner.engine.explain.releases import ReleaseEnds, release_ends
+from planner.engine.explain.releases import evidence as releases_evidence
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.job.compute_capability import attention_kernel
@@ -36,9 +38,18 @@ DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stage
 
 def answers_of(e: Evaluated, numbers: Sequence[int]) -> list[Answer]:
     """The answers for the rows `numbers`."""
-    rows = Chosen.of(e, numbers)
+    return answers_of_parts([Chosen.of(e, numbers)])[0]
+
+
+def answers_of_parts(parts: Sequence[Chosen]) -> list[list[Answer]]:
+    """The answers for the rows of each of `parts`, candidates for one workload."""
+    return [_answers(rows, releases) for rows, releases in zip(parts, release_ends(parts), strict=True)]
+
+
+def _answers(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> list[Answer]:
+    e, numbers = rows.e, rows.numbers.tolist()
     fits, layouts = rows(e.memory.fits).tolist(), _layouts(rows)
-    timed, open_ends = _timed(rows)
+    timed, open_ends = _timed(rows, releases)
     fields: dict[str, list[Any]] = {
         "fits": fits,
         "reason": [None if enough else _shortfall(e, number) for number, enough in zip(numbers, fits, strict=True)],
@@ -59,7 +70,7 @@ def _parameters(job: Job) -> ParameterCounts:
     return ParameterCounts(total=a.total, active=a.active, embedding=a.embedding, trainable=trainable)
 
 
-def _timed(rows: Chosen) -> tuple[dict[str, list[Any]], dict[str, Floats]]:
+def _timed(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> tuple[dict[str, list[Any]], dict[str, Floats]]:
     """(times and rates, causes that make the ranges of these wider); empty where there are none."""
     e = rows.e
     if e.step:
@@ -67,7 +78,8 @@ def _timed(rows: Chosen) -> tuple[dict[str, list[Any]], dict[str, Floats]]:
         return train_figures(rows, e.step, unstated), unstated.evidence()
     if e.serve:
         waits = open_waits(rows, e.serve)
-        return serve_figures(rows, e.serve, waits), waits.evidence(rows(e.serve.ttft_s.mean))
+        causes = waits.evidence(rows(e.serve.ttft_s.mean)) | releases_evidence(releases)
+        return serve_figures(rows, e.serve, waits, releases), causes
     return {}, {}
 
 

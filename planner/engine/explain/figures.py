@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from planner.engine.columns import Flags, Floats
 from planner.engine.explain.chosen import Chosen, positive, records
 from planner.engine.explain.open_waits import OpenWaits
 from planner.engine.explain.physical_limits import limits_of
+from planner.engine.explain.releases import ReleaseEnds
 from planner.engine.explain.unstated import Unstated
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
@@ -25,6 +26,7 @@ BUSY_FACTOR, OTHER_FACTOR = 1.15, 1.5
 WAITING = ("communication", "launch", "host", "bubble")
 """Operator classes in which a GPU waits."""
 SHARES = Percentiles.__struct_fields__
+NO_RELEASES: Mapping[str, ReleaseEnds] = {}
 CLASS_WORDS = {
     "attention": "attention",
     "elementwise": "bandwidth",
@@ -54,10 +56,11 @@ class _Range(NamedTuple):
     basis: Sequence[Basis]
 
     @classmethod
-    def of(cls, rows: Chosen, kind: str) -> _Range:
-        """The range of figures of `kind`."""
+    def of(cls, rows: Chosen, kind: str, releases: Mapping[str, ReleaseEnds] = NO_RELEASES) -> _Range:
+        """The range of figures of `kind`, to what other `releases` of an engine would take."""
         factor = np.exp(rows(rows.e.ranges.half_width(kind)))
-        return cls(factor, factor, [chip.basis for chip in rows.chips])
+        faster, slower = releases.get(kind, (1.0, 1.0))
+        return cls(factor * faster, factor * slower, [chip.basis for chip in rows.chips])
 
     def with_waits(self, waits: OpenWaits) -> _Range:
         """The range of first tokens, as far as independent causes reach: the formulas, and how prompts meet."""
@@ -103,14 +106,14 @@ def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields
     }
 
 
-def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits) -> Fields:
+def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Mapping[str, ReleaseEnds]) -> Fields:
     """The fields of answers that generating, prefilling and serving have."""
     layout, job, limits, served = rows.e.table.layout, rows.e.table.job, limits_of(rows), rows.jobs[0].task == "serve"
     replicas, gpus, output_tokens = rows(layout.dp), rows(layout.gpus), rows(job.output_tokens)
     prefills = np.array([one.task == "prefill" for one in rows.jobs])
 
     def latency(kind: str, times: Latency, least_s: Floats, *, cold: bool = True) -> list[Percentiles]:
-        figure = _Range.of(rows, kind if served else OF_A_BATCH[kind])
+        figure = _Range.of(rows, kind if served else OF_A_BATCH[kind], releases)
         figure = figure.with_waits(waits) if kind == "time to first token" else figure
         late_s = waits.cold_s if cold else dict.fromkeys(SHARES, 0.0)
         return records(
@@ -126,11 +129,11 @@ def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits) -> Fields:
     # what is answered is what comes, the rest is room for bursts
     requests, most = np.minimum(requests, asked), np.minimum(most, asked)
     tokens = requests * made
-    rate = _Range.of(rows, "serving throughput" if served else "batch throughput")
+    rate = _Range.of(rows, "serving throughput" if served else "batch throughput", releases)
     at_work = np.minimum(1.0, np.divide(tokens, full, out=np.ones(full.size), where=full > 0))
     fields: Fields = {
         "flop_per_token": rows(s.flop_per_token).tolist(),
-        "prefill_s": _Range.of(rows, "prefill").seconds(rows(s.prefill_s), prompts * limits.prompt_s),
+        "prefill_s": _Range.of(rows, "prefill", releases).seconds(rows(s.prefill_s), prompts * limits.prompt_s),
         "ttft_s": latency("time to first token", s.ttft_s, limits.prompt_s),
         "requests_per_s": rate.rate(requests, most),
         "tokens_per_s": rate.rate(tokens, most * made),

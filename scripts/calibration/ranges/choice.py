@@ -16,7 +16,7 @@ from planner.workload.published.spreads import KINDS
 from ranges.residual import Floats, Residual, interval_scores, mean_of_sources
 from ranges.residuals import RIDGES, left_out
 
-TRIED = {"kind": (2.0, 6.0), "fact": (2.0, 6.0), "engine": (0.3, 1.0)}
+TRIED = {"kind": (2.0, 6.0), "fact": (2.0, 6.0), "engine": (0.3, 1.0), "compared engine": (0.1, 1.0)}
 
 
 def score(residuals: Sequence[Residual], half_widths: Floats) -> float:
@@ -26,8 +26,7 @@ def score(residuals: Sequence[Residual], half_widths: Floats) -> float:
         own = [number for number, one in enumerate(residuals) if one.kind == kind and not one.asked]
         if own:
             of_kind = [residuals[number] for number in own]
-            offs = np.array([one.reach for one in of_kind])
-            scores.append(np.log(mean_of_sources(of_kind, interval_scores(offs, half_widths[own]))))
+            scores.append(np.log(mean_of_sources(of_kind, interval_scores(of_kind, half_widths[own]))))
     return float(np.mean(scores))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from published import markdown_table
 
 from planner.workload.published.spreads import KINDS
-from ranges.residual import Residual, interval_scores, mean_of_sources
+from ranges.residual import Residual, interval_scores, mean_of_sources, widths
 from ranges.residuals import LeftOut, left_out
 from ranges.unseen import UnseenClasses
 
@@ -36,12 +36,12 @@ def kinds_table(groups: Sequence[Sequence[Residual]]) -> str:
             of_kind = [one for one in group if one.kind == kind and not one.asked]
             medians = [np.median(errors[own][[one.source == name for one in of_kind]]) for name in {one.source for one in of_kind}]
             inside = (np.abs(offs[own]) <= half[own]) * 1.0
-            score = mean_of_sources(of_kind, interval_scores(offs[own], half[own]))
+            score = mean_of_sources(of_kind, interval_scores(of_kind, half[own]))
             rows.append(
                 [kind, f"{len(of_kind):,}", str(len(medians)), f"{np.median(errors[own]):.1%}", f"{np.mean(medians):.1%}"]
                 + [f"{inside.mean():.0%}", f"{mean_of_sources(of_kind, inside):.0%}"]
                 + [f"{held[judged & own].mean():.0%}" if (judged & own).any() else "—" for judged, held in ways]
-                + [f"× {math.exp(2 * float(np.median(half[own]))):.2g}", f"{score:.2f}"]
+                + [f"× {math.exp(float(np.median(widths(of_kind, half[own])))):.2g}", f"{score:.2f}"]
             )
     heads = ["kind", "n", "sources", "median", "of sources", "inside", "by source", "generation out", "class out", "width", "score"]
     return markdown_table(heads, rows) + "\n"
@@ -52,14 +52,15 @@ def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
     rows = []
     for group in groups:
         half = left_out(group).half_widths()
-        inside = np.abs([one.reach for one in group]) <= half
+        inside, wide = np.abs([one.reach for one in group]) <= half, np.exp(widths(group, half))
         for name in sorted({name for one in group for name in one.facts}):
             own = np.array([one.facts.get(name, 0.0) > 0 and not one.asked for one in group])
             sources = len({one.source for one, counts in zip(group, own, strict=True) if counts})
             if LEAST_OF_A_CLASS <= own.sum() < len(group):
-                wide = math.exp(2 * float(np.median(half[own])))
                 what = "memory" if KINDS[group[0].kind] == "memory" else "time"
-                rows.append([name, what, f"{own.sum():,}", str(sources), f"{inside[own].mean():.0%}", f"× {wide:.2g}"])
+                rows.append(
+                    [name, what, f"{own.sum():,}", str(sources), f"{inside[own].mean():.0%}", f"× {np.median(wide[own]):.2g}"]
+                )
     return markdown_table(["class", "of", "n", "sources", "inside", "width"], rows, text_columns=2) + "\n"
 
 
@@ -68,7 +69,7 @@ def less_said_table(groups: Sequence[Sequence[Residual]]) -> str:
     rows = []
     for group in groups:
         half = left_out(group).half_widths()
-        inside = np.abs([one.reach for one in group]) <= half
+        inside, wide = np.abs([one.reach for one in group]) <= half, np.exp(widths(group, half))
         for kind in KINDS:
             for unsaid in ("release", "program", "engine"):
                 own = np.array([one.kind == kind and one.asked == unsaid for one in group])
@@ -76,8 +77,9 @@ def less_said_table(groups: Sequence[Sequence[Residual]]) -> str:
                     of_kind = [one for one, counts in zip(group, own, strict=True) if counts]
                     median = np.median([abs(math.expm1(-one.off)) for one in of_kind])
                     shares = [f"{inside[own].mean():.0%}", f"{mean_of_sources(of_kind, inside[own] * 1.0):.0%}"]
-                    wide = math.exp(2 * float(np.median(half[own])))
-                    rows.append([kind, f"the {unsaid}", f"{own.sum():,}", f"{median:.1%}", *shares, f"× {wide:.2g}"])
+                    rows.append(
+                        [kind, f"the {unsaid}", f"{own.sum():,}", f"{median:.1%}", *shares, f"× {np.median(wide[own]):.2g}"]
+                    )
     return markdown_table(["kind", "not said", "n", "median", "inside", "by source", "width"], rows, text_columns=2) + "\n"
 
 

@@ -77,9 +77,17 @@ def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
     return float(values[order][min(len(values) - 1, int(np.searchsorted(counted, share * counted[-1] - 1e-12)))])
 
 
-def interval_scores(offs: Floats, half_widths: Floats) -> Floats:
+def widths(residuals: Sequence[Residual], half_widths: Floats) -> Floats:
+    """Logarithms of the high end over the low end, with what a question may mean as well."""
+    ends = np.array([one.further_down + one.further_up for one in residuals])
+    found: Floats = 2 * half_widths + ends
+    return found
+
+
+def interval_scores(residuals: Sequence[Residual], half_widths: Floats) -> Floats:
     """Width plus 2/(1 - `NOMINAL`) times what a value is outside (Gneiting and Raftery, 2007); smaller is better."""
-    scores: Floats = 2 * half_widths + 2 / (1 - NOMINAL) * np.maximum(0.0, np.abs(offs) - half_widths)
+    offs = np.abs([one.reach for one in residuals])
+    scores: Floats = widths(residuals, half_widths) + 2 / (1 - NOMINAL) * np.maximum(0.0, offs - half_widths)
     return scores
 
 

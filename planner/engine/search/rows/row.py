@@ -13,7 +13,8 @@ from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.market_terms import assumed_of_spot
-from planner.engine.explain.answer import answers_of
+from planner.engine.explain.answer import answers_of, answers_of_parts
+from planner.engine.explain.chosen import Chosen
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
@@ -38,10 +39,11 @@ MOST_PROVIDERS = 3
 def plan_rows(choices: Sequence[Choice], spec_chip: FindChip) -> list[PlanRow]:
     """Evaluated candidates as rows without rank, in the same order."""
     found: dict[int, PlanRow] = {}
-    for d, numbers in by_deployments(choices):
-        rows = [choices[number].row for number in numbers]
-        failures = with_failures(d.evaluated, np.array(rows)).tolist()
-        for number, answer, longer in zip(numbers, answers_of(d.evaluated, rows), failures, strict=True):
+    groups = list(by_deployments(choices))
+    parts = [Chosen.of(d.evaluated, [choices[number].row for number in numbers]) for d, numbers in groups]
+    for (d, numbers), rows, answers in zip(groups, parts, answers_of_parts(parts), strict=True):
+        failures = with_failures(d.evaluated, rows.numbers).tolist()
+        for number, answer, longer in zip(numbers, answers, failures, strict=True):
             found[number] = _row(choices[number], answer, longer, spec_chip)
     return [found[number] for number in range(len(choices))]
 

@@ -1,0 +1,88 @@
+"""Ends of ranges of generating that rest on the release of an engine: what its oldest one would take, where none is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from planner.engine.columns import Floats, Rows
+from planner.engine.evaluate.candidates import Candidates, joined_candidates
+from planner.engine.explain.chosen import Chosen
+from planner.engine.job.engines import ENGINES
+from planner.engine.job.job import Job
+from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
+from planner.workload.published.spreads import OF_A_BATCH
+
+
+class ReleaseEnds(NamedTuple):
+    """Factors of at least 1 by which times of a kind are shorter, and longer, in the oldest release of the engine of each row."""
+
+    faster: Floats
+    slower: Floats
+
+
+def names_of(kind: str) -> tuple[str, str]:
+    """Names, in the evidence of an answer, of the logarithms by which figures of `kind` are faster and slower in an older release."""
+    return f"{kind}: faster in an older release", f"{kind}: slower in an older release"
+
+
+def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
+    """Kind of figure -> its ends, for the rows of each of `parts`, which share their jobs; empty where they train, or leave no release open.
+
+    The oldest release serves as many sequences at once as today's, on the same layout.
+    """
+    places = [np.flatnonzero([rows.e.serve is not None and _release_open(job) for job in rows.jobs]) for rows in parts]
+    ends = np.cumsum([of.size for of in places])
+    if not any(of.size for of in places):
+        return [{} for _ in parts]
+    served = parts[0].jobs[0].task == "serve"
+    oldest = _times(serve_of(_at_oldest(parts, places).table(), continuous=served), served=served)
+    return [
+        _ends(rows, of, {kind: column[end - of.size : end] for kind, column in oldest.items()}, served=served)
+        for rows, of, end in zip(parts, places, ends, strict=True)
+    ]
+
+
+def _ends(rows: Chosen, places: Rows, oldest: Mapping[str, Floats], *, served: bool) -> dict[str, ReleaseEnds]:
+    """The ends of `rows`, of which those at `places` take `oldest` seconds in the oldest release."""
+    assert rows.e.serve is not None
+    found = {}
+    for kind, today in _times(rows.e.serve, served=served).items():
+        ratio, seconds = np.ones(rows.numbers.size), rows(today)[places]
+        ratio[places] = np.divide(oldest[kind], seconds, out=np.ones(places.size), where=(seconds > 0) & (oldest[kind] > 0))
+        found[kind] = ReleaseEnds(1 / np.minimum(1.0, ratio), np.maximum(1.0, ratio))
+    return found
+
+
+def evidence(ends: Mapping[str, ReleaseEnds]) -> dict[str, Floats]:
+    """Cause of a wider range -> the logarithm of its factor."""
+    return {name: np.log(end) for kind, of in ends.items() for name, end in zip(names_of(kind), of, strict=True)}
+
+
+def _release_open(job: Job) -> bool:
+    """Whether `job` names an engine of several releases, and none of them."""
+    return len(ENGINES.get(job.workload.engine or "", ())) > 1 and not job.workload.disaggregated
+
+
+def _at_oldest(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
+    """The rows of `parts` at their `places`, one part after the other, with the oldest release of their engines."""
+    joined = joined_candidates([(rows.e.candidates, rows.numbers[of]) for rows, of in zip(parts, places, strict=True)])
+    return replace(joined, jobs=[_by_oldest(job) if _release_open(job) else job for job in joined.jobs])
+
+
+def _by_oldest(job: Job) -> Job:
+    """`job` with the oldest release of its engine."""
+    engine = ENGINES[job.engine.name][0]
+    eager = float(engine.eager_attention or (engine.eager_by_family and job.architecture.eager_attention))
+    return replace(job, engine=engine, eager_attention=eager if job.workload.attention is None else job.eager_attention)
+
+
+def _times(s: ServeColumns, *, served: bool) -> dict[str, Floats]:
+    """Kind of figure -> seconds of it, or of a request where it is a rate."""
+    rate = "serving throughput" if served else "batch throughput"
+    latencies = {"time to first token": s.ttft_s, "time per output token": s.tpot_s, "request time": s.request_s}
+    times = {kind if served else OF_A_BATCH[kind]: latency.mean for kind, latency in latencies.items()}
+    return {"prefill": s.prefill_s} | times | {rate: 1 / s.requests_per_s}
