@@ -28,7 +28,8 @@ MOST_BRACKETS = 2
 """Ranges in one name: 'rack[0-3]n[01-16]'."""
 _HOST = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 _GRES = re.compile(r"gpu:(?:(?P<type>[^:,()\s]+):)?(?P<count>\d+)")
-_MIG_PROFILE = re.compile(r"(\d+)g[._-](\d+)gb", re.IGNORECASE)
+_MIG_PROFILE = re.compile(r"(?<!\d)(\d+)g[._-](\d+)gb", re.IGNORECASE)
+"""Begun at the first digit alone: 5,000 digits would be searched from each."""
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 """Labels of NVIDIA's GPU feature discovery (github.com/NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery)."""
 _MIG_COUNT = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb)\.count")
