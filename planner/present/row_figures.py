@@ -34,11 +34,17 @@ class RowFigure(msgspec.Struct, frozen=True):
     """Key of the workload's targets that limits it."""
     percentile: str = ""
     """Percentile of a latency; empty for other figures."""
+    owned_label: str = ""
+    """The label for GPUs that are bought or one's own, where it is another."""
 
     @property
     def label_with_unit(self) -> str:
         """The label, and the unit where the value does not say it."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    def label_of(self, row: PlanRow) -> str:
+        """The label as it is of `row`."""
+        return self.owned_label if self.owned_label and row.owned is not None else self.label
 
     def long_text(self, value: float) -> str:
         """A value with its unit."""
@@ -57,7 +63,7 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
         RowFigure("prefill", "", lambda row: row.answer.prefill_s, duration_text, "speed"),
         RowFigure("replicas busy", "", lambda row: row.answer.utilisation, percent_text, "speed"),
         *(_latency(label, name, percentile) for label, name in LATENCIES for percentile in PERCENTILES),
-        RowFigure("rent", "$/h", lambda row: row.usd_per_h, money_text, "money"),
+        RowFigure("rent", "$/h", lambda row: row.usd_per_h, money_text, "money", owned_label="an hour"),
         RowFigure("a month", "$", lambda row: None if row.job_usd else row.usd_per_month, money_text, "money"),
         RowFigure("the job takes", "", lambda row: row.job_h, hours_text, "money", target="deadline_h"),
         RowFigure("with failures and checkpoints", "", lambda row: row.expected_job_h, hours_text, "money"),

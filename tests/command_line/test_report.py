@@ -132,16 +132,42 @@ def test_owning_adds_up(tmp_path: Path) -> None:
     assert owned(row, None) is None
 
 
+def test_both_break_evens_of_a_report_are_the_same(tmp_path: Path) -> None:
+    """Rent against buying over the life, with idle power counted alike, in the sentence and in the table of costs."""
+    session = Session.open(state=tmp_path / "state", config=tmp_path / "config")
+    preset = session.presets.load("llama-3.1-8b-lora")
+    row = next(row for row in session.plan(preset.workload, top=40).rows if row.gpu == "H100 SXM5 80GB" and row.rank)
+    found, costs = owned(row, session.part_named(row.gpu)), session.costs(preset.workload, row)
+    assert found is not None
+    assert costs is not None
+    first, bought = costs.ways[0], next(one for one in costs.ways if one.way.name == "bought")
+    assert row.usd_per_h is not None
+    assert first.way.used_usd_per_month == pytest.approx(row.usd_per_h.value * 730), "both hold the same rent"
+    assert found.even.least_utilisation == pytest.approx(bought.break_even_use, rel=1e-6)
+
+
+def test_own_gpus_are_asked_for_and_priced_in_words(run_planner: RunPlanner, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[[own]]\ngpu = "A100 80GB SXM"\ncount = 8\n')
+    text = run_planner("report", "llama-3.1-8b-full-finetune", "--gpu", "A100 80GB SXM", "--own", str(own)).stdout
+    assert "| own | gpu A100 80GB SXM, count 8 |" in text
+    assert "| an hour |" in text
+    assert "| rent |" not in text
+    rented = run_planner("report", "llama-3.1-8b-full-finetune", "--gpu", "A100 80GB SXM").stdout
+    assert "| rent |" in rented
+
+
 def test_a_document_escapes_what_its_form_would_read() -> None:
     table = text_table(("n", "a|b"), [("1", "c|d")], ("n",))
     facts = Facts([Fact("e<f", "2", "g|h")])
-    sections = [Section("a < b", [Paragraph("x & y"), Points(["<i>"]), table, facts, Code("a && b")], 1)]
+    sections = [Section("a < b", [Paragraph("x & y"), Points(["<i>", "see `a < b`"]), table, facts, Code("a && b")], 1)]
     assert "| 1 | c\\|d |" in as_markdown(sections)
     assert "| e\\<f | 2 | g\\|h |" in as_markdown(sections)
     page = as_html(sections)
-    assert "<td>e&lt;f</td>" in page
+    assert '<td class="short">e&lt;f</td>' in page
     assert "<title>a &lt; b</title>" in page
     assert "<li>&lt;i&gt;</li>" in page
+    assert "<li>see <code>a &lt; b</code></li>" in page
     assert '<td class="right">1</td><td class="words">c|d</td>' in page
     assert "a &amp;&amp; b" in page
     assert "http" not in page

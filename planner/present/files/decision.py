@@ -162,7 +162,7 @@ def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
         ranged = figure.low != figure.high
         reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if ranged else "exact"
         basis = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}" if ranged else ""
-        rows.append((known.label, text(figure.value), reach, f"< {text(limit)}" if limit else "", basis))
+        rows.append((known.label_of(row), text(figure.value), reach, f"< {text(limit)}" if limit else "", basis))
     return text_table(("what", "value", "range, nine times in ten", "wanted", "rests on"), rows, ("value",))
 
 
@@ -231,6 +231,8 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_plain(part)}" for key, part in value.items())
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ("; " if any(isinstance(one, Mapping) for one in value) else ", ").join(map(_plain, value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -18,24 +18,29 @@ from planner.text import one_line
 
 STYLE = """
 :root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #8886; }
-table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
-th, td { padding: .2rem .7rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8884; }
-th, td { white-space: nowrap; } .words { white-space: normal; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; border-bottom: 1px solid #8886; } p, ul { max-width: 60rem; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; font-size: .8rem; }
+th, td { padding: .15rem .45rem; text-align: left; vertical-align: top; border-bottom: 1px solid #8884; }
+th, .right, .short { white-space: nowrap; }
 th { border-bottom: 2px solid #888; } .right { text-align: right; font-variant-numeric: tabular-nums; }
 pre { background: #8882; padding: .7rem; overflow-x: auto; }
-@media print { :root { color-scheme: light; } body { font-size: 10pt; margin: 0; max-width: none; }
-  table { display: table; font-size: 7.5pt; } th, td { padding: .15rem .3rem; white-space: normal; } th { min-width: 0 !important; } }
+@media print { :root { color-scheme: light; } body { font-size: 10pt; margin: 0; padding: 0; max-width: none; }
+  table { display: table; font-size: 6.5pt; } th, td { padding: .1rem .2rem; } th, .short { white-space: normal; }
+  th { min-width: 0 !important; } th.words { min-width: 14ch !important; } tr { break-inside: avoid; } h2 { break-after: avoid; } }
+@page { margin: 12mm; }
 """
-MOST_PHRASE = 40
+MOST_PHRASE = 30
 """Letters up to which words in a table stay on one line."""
+MOST_NAME = 14
+"""Letters of a name that stays on one line."""
 CELLS = 96
 """Width of a chart in Markdown, which has no pictures of its own."""
 PLAIN = Look(curves=("",), quiet="", strong="")
 
 _MARKDOWN = re.compile(r"\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(\[:])|\|")
 """Signs that Markdown would read as HTML, an entity, a link, the end of a cell, or an escape."""
+_CODE = re.compile(r"`([^`]+)`")
 _BLOCK = re.compile(r"[#>+=~*_|-]|```|\d+(?=[.)])")
 """Beginnings of a line that Markdown reads as a heading, a list, a quotation, a rule or a block of code."""
 
@@ -92,6 +97,11 @@ def _escaped(text: str) -> str:
     return html.escape(one_line(text))
 
 
+def _with_code(text: str) -> str:
+    """`text` with what stands between backticks as code."""
+    return _CODE.sub(r"<code>\1</code>", _escaped(text))
+
+
 def as_html(sections: Sequence[Section]) -> str:
     """The document as one file: no script, nothing that is fetched."""
     title = next((section.title for section in sections), "")
@@ -116,10 +126,10 @@ def _html_section(section: Section) -> Iterator[str]:
 def _html(part: Part) -> Iterator[str]:
     match part:
         case Paragraph(text, style):
-            inner = _escaped(text)
+            inner = _with_code(text)
             yield f"<p><strong>{inner}</strong></p>" if style == "strong" else f"<p>{inner}</p>"
         case Points(items):
-            yield "<ul>" + "".join(f"<li>{_escaped(item)}</li>" for item in items) + "</ul>"
+            yield "<ul>" + "".join(f"<li>{_with_code(item)}</li>" for item in items) + "</ul>"
         case Code(text):
             yield f"<pre>{_escaped(text)}</pre>"
         case Facts():
@@ -133,12 +143,21 @@ def _html(part: Part) -> Iterator[str]:
 
 def _html_table(table: Table[Any]) -> Iterator[str]:
     texts = table.texts()
-    marks = [' class="right"' if column.right else ' class="words"' if column.least_width else "" for column in table.columns]
+    marks = [_mark(column.right, column.least_width, [row[place] for row in texts]) for place, column in enumerate(table.columns)]
     yield "<table><thead><tr>" + "".join(_html_heads(table, marks, texts)) + "</tr></thead><tbody>"
     for row in texts:
         cells = zip(marks, row, strict=True)
         yield "<tr>" + "".join(f"<td{mark}>{_escaped(cell)}</td>" for mark, cell in cells) + "</tr>"
     yield "</tbody></table>"
+
+
+def _mark(right: bool, words: object, cells: Sequence[str]) -> str:
+    """Class of a column: numbers, words that may be folded, or names; long names may be folded too."""
+    if right:
+        return ' class="right"'
+    if words:
+        return ' class="words"'
+    return ' class="short"' if max(map(len, cells), default=0) <= MOST_NAME else ""
 
 
 def _html_heads(table: Table[Any], marks: Sequence[str], texts: Sequence[Sequence[str]]) -> Iterator[str]:

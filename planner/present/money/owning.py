@@ -8,7 +8,8 @@ import msgspec
 
 from planner.engine.advice.ownership import BreakEven, break_even, least_text
 from planner.engine.answers.plan import PlanRow
-from planner.engine.money.owned_cost import HOURS_PER_YEAR
+from planner.engine.money.owned_cost import HOURS_PER_YEAR, bought_usd, depreciation_usd_per_h
+from planner.engine.procurement.paying import IDLE_POWER
 from planner.hardware.catalogue.gpus import Gpu
 from planner.present.plan import throughput
 from planner.units import SECONDS_PER_HOUR, digits, usd_text
@@ -39,9 +40,10 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     def sentences(self) -> Iterator[str]:
         """The costs and the break-even in sentences, each with its inputs."""
         even, owning = self.even, self.even.owning
+        servers = ", with its share of server and network" if owning.server_usd or owning.network_usd else ", without servers"
         hosting = f", {usd_text(owning.hosting_usd_per_month)} $/month hosting each" if owning.hosting_usd_per_month else ""
         yield (
-            f"Buy: {self.gpus:,} × {usd_text(even.purchase_usd)} $ ({even.purchase_source}), without servers; over {owning.life_years:g} years, "
+            f"Buy: {self.gpus:,} × {usd_text(even.purchase_usd)} $ ({even.purchase_source}){servers}; over {owning.life_years:g} years, "
             f"with {even.power_w:.0f} W each at {owning.usd_per_kwh:g} $/kWh{hosting}: {usd_text(self.usd_per_h)} $/h around the clock."
         )
         if self.usd_per_million_tokens is not None and self.tokens_per_year is not None:
@@ -61,16 +63,17 @@ def owned(row: PlanRow, gpu: Gpu | None, owning: Owning | None = None) -> Owned 
     layout = row.answer.layout
     if gpu is None or gpu.purchase is None or gpu.tdp_w is None or layout is None or row.offer is None or row.offer.usd_per_h <= 0:
         return None
-    terms = owning or Owning()
+    terms = (owning or Owning()).of_part(gpu.of_whole)
     even = break_even(
         rent_usd_per_h=row.offer.usd_per_h / (row.offer.gpus * row.offer.instances),
-        purchase_usd=gpu.purchase.price_usd,
+        purchase_usd=bought_usd(gpu.purchase.price_usd, terms),
         utilisation=1.0,
         power_w=gpu.tdp_w,
         owning=terms,
         source=f"{gpu.purchase.kind} of {gpu.purchase.as_of}",
+        idle=IDLE_POWER,
     )
-    usd_per_h = layout.gpus * (even.purchase_usd / (terms.life_years * HOURS_PER_YEAR) + even.running_usd_per_h)
+    usd_per_h = layout.gpus * (depreciation_usd_per_h(even.purchase_usd, terms) + even.running_usd_per_h)
     speed = throughput(row.answer)
     tokens_per_h = speed.value * SECONDS_PER_HOUR if speed else None
     return Owned(
