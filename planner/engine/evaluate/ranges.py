@@ -77,7 +77,8 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
         """Factor of rows whose GPU or model is of a class without published values of `kind`."""
         spreads, unseen = published_spreads(), np.zeros(1, dtype=bool)
         for of in self.classes:
-            unseen = unseen | np.array([name not in spreads.kinds[kind].classes for name in of.names])[of.rows]
+            new = [name not in spreads.kinds[kind].classes for name in of.names]
+            unseen = unseen | np.array(new)[of.rows] if any(new) else unseen
         return np.where(unseen, spreads.unseen_class, 1.0)
 
 
@@ -97,7 +98,8 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     }
     by_job = [_facts_of_job(job) for job in candidates.jobs]
     for name in dict.fromkeys(name for of in by_job for name in of):
-        facts[name] = np.array([of.get(name, 0.0) for of in by_job])[candidates.job_index]
+        amounts = [of.get(name, 0.0) for of in by_job]
+        facts[name] = np.array(amounts)[candidates.job_index] if len({*amounts}) > 1 else np.array(amounts[:1])
     host = np.log1p((OTHER_HOSTS - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0) * (job.train <= 0))
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
     own = {

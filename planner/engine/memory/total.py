@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -19,8 +20,11 @@ from planner.engine.memory.overhead import overhead_terms
 from planner.engine.memory.stages import linear_weights_bytes, micro_batches, stage_parameters, zero_ranks
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
+from planner.engine.records.chip import ChipNumbers
+from planner.engine.records.job import JobNumbers
 from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, published_spreads
 
+N = TypeVar("N", float, Floats)
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
 MAY_DIVIDE = "optimizer states that replicas may divide, and gradients that may be 16 bit"
@@ -77,9 +81,7 @@ class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def max_sequences(self) -> Floats:
         """Whole sequences whose cache fits beside everything else; NaN where none is kept (training)."""
-        kept = self.kv_per_sequence > 0
-        free = self.usable - (self.total - self.kv_cache) - self.kv_shared
-        return np.where(kept, np.maximum(0, np.floor(free / np.where(kept, self.kv_per_sequence, 1))), np.nan)
+        return _whole_sequences(self.usable, self.total - self.kv_cache, self.kv_per_sequence, self.kv_shared)
 
     def at(self, index: Rows, usable: Floats) -> MemoryColumns:
         """Memory of candidates each of which needs what row `index` needs, and may take `usable`."""
@@ -92,9 +94,12 @@ def sequences_that_fit(t: Table) -> Floats:
     What is free for caches falls nearly linearly with the sequences in flight. Where it hardly falls, what is left at the number that fits
     alone is the answer; where it falls steeply, it is where both numbers meet, by the rule of false position.
     """
+    each, shared = _cache_of_sequence(t)
+    usable = usable_bytes(t)
 
     def beside(sequences: Floats) -> Floats:
-        return memory_of(replace(t, layout=replace(t.layout, sequences=sequences))).max_sequences
+        parts, total = _parts_of(terms_of(replace(t, layout=replace(t.layout, sequences=sequences))), t.rows)
+        return _whole_sequences(usable, total - parts["kv_cache"], each, shared)
 
     alone = np.broadcast_to(beside(np.ones(t.rows)), (t.rows,))
     known = np.isfinite(alone)
@@ -111,6 +116,26 @@ def sequences_that_fit(t: Table) -> Floats:
         left = np.maximum(np.where(known, beside(tried), 1.0), 1.0)
         found = np.where(steep, np.minimum(tried, left), found)
     return np.where(known, found, np.inf)
+
+
+def _whole_sequences(usable: Floats, beside: Floats, each: Floats, shared: Floats) -> Floats:
+    """Sequences of `each` byte of cache that fit with the `shared` ones beside everything else; NaN where none is kept."""
+    kept = each > 0
+    free = usable - beside - shared
+    return np.where(kept, np.maximum(0, np.floor(free / np.where(kept, each, 1))), np.nan)
+
+
+def _cache_of_sequence(t: Table) -> tuple[Floats, Floats]:
+    """(bytes of the cache of one sequence of whole length without what it shares, bytes of the prefixes that sequences share)."""
+    prefix = prefix_bytes(t)
+    each = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
+    return each, t.job.prefixes * prefix
+
+
+def _parts_of(terms: list[Term], rows: int) -> tuple[dict[str, Floats], Floats]:
+    """(component -> the bytes of its `terms`, their total), shape [rows]."""
+    parts = {name: component_bytes(terms, name, rows) for name in MEMORY_COMPONENTS}
+    return parts, added(parts.values())
 
 
 def terms_of(t: Table) -> list[Term]:
@@ -153,14 +178,11 @@ def _less(term: Term, away: Floats) -> Term:
 
 def memory_of(t: Table) -> MemoryColumns:
     """Memory of every candidate."""
-    terms = terms_of(t)
-    parts = {name: component_bytes(terms, name, t.rows) for name in MEMORY_COMPONENTS}
-    total = added(parts.values())
+    parts, total = _parts_of(terms_of(t), t.rows)
     train, nothing = bool(t.job.train[0]), np.zeros(t.rows)
     may_keep = _may_flatten(t) + _may_widen(t) + _may_hold(t) if train else nothing
     spread, skew = _spread(t, parts, total)
-    prefix = prefix_bytes(t)
-    sequence = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
+    each, shared = _cache_of_sequence(t)
     return MemoryColumns(
         **parts,
         total=total,
@@ -169,8 +191,8 @@ def memory_of(t: Table) -> MemoryColumns:
         may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]) if train else nothing,
         may_keep=may_keep,
         usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
-        kv_per_sequence=np.broadcast_to(sequence, (t.rows,)),
-        kv_shared=np.broadcast_to(t.job.prefixes * prefix, (t.rows,)),
+        kv_per_sequence=np.broadcast_to(each, (t.rows,)),
+        kv_shared=np.broadcast_to(shared, (t.rows,)),
         host=host_bytes(t) if train else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
     )
 
@@ -222,8 +244,13 @@ def _may_hold(t: Table) -> Floats:
 
 
 def usable_bytes(t: Table) -> Floats:
-    """Bytes the job may take of each GPU: capacity · engine fraction · (1 - headroom)."""
-    return t.chip.capacity_bytes * t.job.memory_fraction * (1 - t.job.headroom)
+    """Bytes the job may take of each GPU."""
+    return usable_of(t.chip, t.job)
+
+
+def usable_of(chip: ChipNumbers[N], job: JobNumbers[N]) -> N:
+    """Bytes that `job` may take of `chip`: capacity · engine fraction · (1 - headroom)."""
+    return chip.capacity_bytes * job.memory_fraction * (1 - job.headroom)
 
 
 def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:

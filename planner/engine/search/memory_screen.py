@@ -11,7 +11,7 @@ from planner.engine.columns import Flags, Rows
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.probability import room_for
 from planner.engine.job.job import Job
-from planner.engine.memory import MemoryColumns, memory_of, usable_bytes
+from planner.engine.memory import MemoryColumns, memory_of, usable_of
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.search.layouts import Layouts
 
@@ -33,8 +33,7 @@ def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts:
     sizes: Rows = np.array([own.size for own in layouts.of_node])
     ends: Rows = np.cumsum(sizes)
     needs, row = _needs(jobs, job_index, chips, layouts, kind)
-    of_nodes = Candidates(jobs, job_index, chips, np.arange(len(chips)), layouts.distinct).table()
-    usable = np.broadcast_to(usable_bytes(of_nodes), (len(chips),))
+    usable = np.array([usable_of(chip, jobs[job]) for job, chip in zip(job_index.tolist(), chips, strict=True)])
     node_index, layout_index = np.repeat(np.arange(sizes.size), sizes), np.concatenate(layouts.of_node)
     row = row[np.array(kind)[node_index], layout_index]
     total = needs.total[row]

@@ -95,18 +95,22 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     cache is read once a pass. Arguments as of `forward_pass.forward`.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
-    seen = attended_tokens(t, context)
     flop_s = attention_flop(t, context) / m.layers / s.tp * rows / c.attention_flop_per_s * _latent_decoding(t, new)
     heads = _kv_heads(t)
     heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
     read_s = read_s * np.where(new <= 1, _step_reads(t), 1.0)
-    eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
+    eager_s = np.zeros(1)
+    if j.eager_attention.any():
+        seen = attended_tokens(t, context)
+        eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
 
 
 def append_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     """Seconds of one layer in which a decoding step copies keys and values to append a token; a compiled one has room for it, states stay in place."""
+    if not t.engine.append_passes.any():
+        return np.zeros(1)
     grows = (new <= 1) & (t.job.compiled <= 0)
     copied = cache_bytes(t, rows, context, new) - rows * STATE_READS * state_bytes(t) / t.model.layers
     seconds: Floats = t.engine.append_passes * grows * copied / t.chip.bandwidth_bytes_per_s

@@ -114,8 +114,6 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
         blocks = np.ceil(np.clip(group.rows, 1.0, FUSED_UNPACK_ROWS) / FUSED_ROWS) - 1
         weights_bytes = weights_bytes * (1 + blocks * (1 - plain) * unpacks * j.gptq * (j.train <= 0))
         around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain
-    bytes_s = (
-        weights_bytes / (read * share * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
-    )
+    bytes_s = weights_bytes / (read * share * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
     return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s

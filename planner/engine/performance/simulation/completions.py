@@ -52,9 +52,10 @@ def completions_of(iterations: Floats, in_flight: Rows, slots: int) -> Completio
 
 def repeated(run: Rows, count: Rows) -> tuple[Rows, Rows | int, Rows | None]:
     """Each `run` as often as its `count`: (runs, numbers from 0 within a run, where each run begins or None where all counts are 1)."""
-    if run.size == count.sum():
+    ends = count.cumsum()
+    if not run.size or ends[-1] == run.size:
         return run, 0, None
-    begins = count.cumsum() - count
+    begins = ends - count
     owner = run.repeat(count)
     return owner, np.arange(owner.size) - begins.repeat(count), begins
 

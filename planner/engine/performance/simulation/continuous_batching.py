@@ -88,23 +88,25 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
 
 
 def _admit(s: ReplicaState) -> float:
-    """Admit what has arrived, in order, while there is room; returns the most requests in flight in any run."""
+    """Admit what has arrived, in order, while there is room; returns the most requests in flight in any run that admits some."""
     rules, requests = s.rules, s.requests
     s.has_room = s.room()
     run = (s.has_room & (s.next_arrival_s <= s.clock_s)).nonzero()[0]
+    if not run.size:
+        return 0.0
+    claim = s.next_claim.take(run)
     while run.size:
         position, now = s.next_admitted.take(run), s.clock_s.take(run)
-        held, in_flight = s.held.take(run) + s.next_claim.take(run), s.in_flight.take(run) + 1
+        held, in_flight = s.held.take(run) + claim, s.in_flight.take(run) + 1
         s.held[run], s.in_flight[run] = held, in_flight
         s.promised[run] += requests.tokens.take(position)
         requests.note(requests.admitted_s, position, now)
-        following = position + 1
-        arrival, claim, prompt_tokens, pairs = requests.admission.take(following, axis=0).T
-        s.prompt_tokens[run], s.pairs[run] = prompt_tokens, pairs
-        s.next_admitted[run], s.next_arrival_s[run], s.next_claim[run] = following, arrival, claim
-        more = (in_flight < rules.sequences.take(run)) & (held + claim <= rules.capacity.take(run))
-        s.has_room[run] = more
-        run = run[more & (arrival <= now)]
+        s.next_admitted[run] = following = position + 1
+        arrival, claim, _, _ = requests.admission.take(following, axis=0).T
+        s.has_room[run] = more = (in_flight < rules.sequences.take(run)) & (held + claim <= rules.capacity.take(run))
+        again = more & (arrival <= now)
+        run, claim = run[again], claim[again]
+    s.next_arrival_s, s.next_claim, s.prompt_tokens, s.pairs = requests.admission.take(s.next_admitted, axis=0).T.copy()
     return float(s.in_flight.max())
 
 
@@ -117,7 +119,7 @@ def _iterate(s: ReplicaState, *, never_full: bool) -> None:
     pending = s.prompt_tokens - s.prompt_tokens_done
     prompting = pending > 0
     active = s.running > 0
-    if prompting.any():
+    if np.count_nonzero(prompting):
         _compute_prompts(s, pending, prompting)
         active = (s.running > 0) & (s.next_end > s.iteration)
         if not never_full:
@@ -126,7 +128,7 @@ def _iterate(s: ReplicaState, *, never_full: bool) -> None:
         active &= ~(s.has_room & (s.next_arrival_s <= s.clock_s))
         prompting = s.prompt_tokens > s.prompt_tokens_done
     decoding = active > prompting
-    if decoding.any():
+    if np.count_nonzero(decoding):
         _decode(s, decoding, never_full=never_full)
     _finish(s)
     _skip_idle_time(s)
@@ -135,11 +137,12 @@ def _iterate(s: ReplicaState, *, never_full: bool) -> None:
 def _compute_prompts(s: ReplicaState, pending: Floats, prompting: Flags) -> None:
     """One iteration of the runs that have prompt tokens to compute."""
     beside = s.running if s.all_mixed else np.where(s.rules.mixed, s.running, 0.0)
-    tokens, pairs, completed = _next_prompt_tokens(s, pending, beside * s.tables.tokens_each)
-    seconds = s.tables.prompting_s(tokens, pairs - s.pairs_done, completed, beside, s.context)
+    rows = s.tables.rows_of(beside)
+    tokens, pairs, completed = _next_prompt_tokens(s, pending, rows)
+    seconds = s.tables.prompting_s(tokens, pairs - s.pairs_done, completed, beside, rows, s.context)
     s.pairs_done = pairs
-    s.clock_s = s.clock_s + np.where(prompting, seconds, 0.0)
-    s.iteration = s.iteration + (prompting & s.rules.mixed)
+    s.clock_s = s.clock_s + seconds * prompting
+    s.iteration = s.iteration + (prompting if s.all_mixed else prompting & s.rules.mixed)
     beside = beside * prompting
     _grow(s, beside if s.requests.per_iteration is None else s.per_iteration * (beside > 0))
     _start_decoding(s, completed)

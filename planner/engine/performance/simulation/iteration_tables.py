@@ -54,14 +54,17 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         seconds: Floats = self.decode_s.ravel().take(self._first[0] + running.astype(np.int64)) + self.time.cached_s * context
         return seconds
 
-    def prompting_s(self, tokens: Floats, pairs: Floats, completed: Rows, beside: Floats, context: Floats) -> Floats:
+    def rows_of(self, running: Floats) -> Floats:
+        """Tokens of a pass of `running` [runs] decoding sequences."""
+        return running if self.draft_s is None else running * self.tokens_each
+
+    def prompting_s(self, tokens: Floats, pairs: Floats, completed: Rows, beside: Floats, rows: Floats, context: Floats) -> Floats:
         """The whole time of an iteration with prompt tokens; all of shape [runs].
 
-        It computes `tokens` prompt tokens, which attend to `pairs` and complete so many prompts, `beside` decoding sequences with
-        `context` tokens in the cache.
+        It computes `tokens` prompt tokens, which attend to `pairs` and complete so many prompts, `beside` decoding sequences with `rows`
+        tokens in the pass and `context` tokens in the cache.
         """
         time = self.time
-        rows = beside if self.draft_s is None else beside * self.tokens_each
         heads = self.head_s.ravel().take(self._first[1] + (rows + completed).astype(np.int64))
         decodes = beside > 0
         device_s = (

@@ -96,7 +96,7 @@ def at_whole(values: Floats, tokens: Floats) -> Floats:
 
 
 class Between(NamedTuple):
-    """Place of numbers of tokens between two knots of tables [rows, knots]; shape [numbers]."""
+    """Place of numbers of tokens between two knots of tables [rows, knots]; shape [numbers], or [series, numbers]."""
 
     at: Rows
     """The knot at or below each of them, in the flat table."""
@@ -104,6 +104,11 @@ class Between(NamedTuple):
     """Tokens above that knot."""
     width: Floats
     """Tokens from it to the next."""
+
+    @property
+    def first(self) -> Between:
+        """Of several series the first."""
+        return Between(self.at[0], self.above[0], self.width[0])
 
     def of(self, values: Floats) -> Floats:
         """`values` [rows, knots] there."""

@@ -64,13 +64,13 @@ class _RequestTime(RowRecord, frozen=True):
 
     def parts_s(self, time: IterationTime, in_flight: Floats) -> tuple[Floats, Floats]:
         """(step of all in flight, a prompt among them)."""
-        rows = in_flight * self.tokens_each
-        decoding = place_of(rows, self.row)
-        alone, draft = decoding.of(time.rows_s), time.draft
-        rows_s = alone + decoding.of(time.head_s) if draft is None else place_of(in_flight, self.row).of(draft.round_s)
+        rows, draft = in_flight * self.tokens_each, time.draft
+        both = place_of(np.concatenate((rows, self.prompt_rows + rows)).reshape(2, -1), self.row)  # without a prompt, and with one
+        alone, beside = both.of(time.rows_s)
+        rows_s = alone + both.first.of(time.head_s) if draft is None else place_of(in_flight, self.row).of(draft.round_s)
         device = rows_s + self.sequence_s * in_flight
         step = np.maximum(device, self.floor_s) + self.host_s
-        prompt = place_of(self.prompt_rows + rows, self.row).of(time.rows_s) - alone + self.attention_s
+        prompt = beside - alone + self.attention_s
         launches = np.maximum(self.mixed_floor_s - device, 0.0)
         if np.count_nonzero(launches):
             launches = launches / mean_if_any(self.rate_per_s * step)
