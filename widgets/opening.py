@@ -130,9 +130,12 @@ def use_settings(app: BaseApp) -> Sequence[Problem]:
 async def look_round(app: BaseApp) -> None:
     """Find out what can be opened, what this machine is, and what was measured on it."""
     from widgets.background.benchmark import stored_text
+    from widgets.screens.overlay import Overlay
 
     app.form.offer(*await app.ask(_shelves))
     app.facet_names = await app.ask(facet_names)
+    if isinstance(app.screen, Overlay):
+        app.screen.renew()
     if app.filter_text:
         use_filter(app, app.filter_text)
     app.here = await app.ask(_this_machine)

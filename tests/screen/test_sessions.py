@@ -105,6 +105,24 @@ async def test_the_first_start_explains_itself_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_own_preset")
+async def test_the_tour_ends_with_a_key_that_it_names(tmp_path: Path) -> None:
+    app = app_in(tmp_path, preset=None, tour=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, TourScreen)
+        await pilot.press("colon")
+        await pilot.pause()
+        await pilot.press(*"output=300")
+        await settle(pilot)
+        assert app.screen.query_one("#omni-text", Input).value == "output=300"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.form.workload["output_tokens"] == 300
+        assert app.screen is app.main
+        assert app.active_pane == "ranking"
+
+
+@pytest.mark.usefixtures("_own_preset")
 @pytest.mark.parametrize("key", ["escape", "q"])
 async def test_the_tour_is_skipped_by_one_key(tmp_path: Path, key: str) -> None:
     app = app_in(tmp_path, preset=None, tour=True)

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from widgets.base_app import BaseApp
 
+STILL_OPENING = "Still opening."
 NO_PLAN = "The first plan is being worked out."
 """Reason given before the first plan; an action asked for meanwhile follows with it."""
 
 
 def open_panes(app: BaseApp) -> str | None:
     """The panes have their content."""
-    return "Still opening." if app.panes is None else None
+    return STILL_OPENING if app.panes is None else None
+
+
+def a_workload(app: BaseApp) -> str | None:
+    """A preset was opened."""
+    return open_panes(app) or (STILL_OPENING if app.preset is None else None)
 
 
 def a_plan(app: BaseApp) -> str | None:

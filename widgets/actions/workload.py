@@ -77,7 +77,7 @@ ACTIONS = (
         label="find",
         description="One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, or key=value.",
         run=find,
-        needs=(need.a_plan,),
+        needs=(need.a_workload,),
         rank=4,
     ),
     Action(
@@ -86,7 +86,7 @@ ACTIONS = (
         label="model",
         description="Plan another model: of the catalogue, of the Hugging Face hub, or by the path of its config.json.",
         run=find_model,
-        needs=(need.a_plan,),
+        needs=(need.a_workload,),
     ),
     Action(
         id="preset",

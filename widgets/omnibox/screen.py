@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -55,9 +55,11 @@ class OmniScreen(Overlay[Thing | None]):
         Binding("up", "move(-1)", "previous", show=False),
     ]
 
-    def __init__(self, app: BaseApp, things: Sequence[Thing], title: str, hint: str = HINT) -> None:
+    def __init__(self, app: BaseApp, things: Callable[[], Sequence[Thing]], title: str, hint: str = HINT) -> None:
+        """`things`: all that can be found by now."""
         super().__init__()
-        self._app, self._things, self._heading, self._accepts = app, things, title, hint
+        self._app, self._all, self._heading, self._accepts = app, things, title, hint
+        self._things = things()
         self._found: Sequence[Thing] = ()
 
     def compose(self) -> ComposeResult:
@@ -73,6 +75,11 @@ class OmniScreen(Overlay[Thing | None]):
         """Show what there is."""
         self._narrow("")
 
+    def renew(self) -> None:
+        """Find what was typed among the lists that have been read meanwhile."""
+        self._things = self._all()
+        self._narrow(self.query_one(Entry).value)
+
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         self._narrow(event.value)
@@ -82,7 +89,9 @@ class OmniScreen(Overlay[Thing | None]):
         self._found = find(text, self._things)
         listing.set_options([self._option(thing) for thing in self._found])
         listing.highlighted = 0 if self._found else None
-        if not self._found:
+        if not self._found and not self._app.form.models:
+            self._tell("reading the catalogue …")
+        elif not self._found:
             self._tell("nothing is called that; an id of the hub is organisation/name, a path begins with ./ or /", "$text-warning")
 
     def _option(self, thing: Thing) -> Option:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from widgets import state_files
 from widgets.actions.narrowing import take_gpu
@@ -15,7 +16,7 @@ from widgets.opening import open_preset
 
 def open_box(app: BaseApp, *, models_only: bool = False) -> None:
     """Ask for something, then do it."""
-    things = _models(app) if models_only else _everything(app)
+    things = partial(_models if models_only else _everything, app)
     title, hint = ("Model", MODEL_HINT) if models_only else ("Find or set", HINT)
 
     def taken(thing: Thing | None) -> None:

@@ -55,6 +55,9 @@ class Overlay(ModalScreen[Result]):
         """Whether there is something to draw on: an answer may come after the user has left."""
         return self.is_mounted and self.is_attached and self.app.is_running and self in self.app.screen_stack
 
+    def renew(self) -> None:
+        """Take up what the lists of models, presets and GPUs hold once they are read."""
+
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A fault of a worker of this screen is reported as every other."""
         if event.state is WorkerState.ERROR:

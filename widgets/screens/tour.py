@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -82,7 +83,7 @@ def open_screen(app: BaseApp, then: Callable[[None], None] | None = None) -> Non
 
 
 class TourScreen(Overlay[None]):
-    """A box at the bottom; keys go on, back, and out. It does not come again by itself."""
+    """A box at the bottom; keys go on, back, and out, or do what they do elsewhere. It does not come again by itself."""
 
     DEFAULT_CSS = """
     TourScreen {
@@ -126,6 +127,17 @@ class TourScreen(Overlay[None]):
         self._light("")
         self.dismiss()
         self._planner.show_pane(self._before)
+
+    def on_key(self, event: events.Key) -> None:
+        """Leave for what a key of the program does: the tour names many of them."""
+        if event.key in self._bindings.key_to_bindings:
+            return
+        for action in (one for actions in self._planner.ACTION_GROUPS.values() for one in actions if one.scope == "app"):
+            if event.key in self._planner.keymap.get(action.id, action.keys).split(","):
+                event.stop()
+                self.action_leave()
+                self._planner.call_later(self._planner.run_action, f"act('{action.id}')")  # not of this screen, which is gone
+                return
 
     def _light(self, lit: str) -> None:
         """Light this widget alone; empty: none."""

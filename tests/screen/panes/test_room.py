@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from textual.strip import Strip
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 from tui_sample import SampleSession, first_note, sample_options, sample_plan, settle
 
+from planner.engine.answers.plan import Plan
 from planner.session import Session
 from planner.workload.presets import read_workload
 from widgets.actions.conditions import NO_PLAN
@@ -44,6 +45,28 @@ async def test_a_key_that_comes_before_the_first_plan_follows_with_it(tmp_path: 
         app.ask_for_plan(app.form.workload)
         await settle(pilot)
         assert app.screen is app.main, "it follows once"
+
+
+async def test_a_model_is_found_before_the_first_plan(tmp_path: Path) -> None:
+    """Somebody who knows the key does not wait for an answer to another question."""
+    session, planned = SampleSession(tmp_path), threading.Event()
+
+    def plan(*asked: Any, **how: Any) -> Plan:
+        planned.wait(20)
+        return SampleSession.plan(session, *asked, **how)
+
+    session.plan = plan  # type: ignore[method-assign]
+    app = PlannerApp(sample_options(tmp_path, open_session=lambda: cast("Session", session)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        while app.preset is None:
+            await pilot.pause(0.02)
+        await pilot.press("colon", *"llama-3.1-8b")
+        assert app.plan is None
+        listing = app.screen.query_one("#omni-list", OptionList)
+        assert not listing.option_count, "the catalogue is not read yet"
+        planned.set()
+        await settle(pilot)
+        assert "Llama 3.1 8B" in str(listing.get_option_at_index(0).prompt)
 
 
 async def test_the_reason_is_folded_anew_for_another_width(tmp_path: Path) -> None:
