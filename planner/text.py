@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 REPLACEMENT = "�"
 """Sign in place of one that was taken out."""
@@ -18,6 +19,7 @@ _SIGNS = (
     "\ud800-\udfff\ufffe\uffff"  # halves of a pair, and no characters
 )
 _UNSAFE = re.compile(f"[{_SIGNS}]")
+_HALVES = re.compile("[\ud800-\udfff]")
 _UNSAFE_IN_LINE = re.compile(f"[{_LINE_SIGNS}{_SIGNS}]")
 _UNSAFE_BYTES = re.compile(
     rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x8b\x8e\x8f\xa8-\xae]|\x81[\xa0-\xaf])|\xef(?:\xbb\xbf|\xbf[\xb9-\xbb\xbe\xbf])|\xf3\xa0[\x80\x81]."
@@ -43,6 +45,25 @@ def escaped_json(document: bytes) -> bytes:
     if _is_plain(document):
         return document
     return b"\n".join(line if _is_plain(line) else _UNSAFE_BYTES.sub(_escaped, line) for line in document.split(b"\n"))
+
+
+def json_document(value: object, indent: int = 0) -> bytes:
+    """`value` as JSON with unsafe signs escaped, on one line or indented; halves of pairs, for which it has no spelling, are replaced."""
+    import msgspec
+
+    try:
+        document = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a path or an argument that is no UTF-8
+        document = msgspec.json.encode(_in_whole_signs(msgspec.to_builtins(value)))
+    return escaped_json(msgspec.json.format(document, indent=indent) if indent else document)
+
+
+def _in_whole_signs(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_in_whole_signs(key): _in_whole_signs(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_whole_signs(one) for one in value]
+    return _HALVES.sub(REPLACEMENT, value) if isinstance(value, str) else value
 
 
 def _is_plain(document: bytes) -> bool:

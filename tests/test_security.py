@@ -19,7 +19,17 @@ SERVES = {"pickle", "marshal", "shelve", "http.server", "socketserver", "xmlrpc"
 WEB = {"planner.web"}
 """Modules that may import `urllib.request`."""
 events: list[tuple[str, tuple[object, ...]]] = []
-WATCHED = {"socket.connect", "socket.bind", "socket.getaddrinfo", "open"}
+WATCHED = {
+    "socket.connect",
+    "socket.bind",
+    "socket.getaddrinfo",
+    "subprocess.Popen",
+    "os.exec",
+    "os.posix_spawn",
+    "os.system",
+    "open",
+}
+RUNS_A_PROGRAM = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"}
 watching: list[bool] = []
 sys.addaudithook(lambda event, given: events.append((event, given)) if watching and event in WATCHED else None)
 
@@ -59,11 +69,14 @@ def test_nothing_evaluates_or_unpickles_and_one_module_serves() -> None:
     [("gpus",), ("offers",), ("doctor",), ("watch", "--once"), ("measurements",)],
     ids=" ".join,
 )
-def test_nothing_is_connected_to_and_nothing_written(arguments: tuple[str, ...], run_planner: RunPlanner, isolated: Path) -> None:
+def test_nothing_is_connected_to_nothing_written_and_its_own_python_alone_is_run(
+    arguments: tuple[str, ...], run_planner: RunPlanner, isolated: Path
+) -> None:
     before = set(isolated.rglob("*"))
     assert run_planner(*arguments).returncode in {0, 1}
     assert [event for event in events if event[0].startswith("socket.")] == []
     assert written() == []
+    assert {given[0] for event, given in events if event in RUNS_A_PROGRAM} <= {sys.executable}
     assert set(isolated.rglob("*")) == before
 
 

@@ -28,7 +28,7 @@ def cpu_name() -> str:
         key, _, value = line.partition(":")
         if key.strip() == "model name" and value.strip():
             return " ".join(value.split())
-    return platform.processor() or platform.machine()
+    return platform.machine()  # `platform.processor` would ask the program `uname`, and wait for it
 
 
 def visible_cores() -> int:

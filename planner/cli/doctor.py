@@ -73,7 +73,11 @@ def _program(_: Subject) -> Facts:
 
     import planner
 
-    return {"version": planner.__version__, "python": platform.python_version(), "platform": platform.platform()}
+    return {
+        "version": planner.__version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
 
 
 def _nvml(subject: Subject) -> Facts:

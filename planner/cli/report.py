@@ -13,7 +13,7 @@ from planner.cli.options import FILE, Invocation, Number, pass_invocation
 from planner.cli.plan.options import NAMES, money_options, plan_command, ranked, terms_of, workload_options
 from planner.cli.terminal.streams import write_file
 from planner.errors import Problem, UserError
-from planner.text import escaped_json
+from planner.text import json_document
 
 if TYPE_CHECKING:
     from planner.present.files.decision import Decision
@@ -73,9 +73,7 @@ def _text(decision: Decision, form: str) -> str:
     from planner.present.files.document import as_html, as_markdown
 
     if form == "json":
-        import msgspec
-
-        return escaped_json(msgspec.json.format(msgspec.json.encode(decision.as_object()), indent=1)).decode() + "\n"
+        return json_document(decision.as_object(), indent=1).decode() + "\n"
     return (as_html if form == "html" else as_markdown)(sections(decision))
 
 

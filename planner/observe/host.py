@@ -103,7 +103,7 @@ def _platform_cpu_name() -> str:
             brand = ""
         if brand:
             return brand
-    return platform.processor() or platform.machine() or "unknown CPU"
+    return platform.machine() or "unknown CPU"  # `platform.processor` would ask the program `uname`, and wait for it
 
 
 def usable_processors() -> frozenset[int] | None:

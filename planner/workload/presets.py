@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from planner.durable import write_whole
-from planner.errors import Problem, UserError, nearest_names
+from planner.errors import Problem, UserError, nearest_names, shown
 from planner.reading import kind_of, read_text, read_toml, toml_files, user_path
 from planner.schema import read_struct
 from planner.workload.models import is_path
@@ -84,7 +84,12 @@ class PresetShelf:
 
 def read_workload(data: Mapping[str, Any], where: str) -> Workload:
     """`data` as a workload; raises `UserError` with one problem per fault."""
-    return read_struct(Workload, data, where)
+    workload = read_struct(Workload, data, where)
+    try:
+        msgspec.json.encode(workload)
+    except UnicodeEncodeError as error:  # an argument that is no UTF-8
+        raise UserError(Problem(where, "", f"{shown(error.object)} is not text in UTF-8.")) from None
+    return workload
 
 
 def _stated(struct: msgspec.Struct) -> dict[str, Any]:

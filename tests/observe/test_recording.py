@@ -13,6 +13,7 @@ import pytest
 from repository import ROOT, RunPlanner
 from telemetry_sample import WINDOWS
 
+from planner.durable import NotKeptError
 from planner.errors import UserError
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, Snapshot
 from planner.observe.telemetry.recording import PARTS, Recorder, part_path, read_demo, read_recording
@@ -33,6 +34,12 @@ def reading(second: float, sm: float | None = 0.5) -> Snapshot:
         host=HostSnapshot(cpu_name="CPU", cpu_cores=4),
         devices=(device,),
     )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that takes nothing")
+def test_a_device_is_refused_with_the_reason() -> None:
+    with pytest.raises(NotKeptError, match="/dev/full cannot be written: it is no regular file"):
+        Recorder(Path("/dev/full"))
 
 
 def test_what_is_recorded_is_read_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import unicodedata
 from pathlib import Path
@@ -25,7 +26,7 @@ from planner.present.cells import Code, Paragraph, Part, Points, Section, text_t
 from planner.present.drawing.chart import Chart, Curve, LinearAxis
 from planner.present.files.csv_text import csv_text
 from planner.present.files.document import as_markdown
-from planner.text import clean, escaped_json, one_line
+from planner.text import REPLACEMENT, clean, escaped_json, json_document, one_line
 from widgets.crash_report import told
 from widgets.state_files import LAST_FAULT
 
@@ -74,6 +75,12 @@ def test_json_escapes_every_sign() -> None:
     document = escaped_json(msgspec.json.encode(text)).decode()
     assert document == clean(document)
     assert json.loads(document) == text
+
+
+def test_json_has_a_spelling_for_what_no_encoding_has() -> None:
+    half = os.fsdecode(b"a\xffb")
+    document = json_document({half: [half, {"path": Path(half).name}], "n": 1.5}, indent=1)
+    assert json.loads(document) == {f"a{REPLACEMENT}b": [f"a{REPLACEMENT}b", {"path": f"a{REPLACEMENT}b"}], "n": 1.5}
 
 
 def test_json_by_lines_is_that_of_each_line() -> None:

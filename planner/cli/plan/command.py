@@ -82,7 +82,6 @@ def plan(
         )
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
-    from planner.session.prediction_log import log_plan
 
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
@@ -95,10 +94,10 @@ def plan(
 
         chart = frontier_chart(found)
     found = cut(found, shown, each_gpu=each_gpu)
-    if (note := log_plan(session, workload, found)) and form is None:
-        say(f"note: {note}")
     if emit:
-        return _emit(session, emit, name, workload, found)
+        code = _emit(session, emit, name, workload, found)
+        _keep_prediction(session, workload, found, tell=True)
+        return code
     if form is None:
         found = session.with_flips(workload, found, basis=command.basis)
     if memory or operators:
@@ -116,7 +115,17 @@ def plan(
     by_load = session.under_load(workload, first, basis=command.basis) if load and first else None
     more = _More(first if load else None, by_load, costs, chart)
     _write(found, form, command, more, each_gpu=each_gpu)
+    _keep_prediction(session, workload, found, tell=form is None)
     return ExitCode.ANSWERED if found.best else ExitCode.NOTHING_FOUND
+
+
+def _keep_prediction(session: Session, workload: Workload, found: Plan, *, tell: bool) -> None:
+    """Keep what the plan predicts, once the answer is out: a disk that takes its time does not hold it up."""
+    from planner.session.prediction_log import log_plan
+
+    sys.stdout.flush()
+    if (note := log_plan(session, workload, found)) and tell:
+        say(f"note: {note}")
 
 
 def _detailed(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from planner.startup import stderr_may_fail
-from planner.text import clean, escaped_json, one_line
+from planner.text import clean, json_document, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,10 +124,7 @@ def say_passing(text: str) -> None:
 
 def write_json(value: Any, *, indent: int = 0) -> None:
     """Write `value` (structs, dicts, lists) to stdout as JSON: on one line, or indented."""
-    import msgspec
-
-    document = msgspec.json.encode(value)
-    sys.stdout.write(escaped_json(msgspec.json.format(document, indent=indent) if indent else document).decode() + "\n")
+    sys.stdout.write(json_document(value, indent).decode() + "\n")
 
 
 def write_file(path: Path, text: str | bytes) -> None:

@@ -18,7 +18,7 @@ from planner.hardware.measurements.measurement import UNITS, Measurement, Origin
 from planner.hardware.measurements.plausibility import collective_faults, implausibility
 from planner.reading import parse_json, read_file
 from planner.schema import faults
-from planner.text import escaped_json
+from planner.text import json_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def export_document(
         "runs": [msgspec.to_builtins(run) for run in runs if run.id in named],
         "measurements": rows,
     }
-    return escaped_json(msgspec.json.format(msgspec.json.encode(_without(document, words)), indent=1)) + b"\n"
+    return json_document(_without(document, words), indent=1) + b"\n"
 
 
 def _without(value: Any, words: Sequence[str]) -> Any:

@@ -52,14 +52,17 @@ class Recorder:
             raise self._refused(error) from error
 
     def _refused(self, error: OSError) -> NotKeptError:
-        return NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror}."))
+        return NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror or error}."))
 
     def _appended(self) -> BinaryIO:
         """The file, open for appending; a pipe without a reader would hold the program."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        file = os.fdopen(descriptor, "ab")
-        check_regular(os.fstat(descriptor))
-        return file
+        try:
+            check_regular(os.fstat(descriptor))
+        except OSError:
+            os.close(descriptor)
+            raise
+        return os.fdopen(descriptor, "ab")
 
     def _ends_whole(self) -> bool:
         with self._path.open("rb") as file:
