@@ -34,7 +34,7 @@ MOST_PARTS = 8
 DTYPES = {
     "bfloat16": ("16 bit", "bf16", "bf16", 2.0),
     "fp8": ("8 bit", "fp8", "fp8", 1.0),
-    "fp8_block": ("8 bit", "fp8", "fp8", 1.0),
+    "fp8_block": ("8 bit blocks", "fp8", "fp8", 1.0),
     "nvfp4": ("4 bit", "fp4", "nvfp4", 0.5625),
     "w4a8_mxfp4_mxfp8": ("4 bit", "fp8", "mxfp4", 0.53125),
     "w4a16_mxfp4": ("packed", "bf16", "mxfp4", 0.53125),

@@ -27,6 +27,13 @@ SERVED = {
 }
 
 
+QUEUED = {
+    "concurrency": "",
+    "osl": "1024",
+    "note": "offline maximum throughput, all requests queued, fixed lengths; output tokens per GPU",
+}
+"""Cells of a run of TensorRT-LLM's perf-overview."""
+
 TRAINED = {
     "config_id": "t-1",
     "task": "pretrain",

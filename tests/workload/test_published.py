@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published_sample import GENERATED, GPUS, SERVED, TRAINED, asked, left_out, read, write
+from published_sample import GENERATED, GPUS, QUEUED, SERVED, TRAINED, asked, left_out, read, write
 
 from planner.engine.job.engines import find_engine
 from planner.engine.job.engines.stand_ins import STAND_INS
@@ -212,6 +212,9 @@ def test_torchtunes_switches_add_up(tmp_path: Path, step: int, expected: dict[st
             {"input_tokens": Lengths(mean=215, p50=215 * math.exp(-(0.8**2) / 2))},
         ),
         (SERVED | {"isl": "215"}, {"input_tokens": 215, "requests": None}),
+        (SERVED | QUEUED | {"isl": "1000"}, {"requests": 3000, "output_tokens": Lengths(mean=1024, p50=1024)}),
+        (SERVED | QUEUED | {"isl": "32768"}, {"requests": 1000, "concurrency": "max"}),
+        (SERVED | QUEUED | {"isl": "512"}, {"requests": None, "output_tokens": Lengths(mean=1024, p50=1024)}),
         (SERVED | {"framework": "exllamav2"}, {"engine": "exllamav3"}),
     ],
 )

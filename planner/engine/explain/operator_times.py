@@ -22,6 +22,8 @@ from planner.engine.performance.operators.attention import (
     attended_tokens,
     attention_s,
     cache_bytes,
+    latent_elements,
+    latent_s,
     own_context,
 )
 from planner.engine.performance.operators.communication import (
@@ -241,6 +243,8 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         yield _Part("attention", gemm.name, seconds, binds, gemm.count, gemm, gemm.flop, read * share)
     through = number(rows * attended_tokens(t, context) * t.model.heads / s.tp) * layers * SCORE_BYTES
     yield _Part("attention", "attention scores through memory", number(eager_s) * layers, "bandwidth", layers, bytes=through)
+    made = number(rows * latent_elements(t, new)) * layers * number(t.job.activation_bytes)
+    yield _Part("attention", "to the latent and back", number(latent_s(t, rows, new)) * layers, "bandwidth", layers, bytes=made)
     copied_s = number(append_s(t, rows, context, new)) / number(t.engine.device_factor) * layers
     yield _Part("attention", "copying the cache to append a token", copied_s, "bandwidth", layers, bytes=2 * read)
 
@@ -304,7 +308,7 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
     )
     moe = number(m.moe_layers / m.layers)
     routed = moe * max(number(sent) for sent in routed_bytes(t, one.shape[0])) * layers
-    yield _Part("communication", "all-to-all of routed tokens", number(exchange_s) * layers, "link", 2 * moe * layers, bytes=routed)
+    yield _Part("communication", "exchange of routed tokens", number(exchange_s) * layers, "link", 2 * moe * layers, bytes=routed)
     shared_s = number(context_exchange_s(t, one.shape[0], one.shape[2], one.attention / layers))
     yield _Part("communication", "exchange of keys and values", shared_s * layers, "link", layers)
     away = number(weights_on_host(t))

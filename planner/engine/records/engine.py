@@ -24,6 +24,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Host time of such an operator while generating, over that of a bare launch: the Python around it."""
     graph_context: N = default(0.0)
     """Tokens of context up to which a step of decoding is replayed as a CUDA graph all the same; prompts never are."""
+    doubled_graphs: N = default(0.0)
+    """Sequences of a decoding step beyond which CUDA graphs are captured for powers of two alone, to which smaller steps are padded; 0: for every number."""
     routing_launches: N = default(0.0)
     """Further launches for the routed experts of a layer while generating."""
     launches_per_expert: N = default(0.0)

@@ -32,6 +32,8 @@ NODE_GPUS = 8
 UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 """'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
 BLOOM_FABRIC_BYTES_PER_S = 4 * 12.5e9 / NODE_GPUS
+QUEUED = {(1024, 1024): 3000, (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000}
+"""(tokens in, out) -> requests that `trtllm-bench throughput` queues at once for TensorRT-LLM's perf-overview (release 1.1, "Preparing a Dataset")."""
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
@@ -144,10 +146,18 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
     if counted := re.search(r"\b(\d+) (?:requests|prompts)\b", row["note"]):
         load["requests"] = int(counted[1])
     inputs, outputs = whole(row, "isl") or 0, whole(row, "osl") or 0
+    if re.search(r"offline maximum throughput, all requests queued, fixed lengths", row["note"]):
+        return {"input_tokens": inputs, "output_tokens": {"mean": outputs, "p50": outputs}, **load, **_queued(inputs, outputs)}
     if "ShareGPT" in row["note"]:
         spread = {"input_tokens": as_conversations(inputs), "output_tokens": as_conversations(outputs)}
         return {name: {"mean": of.mean, "p50": of.p50} for name, of in spread.items()} | load
     return {"input_tokens": inputs, "output_tokens": outputs, **load}
+
+
+def _queued(inputs: int, outputs: int) -> dict[str, int]:
+    """The requests of a run whose page counts them for lengths in powers of two; 1,000 tokens are run as 1,024 are."""
+    count = QUEUED.get((1024 if inputs == 1000 else inputs, 1024 if outputs == 1000 else outputs))
+    return {"requests": count} if count else {}
 
 
 def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
-from engine_sample import ask, parts
+from engine_sample import ask, chip, parts, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.columns import Table
+from planner.engine.evaluate.candidates import candidate_of
+from planner.engine.job.resolve import resolve
+from planner.engine.performance.operators.attention import latent_elements
+from planner.engine.performance.operators.communication import gathers, routed_bytes
+from planner.engine.performance.operators.experts import ROUTED_TRAFFIC, routed_traffic_bytes
+from planner.engine.performance.operators.forward_pass import attention_pass_s
+from planner.engine.performance.operators.products import layer_products, products_s
 from planner.errors import UserError
+from planner.workload.architecture import Models
+from planner.workload.presets import read_workload
 from planner.workload.tasks import Lora
 
 MIXTRAL: dict[str, Any] = {"model": "mixtral-8x7b", "gpu": "H100", "task": "train", "gpus": 8, "dp": 8, "tp": 1, "sequence": 4096}
 MIXTRAL |= {"sharding": "zero1", "checkpointing": "full", "micro_batch": 4}
 DEEPSEEK: dict[str, Any] = {"model": "deepseek-v3", "gpu": "H200", "gpus": 8, "dtype": "fp8", "task": "serve", "concurrency": 256}
 DEEPSEEK |= {"input_tokens": 1024, "output_tokens": 1024, "engine": "tensorrt-llm@1.1"}
+SERVICE: dict[str, Any] = {
+    "model": "deepseek-v3",
+    "task": "serve",
+    "input_tokens": 1000,
+    "output_tokens": 1000,
+    "concurrency": 64,
+    "engine": "vllm",
+}
 SERVED: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "H100", "task": "serve", "concurrency": 32}
 
 
@@ -120,6 +140,67 @@ def test_attention_of_a_latent_is_the_same_cache_on_every_rank() -> None:
     long = DEEPSEEK | {"input_tokens": 60_000, "concurrency": 16}
     few, many = (values(**long, tp=tp, dp=8 // tp)["attention"] for tp in (4, 8))
     assert many > 0.7 * few
+
+
+ONE = np.ones(1)
+LAYER_US = [
+    *[(32, 1, 1024, 141), (256, 1, 1024, 330), (1024, 1, 1024, 1186), (1024, 1, 2048, 1618), (1024, 1, 8192, 3856)],
+    *[(1, 1024, 0, 686), (8, 1024, 0, 4599), (4, 2048, 0, 4874)],
+]
+"""(sequences, new tokens of each, tokens before them, µs) of the attention of a layer of DeepSeek V3, all 128 heads on an H200: TensorRT-LLM 1.3.0rc20, weights
+and cache in FP8 (mla_generation_module_perf and mla_context_module_perf of aiconfigurator-core 0.12.0, Apache-2.0)."""
+
+
+def served(gpu: str = "H200 SXM", dtype: str = "fp8", stored: str = "fp8", **fields: Any) -> Table:
+    """A service on a layout as a table; `fields` of both."""
+    layout = LayoutAnswer(gpus_per_node=8, **{name: fields.pop(name) for name in ("gpus", "tp", "dp", "ep") if name in fields})
+    asked = read_workload(SERVICE | {"dtype": dtype, "weight_dtype": stored} | fields, "test")
+    job = resolve(asked, Models(session().architecture(asked.model)))
+    return candidate_of(job, chip(gpu, dtype, stored), layout).table()
+
+
+@pytest.mark.parametrize(("sequences", "new", "before", "measured_us"), LAYER_US)
+def test_attention_of_a_latent_takes_what_was_measured(sequences: int, new: int, before: int, measured_us: float) -> None:
+    t, rows = served(dp=8, ep=8, gpus=8, kv_dtype="fp8"), ONE * sequences * new
+    products_us = 1e6 * products_s(t, layer_products(t, rows)["attention"])[0][0]
+    attention_us = 1e6 * attention_pass_s(t, rows, ONE * (before + new / 2), ONE * new)[0] / t.model.layers[0]
+    starting_us = (
+        45.0  # kernels one after the other, which the planner counts with the rest of a layer, as it does norms and rounding
+    )
+    assert products_us + attention_us + starting_us == pytest.approx(measured_us, rel=0.3)
+
+
+def test_a_latent_is_made_by_heads_that_ranks_divide() -> None:
+    """128 heads: queries of 576 and outputs of 512 elements while decoding; keys of 192 and values of 128 of a prompt."""
+    for tp in (1, 8):
+        t = served(tp=tp, dp=8 // tp, ep=8, gpus=8)
+        assert latent_elements(t, ONE)[0] == 128 * (576 + 512) / tp
+        assert latent_elements(t, ONE * 100)[0] == 128 * (192 + 128) / tp
+    assert latent_elements(served(model="mixtral-8x7b", gpus=1), ONE)[0] == 0
+
+
+def test_ranks_of_a_node_gather_tokens_and_those_of_several_send_them() -> None:
+    """Everything goes to 7 other ranks in 16 bit and back, in FP4 as products read it; over two nodes a copy for each GPU with a chosen expert."""
+    fp8, fp4 = served(dp=8, ep=8, gpus=8), served(gpu="B200 SXM", dp=4, ep=4, gpus=4, dtype="fp4", stored="nvfp4")
+    assert [routed_bytes(t, ONE * 100)[0][0] for t in (fp8, fp4)] == [100 * 7168 * 7 * (2 + 2), 100 * 7168 * 3 * (0.5 + 2)]
+    apart = served(dp=16, ep=16, gpus=16)
+    assert not gathers(apart).any()
+    assert 0 < routed_bytes(apart, ONE * 100)[0][0] < 100 * 7168 * 15 * (1 + 2)
+    assert not gathers(served(tp=8, ep=8, gpus=8)).any(), "ranks of tensor parallelism have the same tokens"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "stored", "kind"),
+    [
+        ("H200 SXM", "fp8", "fp8", "8 bit blocks"),
+        ("A100 80GB SXM", "bf16", "fp8", "packed"),
+        ("A100 80GB SXM", "bf16", "bf16", "16 bit"),
+        ("H200 SXM", "bf16", "awq", "packed"),
+    ],
+)
+def test_experts_that_are_unpacked_take_longer_than_those_computed_as_stored(gpu: str, dtype: str, stored: str, kind: str) -> None:
+    t = served(model="qwen3-30b-a3b", gpu=gpu, dtype=dtype, stored=stored, gpus=1)
+    assert routed_traffic_bytes(t, ONE)[0] == pytest.approx(ROUTED_TRAFFIC[kind] * 8 * (2 * 2048 + 3 * 768) * 2)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_all_terms_stand_in_one_ranking() -> None:
     assert costs[0] == pytest.approx(min(costs))
     assert solutions[0].job_usd is not None
     assert solutions[0].job_usd.value <= 1.05 * cheapest
-    service = plan("qwen3-30b-a3b-service", market="any", providers=["gcp"]).rows[0]
+    service = plan("qwen3-30b-a3b-service", market="any", providers=["gcp"], gpus_considered=["A100 40GB SXM"]).rows[0]
     assert service.offer is not None
     assert service.offer.market == "reserved-3y", "a service that never ends uses all of its commitment"
     assert [(one.term, one.basis) for one in service.terms] == [

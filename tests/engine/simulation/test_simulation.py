@@ -22,8 +22,10 @@ from simulation_sample import (
 from planner.engine.columns import Floats
 from planner.engine.columns.rows import joined
 from planner.engine.performance.operators.forward_pass import forward
+from planner.engine.performance.prefill_decode.engine_limits import padded_rows
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.simulation import replicas as replica
+from planner.engine.performance.simulation.iteration_tables import tables_of
 from planner.engine.performance.simulation.iteration_time import between, constant_time, iteration_time
 from planner.engine.performance.simulation.load import thinned_variation, token_lengths
 from planner.engine.performance.simulation.replicas import request_times, steady_state
@@ -116,6 +118,32 @@ def test_an_iteration_takes_what_its_pass_takes(model: str, tp: float) -> None:
         pairs = tokens**2 / 2
         got = between(time.rows_s, rows) + time.head_s[:, 0] + time.prompt_s * rows + time.pair_s * pairs + time.prompt_latency_s
         assert got == pytest.approx(want, rel=0.03), tokens
+
+
+@pytest.mark.parametrize(
+    ("most", "doubled", "rows"), [(2048.0, 128.0, [128, 256, 256, 512, 2048]), (300.0, 128.0, [128, 256, 256, 300, 1500])]
+)
+def test_rows_of_a_step_are_those_of_the_next_graph(most: float, doubled: float, rows: list[int]) -> None:
+    """Every number up to 128, then powers of two, the last one being of as many as may run; more than that are not padded."""
+    sequences = np.array([128.0, 129.0, 256.0, 257.0, 1500.0])
+    assert padded_rows(sequences, np.array(doubled), np.array(most)).tolist() == rows
+    assert padded_rows(sequences, np.zeros(1), np.array(most)).tolist() == sequences.tolist()
+
+
+@pytest.mark.parametrize(("engine", "padded"), [("tensorrt-llm@1.0", True), ("tensorrt-llm@0.17", False), ("vllm", False)])
+def test_steps_are_padded_to_a_graph_and_attend_to_what_there_is(engine: str, padded: bool) -> None:
+    """In the simulation and in the formulas: of 129 sequences products take as long as of 256, attention as of 129. Long answers: steps without prompts."""
+    steps = tables_of(iteration_time(table_of(engine=engine)), 300)
+    own = steps.time.sequence_s[0]
+    level = [float(steps.decode_s[0, count] - own * count) for count in (128, 129, 255, 256, 257)]
+    assert bool(level[1] == pytest.approx(level[3])) is padded
+    assert level[2] == pytest.approx(level[3], rel=1e-9 if padded else 0.02)
+    alone = [
+        serve_of(table_of(engine=engine, sequences=count, output_tokens=100_000), continuous=True).phases["decode"].one
+        for count in (129.0, 256.0)
+    ]
+    assert bool(alone[0].matmul[0] == pytest.approx(alone[1].matmul[0], rel=0.01)) is padded
+    assert alone[0].attention[0] < 0.6 * alone[1].attention[0]
 
 
 @pytest.mark.parametrize("clients", [8, 64])

@@ -198,7 +198,7 @@ def some_time(draw: Any, runs: int, *, floor: bool) -> IterationTime:
     parts: dict[str, Any] = {
         name: np.array([draw(seconds) for _ in range(runs)])
         for name in IterationTime.__struct_fields__
-        if name not in {"draft", "encoder_s", "encodes"}
+        if name not in {"draft", "graphs", "encoder_s", "encodes"}
     }
     if draw(st.booleans()):
         parts["encodes"] = np.array([float(draw(st.booleans())) for _ in range(runs)])

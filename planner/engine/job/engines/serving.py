@@ -252,11 +252,14 @@ LATER = (
         released="2025-09",
         release="1.0 and later",
         mixed_launches_per_layer=120,
+        doubled_graphs=128,
         host_sequence_s=4e-6,
         source="as before; from 1.0 on PyTorch runs the model (TensorRT-LLM's release notes of 1.0: the PyTorch backend is the default), with CUDA graphs of "
         "decoding alone, unless piecewise ones are asked for; mixed iterations: of 110, 120, 140 and 180 the one that meets published loops "
         "of Hopper parts best (InferenceX, AIConfigurator's silicon data; 2026-11-23); host time of a sequence as of other engines in Python: 2,048 at once of "
-        "narrow mixtures are 40 % slower than without it (perf-overview of 1.1; that of 1.0, not fitted to, agrees)",
+        "narrow mixtures are 40 % slower than without it (perf-overview of 1.1; that of 1.0, not fitted to, agrees); graphs of every "
+        "eighth number up to 128 and of powers of two beyond, with padding to the next (CudaGraphConfig of 1.0 and 1.1 where enable_padding is set, as "
+        "trtllm-bench and published recipes do)",
     ),
     _MMQ,
     replace(

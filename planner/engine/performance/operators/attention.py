@@ -20,6 +20,11 @@ EAGER_READS = 3.0
 multiplied. From the published decline of llama.cpp without flash attention with growing contexts."""
 
 
+ABSORBED_PASSES, EXPANDED_PASSES = 4.0, 4.6
+"""Times that latent attention moves the elements of `latent_elements` beside its scores, while decoding and in a prompt: products of each head on its own,
+rotary parts put beside them, copies in the order that the kernels want. scripts/calibration/fit_latent.py on 10,092 timings of whole layers of DeepSeek V3
+(TensorRT-LLM 1.3, vLLM 0.24; H100, H200, B200; aiconfigurator-core 0.12.0, 2026-11-26): median error 12 %; 2.8 to 6.1 and 2.6 to 8.2 without one engine
+or one GPU, which are then met with a median error of 6 to 18 %."""
 STATE_READS = 2.0
 """A pass reads the states of its sequences and writes them."""
 
@@ -69,15 +74,30 @@ def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     return rows / np.maximum(new, 1.0) * (read + STATE_READS * state_bytes(t)) / m.layers
 
 
+def latent_elements(t: Table, new: Floats) -> Floats:
+    """Elements of a token that latent attention makes beside its scores, on one rank; 0 where it is of another kind.
+
+    While decoding each head brings its query into the latent and its output back; in a prompt keys and values of every head are made of the latent.
+    """
+    m = t.model
+    made = np.where(new <= MOST_ABSORBED, _absorbed(t), m.attended)
+    return np.where(m.latent_rank > 0, made, 0.0) / t.layout.tp
+
+
+def _absorbed(t: Table) -> Floats:
+    """Elements of the queries and outputs of all heads in the latent: those of a cached token, and of the latent alone."""
+    m = t.model
+    elements: Floats = m.heads * ((m.read_all + m.read_window + m.read_chosen) / m.layers + m.latent_rank)
+    return elements
+
+
 def _latent_decoding(t: Table, new: Floats) -> Floats:
     """FLOPs of latent attention while decoding over those of its heads: every head multiplies with the whole latent, which is not unpacked.
 
     With a cache of 8 bit they are done in 8 bit where kernels exist.
     """
     m, gain = t.model, np.where(t.job.kv_bytes == 1, t.chip.narrow_attention_gain, 1.0)
-    cached = (m.read_all + m.read_window + m.read_chosen) / m.layers
-    elements = m.heads * (cached + m.latent_rank)
-    return np.where((m.latent_rank > 0) & (new <= MOST_ABSORBED), elements / np.maximum(m.attended, 1) / gain, 1.0)
+    return np.where((m.latent_rank > 0) & (new <= MOST_ABSORBED), _absorbed(t) / np.maximum(m.attended, 1) / gain, 1.0)
 
 
 def _step_reads(t: Table) -> Floats:
@@ -105,6 +125,14 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
         seen = attended_tokens(t, context)
         eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
+
+
+def latent_s(t: Table, rows: Floats, new: Floats) -> Floats:
+    """Seconds in which fused engines bring one layer's tokens into the latent and back, or make keys and values of it, beside the products that do so."""
+    passes = np.where(new <= MOST_ABSORBED, ABSORBED_PASSES, EXPANDED_PASSES)
+    fused = (t.engine.fused_elementwise > 0) & (t.job.train <= 0)
+    seconds: Floats = passes * rows * latent_elements(t, new) * t.job.activation_bytes / t.chip.bandwidth_bytes_per_s * fused
+    return seconds
 
 
 def append_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:

@@ -80,11 +80,25 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
 
     Of its r/tp tokens one copy goes to every GPU with a chosen expert, and between nodes one to every node, where it is passed on. They
     go out as the products read them, and come back in 16 bit; training sends 16 bit both ways. 0 where all ranks have the same tokens.
+    A service inside a node gathers them instead (`gathers`): every rank gets all of them, and the sums of its experts for each go back.
     """
     m, j, s = t.model, t.job, t.layout
-    there = np.where((j.narrow_bytes > 0) & (j.train == 0), j.narrow_bytes, j.activation_bytes)
-    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.expert_width * (there + j.activation_bytes) * imbalance(t), 0.0)
-    return tokens * _elsewhere(t, s.ep), tokens * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
+    narrow, gathered = (j.narrow_bytes > 0) & (j.train == 0), gathers(t)
+    there = np.where(narrow & (~gathered | (j.narrow_bytes < 1)), j.narrow_bytes, j.activation_bytes)
+    tokens = np.where(s.expert_streams > 1, rows / s.tp * m.expert_width * (there + j.activation_bytes), 0.0)
+    near = np.where(gathered, s.ep - 1, _elsewhere(t, s.ep) * imbalance(t))
+    return tokens * near, tokens * imbalance(t) * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
+
+
+def gathers(t: Table) -> Flags:
+    """Whether ranks gather each other's tokens before the experts and add up their outputs after them, instead of sending each where it belongs.
+
+    The default of services: TensorRT-LLM sends tokens one by one to more ranks than a token has experts alone, and with NVLink between nodes or DeepEP
+    (CutlassFusedMoE.select_alltoall_method_type, 1.1), vLLM and SGLang where DeepEP or its like is asked for (--all2all-backend
+    allgather_reducescatter, --moe-a2a-backend none). Over several nodes such a library is taken for granted.
+    """
+    inside: Flags = (t.job.train <= 0) & (t.layout.expert_streams > 1) & (t.layout.ep <= t.layout.gpus_per_node)
+    return inside
 
 
 def _elsewhere(t: Table, places: Floats) -> Floats:
@@ -101,7 +115,9 @@ def expert_exchange_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
         return np.zeros(1), np.zeros(1)
     near, far = routed_bytes(t, rows)
     ranks = np.where(apart, s.ep, 1.0)
-    inside = 2 * collective_s(t, ranks, near / 2 / c.exchange_rate, per_node=ranks, slower=c.exchange_latency)
+    gathered = gathers(t)
+    rate, slower = (np.where(gathered, 1.0, of) for of in (c.exchange_rate, c.exchange_latency))
+    inside = 2 * collective_s(t, ranks, near / 2 / rate, per_node=ranks, slower=slower)
     return inside, np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
 
 

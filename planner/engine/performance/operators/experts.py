@@ -11,9 +11,10 @@ from planner.engine.columns import Floats, Table
 
 EXPERTS_S = 29e-6
 """Seconds of a layer's experts beside rates: choosing, sorting and gathering tokens, two grouped products, the activation, the weighted sum."""
-ROUTED_TRAFFIC = {"16 bit": 3.8, "8 bit": 4.8, "4 bit": 2.2, "packed": 9.0}
+ROUTED_TRAFFIC = {"16 bit": 3.8, "8 bit blocks": 6.1, "8 bit": 4.8, "4 bit": 2.2, "packed": 9.0}
 """Multiples of 2h + 3f elements a routed token by which that time grows with tokens: permutation, activation, rounding, and tiles that the tokens
-of one expert do not fill. By what products compute in; "packed": weights that are unpacked to 16 bit."""
+of one expert do not fill. By what products compute in; "8 bit blocks": services, as mixtures are published with scales of blocks (3.9 with one scale a tensor); "8 bit": both
+together, for training, whose recipes have either; "packed": weights that are unpacked to 16 bit, as those of 8 bit are where products compute in 16."""
 TILES_SINCE, TILES_BEFORE = 10.0, 11.0
 """Compute capabilities of the Blackwell parts for which grouped products exist that activate and round their own outputs: each element is moved once."""
 ALIKE = 0.88
@@ -24,7 +25,8 @@ NARROW_READ = 1.3
 
 All three: scripts/calibration/fit_experts.py on the timings of aiconfigurator-core 0.12.0 (2026-11-22): fused experts of vLLM 0.24, SGLang 0.5.14
 and TensorRT-LLM 1.3 on Hopper, Blackwell and Ada, 1 to 16,384 tokens, balanced; median error 14 to 29 %;
-one engine left out is met with a bias of 1 to 15 % in 16 and 8 bit, up to 37 % in 4 bit, and packed weights of TensorRT-LLM take twice as long."""
+one engine left out is met with a bias of 1 to 15 % in 16 and 8 bit, up to 37 % in 4 bit, and packed weights of TensorRT-LLM take twice as long.
+Those of blocks apart (2026-11-26): 5.8 to 6.3 without one engine, which is then met with a bias of 2 to 5 %."""
 
 
 def distinct_experts(t: Table, rows: Floats) -> Floats:
@@ -58,11 +60,13 @@ def lock_step(t: Table, prompts: Floats) -> Floats:
     """Time of prompts where ranks that share experts pass the layers together, over that of prompts which all of them read at once.
 
     Of R ranks with a Poisson number of mean n = `prompts` in each step the busiest has about n + sqrt(2 n ln R), and all wait for it, if each
-    rank takes its prompts when they come. Schedulers hold some back for the others: the geometric mean of both, an assumption.
+    rank takes its prompts when they come. Schedulers hold most of them back for the others: the fourth root of that, by hand. With the square root
+    prompts of 8,192 tokens are 23 to 26 % too slow on TensorRT-LLM's page of 1.1 and 7 to 20 % in InferenceX (DeepSeek R1, 4 and 8 ranks), without it
+    2 to 12 % too fast.
     """
     ranks = np.where(t.layout.expert_streams > 1, t.layout.expert_streams, 1.0)
     alone = np.minimum(ranks, 1 + np.sqrt(2 * np.log(ranks) / np.maximum(prompts, 1e-9)))
-    factor: Floats = np.sqrt(alone)
+    factor: Floats = alone**0.25
     return factor
 
 
@@ -70,8 +74,10 @@ def routed_traffic_bytes(t: Table, rows: Floats) -> Floats:
     """Bytes whose movement takes as long as the experts of a layer beside their products, on one GPU."""
     m, j, s = t.model, t.job, t.layout
     four = (j.narrow_bytes > 0) & (j.expert_bytes < 1)
-    wide = np.where(j.weight_bits_packed > 0, ROUTED_TRAFFIC["packed"], ROUTED_TRAFFIC["16 bit"])
-    multiple = np.where(j.narrow_bytes > 0, np.where(four, ROUTED_TRAFFIC["4 bit"], ROUTED_TRAFFIC["8 bit"]), wide)
+    unpacked = (j.weight_bits_packed > 0) | ((j.narrow_bytes == 0) & (j.expert_bytes < j.activation_bytes))
+    wide = np.where(unpacked, ROUTED_TRAFFIC["packed"], ROUTED_TRAFFIC["16 bit"])
+    eight = np.where(j.train > 0, ROUTED_TRAFFIC["8 bit"], ROUTED_TRAFFIC["8 bit blocks"])
+    multiple = np.where(j.narrow_bytes > 0, np.where(four, ROUTED_TRAFFIC["4 bit"], eight), wide)
     tiles = (t.chip.compute_capability >= TILES_SINCE) & (t.chip.compute_capability < TILES_BEFORE)
     multiple = np.where((t.engine.fuses_experts > 0) & tiles & (j.narrow_bytes == 1), 1.0, multiple)
     routed = rows * s.expert_streams * m.experts_per_token / s.ep * imbalance(t)

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, added
-from planner.engine.performance.operators.attention import append_s, attention_s
+from planner.engine.performance.operators.attention import append_s, attention_s, latent_s
 from planner.engine.performance.operators.communication import context_exchange_s, layer_collectives_s, stage_handover_s
 from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
 from planner.engine.performance.operators.host_memory import host_weights_s
@@ -122,7 +122,8 @@ def attention_pass_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Fl
     """Seconds of attention in a pass through one pipeline stage; see `forward`."""
     scores_s, eager_s, _, _ = attention_s(t, rows, context, new)
     copied_s = append_s(t, rows, context, new)
-    return t.model.layers / t.layout.pp * ((scores_s + eager_s) * t.engine.device_factor + copied_s)
+    around_s = latent_s(t, rows, new)
+    return t.model.layers / t.layout.pp * ((scores_s + eager_s + around_s) * t.engine.device_factor + copied_s)
 
 
 def latency_pass_s(t: Table, new: Floats) -> Floats:

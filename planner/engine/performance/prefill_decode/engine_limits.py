@@ -30,6 +30,18 @@ def chunk_tokens(t: Table) -> Floats:
     return chunk
 
 
+def graph_rows(t: Table, sequences: Floats) -> Floats:
+    """Rows that a decoding step of so many `sequences` computes: those of the smallest CUDA graph that holds them. Shape [rows]."""
+    return padded_rows(sequences, t.engine.doubled_graphs, most_sequences(t))
+
+
+def padded_rows(sequences: Floats, doubled: Floats, most: Floats) -> Floats:
+    """`sequences` as padded to the next power of two, at most to `most`, where they are more than `doubled`; 0: never."""
+    power = 2.0 ** np.ceil(np.log2(np.maximum(sequences, 1.0)) - 1e-9)
+    rows: Floats = np.where((doubled > 0) & (sequences > doubled), np.maximum(np.minimum(power, most), sequences), sequences)
+    return rows
+
+
 def growing_room(t: Table) -> Floats:
     """Sequences that a cache holds on average while answers grow, over those of full length; shape [rows].
 

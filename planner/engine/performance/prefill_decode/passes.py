@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from planner.engine.columns import Floats, Rows, Table, distinct
 from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
-from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens
+from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, graph_rows
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
 from planner.engine.records.job import BYTES_BY_KIND
 
@@ -145,7 +145,7 @@ def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPass
     `alike`: rows with the same number differ in nothing that a prompt alone depends on, unless weights are in the host's memory.
     """
     one, running = np.ones_like(batch.sequences), batch.sequences / batch.streams
-    step = forward(t, running, batch.context, one, head_rows=running)
+    step = _padded(t, batch, running, forward(t, running, batch.context, one, head_rows=running))
     steps_per_token = np.ones(1)
     if drafting(t) is not None:
         steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
@@ -154,6 +154,22 @@ def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPass
     prompts = _prompt_chunks(t, batch.prompts, batch, batch.mixed_factor, once)
     single = prompts if batch.alone else _prompt_chunks(t, one, batch, batch.mixed_factor)
     return ModelPasses(t, *prompts, *single, step, steps_per_token, batch.streams)
+
+
+def _padded(t: Table, batch: Batch, running: Floats, step: Pass) -> Pass:
+    """The step of `running` sequences as CUDA graphs compute it: those without prompts beside them, by chance, with the rows of the next larger graph.
+
+    Rows that are padded attend to nothing.
+    """
+    rows = graph_rows(t, running)
+    if np.all(rows == running):
+        return step
+    whole = forward(t, rows, batch.context, np.ones_like(running), head_rows=rows)
+    chunk = chunk_tokens(t)
+    chunks = np.where(chunk > 0, np.maximum(batch.fresh / np.maximum(chunk, 1.0), 1.0), 1.0)
+    alone = np.exp(-running * chunks / np.maximum(batch.steps, 1.0))
+    padded = [name for name in (*DEVICE_CLASSES, "compute_bound", "experts") if name != "attention"]
+    return replace(step, **{name: getattr(step, name) + alone * (getattr(whole, name) - getattr(step, name)) for name in padded})
 
 
 def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:

@@ -8,7 +8,15 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.columns.rows import RowRecord
-from planner.engine.performance.simulation.iteration_time import KNOT_BELOW, KNOT_WIDTHS, KNOTS, IterationTime, at_whole, between
+from planner.engine.performance.simulation.iteration_time import (
+    KNOT_BELOW,
+    KNOT_WIDTHS,
+    KNOTS,
+    IterationTime,
+    at_whole,
+    between,
+    place_of,
+)
 
 
 class IterationTables(RowRecord, frozen=True, dict=True):
@@ -118,6 +126,18 @@ def tables_of(time: IterationTime, slots: int) -> IterationTables:
     if time.draft is not None:
         decode_s += at_whole(time.draft.round_s, count)
     else:
-        decode_s = at_whole(time.rows_s, count) + head_s + decode_s + time.decode_latency_s[:, None]
+        decode_s = _steps_s(time, count, head_s) + decode_s + time.decode_latency_s[:, None]
     slope_s = np.diff(time.rows_s, axis=1, append=time.rows_s[:, -1:]) / KNOT_WIDTHS
     return IterationTables(time, decode_s, head_s, slope_s, time.rows_s - slope_s * KNOTS, tokens_each, draft_s)
+
+
+def _steps_s(time: IterationTime, count: Floats, head_s: Floats) -> Floats:
+    """All but attention of a step of each `count` of sequences, whose output head takes `head_s`; in the rows that its CUDA graph computes."""
+    steps_s = at_whole(time.rows_s, count) + head_s
+    if time.graphs is None:
+        return steps_s
+    rows = time.graphs.rows(count)
+    run, number = (rows > count).nonzero()
+    place = place_of(rows[run, number], run)
+    steps_s[run, number] = place.of(time.rows_s) + place.of(time.head_s)
+    return steps_s

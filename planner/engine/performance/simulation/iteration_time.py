@@ -22,7 +22,7 @@ from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
-from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens
+from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, most_sequences, padded_rows
 from planner.engine.performance.prefill_decode.passes import batch_of, micro_batches, tower_passes
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
 from planner.engine.performance.simulation.draft_rounds import DraftRounds
@@ -33,6 +33,22 @@ KNOTS = 2.0 ** (np.arange(KNOTS_PER_DOUBLING * DOUBLINGS + 1) / KNOTS_PER_DOUBLI
 """Numbers of tokens at which a pass is evaluated; times are linear between them and beyond."""
 KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
 """Tokens from each knot to the next."""
+
+
+class GraphSizes(RowRecord, frozen=True):
+    """CUDA graphs of decoding steps. Shape [rows]."""
+
+    doubled: Floats
+    """`Engine.doubled_graphs`."""
+    most: Floats
+    """Sequences of the largest one."""
+    streams: Floats
+    """Micro batches of a step, each a graph of its own."""
+
+    def rows(self, sequences: Floats) -> Floats:
+        """Rows that a step of each number of `sequences` [numbers] computes; shape [rows, numbers]."""
+        streams = self.streams[:, None]
+        return padded_rows(sequences / streams, self.doubled[:, None], self.most[:, None]) * streams
 
 
 class IterationTime(RowRecord, frozen=True):
@@ -74,6 +90,8 @@ class IterationTime(RowRecord, frozen=True):
     decoder passes one token of a prompt that ends, in place of `rows_s` of its tokens."""
     encodes: Floats | None = None
     """1: an encoder reads the prompts of the row."""
+    graphs: GraphSizes | None = None
+    """CUDA graphs of decoding steps; None where there is one for every number of sequences."""
     draft: DraftRounds | None = None
     """Rounds of a draft; with one an iteration is a round, and `sequence_s`, `cached_s`, `prompt_s`, `pair_s` include the draft's."""
 
@@ -167,8 +185,16 @@ def iteration_time(table: Table) -> IterationTime:
         row_share=1 / full(table.layout.cp),
         encoder_s=encoder_s,
         encodes=encodes,
+        graphs=_graphs(table),
     )
     return time if table.draft is None else _with_draft(table, time)
+
+
+def _graphs(table: Table) -> GraphSizes | None:
+    doubled = table.engine.doubled_graphs
+    if not np.any(doubled > 0):
+        return None
+    return GraphSizes(*(np.broadcast_to(of, table.rows).copy() for of in (doubled, most_sequences(table), micro_batches(table))))
 
 
 def _through_stages_s(table: Table) -> Floats:
@@ -286,7 +312,7 @@ def _with_draft(table: Table, time: IterationTime) -> IterationTime:
 def constant_time(runs: int, *, prefill_s: float = 0.0, step_s: float = 0.0, **more: float) -> IterationTime:
     """Every pass takes `step_s`, and `prefill_s` more for each prompt token; other parts as given, else 0."""
     parts: dict[str, Any] = {
-        name: np.zeros(runs) for name in IterationTime.__struct_fields__ if name not in {"draft", "encoder_s", "encodes"}
+        name: np.zeros(runs) for name in IterationTime.__struct_fields__ if name not in {"draft", "graphs", "encoder_s", "encodes"}
     }
     given = {"mixed_factor": 1.0, "row_share": 1.0, "prompt_s": prefill_s} | more
     table = np.zeros((runs, KNOTS.size))
