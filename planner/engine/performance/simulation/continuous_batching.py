@@ -201,7 +201,8 @@ def _completed(s: ReplicaState, run: Rows, target: Floats) -> Rows:
     behind = first
     while np.count_nonzero(complete := (behind <= most) & (s.requests.prompt_tokens_before[behind] <= target)):
         behind = behind + complete
-    return behind - first
+    completed: Rows = behind - first
+    return completed
 
 
 def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats, *, never_full: bool) -> Floats:
