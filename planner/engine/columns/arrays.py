@@ -22,6 +22,11 @@ def added(parts: Iterable[Floats]) -> Floats:
     return reduce(np.add, parts)
 
 
+def full(column: Floats, rows: int) -> Floats:
+    """`column`, which broadcasts to [rows], in that shape."""
+    return column if column.shape == (rows,) else np.broadcast_to(column, (rows,))
+
+
 def distinct(numbers: Rows) -> tuple[Rows, Rows]:
     """(a row of each different number, which of these rows each row is like); for numbers from 0, few of them missing."""
     row = np.empty(numbers.max(initial=-1) + 1, dtype=np.int64)

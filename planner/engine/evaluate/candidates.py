@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.network import Network
-from planner.engine.columns import Floats, LayoutColumns, Rows, Table
+from planner.engine.columns import Floats, LayoutColumns, Rows, Table, full
 from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip, chip_over, fabric_of, link_of
@@ -65,7 +65,7 @@ def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
     first, _ = parts[0]
 
     def column(name: str) -> Floats:
-        return np.concatenate([np.broadcast_to(getattr(of.layout, name), of.job_index.size)[rows] for of, rows in parts])
+        return np.concatenate([full(getattr(of.layout, name), of.job_index.size)[rows] for of, rows in parts])
 
     return Candidates(
         first.jobs,

@@ -34,12 +34,14 @@ class Evaluated(msgspec.Struct, frozen=True):
         return replace(self, candidates=replace(self.candidates, layout=layout), table=replace(self.table, layout=layout))
 
 
-def evaluate(candidates: Candidates, memory: MemoryColumns | None = None, pass_group: Rows | None = None) -> Evaluated:
+def evaluate(
+    candidates: Candidates, memory: MemoryColumns | None = None, pass_group: Rows | None = None, table: Table | None = None
+) -> Evaluated:
     """Evaluate candidates of one kind of task (all training, all fixed batches, or all continuous serving).
 
-    `memory`: theirs, where it is known already. `pass_group`: see `alike` of `training.step_of` and of `passes.model_passes`.
+    `memory` and `table`: theirs, where they are known already. `pass_group`: see `alike` of `training.step_of` and of `passes.model_passes`.
     """
-    table, first = candidates.table(), candidates.jobs[0]
+    table, first = table or candidates.table(), candidates.jobs[0]
     memory = memory or memory_of(table)
     if trains(first.task):
         step = step_of(table, pass_group)

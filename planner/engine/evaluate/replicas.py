@@ -19,6 +19,8 @@ class Replicas(msgspec.Struct, frozen=True):
     """One replica of each candidate."""
 
     candidates: Candidates
+    table: Table
+    """That of the candidates."""
     time: IterationTime
     rules: BatchingRules
     whole: Floats
@@ -45,11 +47,11 @@ class Replicas(msgspec.Struct, frozen=True):
 
         Memory is that of full length: where more run at once because their answers still grow (`growing_room`), the cache is full.
         """
-        candidates = joined_candidates([(self.candidates, row)])
+        candidates = self.candidates.take(row)
         layout, whole = candidates.layout, np.maximum(1.0, np.floor(self.whole[row]))
         sequences = np.where(np.floor(in_flight) <= self.rules.sequences[row], np.minimum(in_flight, whole), in_flight)
         layout = replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas, sequences=sequences)
-        return evaluate(replace(candidates, layout=layout))
+        return evaluate(replace(candidates, layout=layout), table=replace(self.table.take(row), layout=layout))
 
 
 def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
@@ -58,7 +60,7 @@ def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
     alone = np.concatenate([np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows] for e, rows in parts])
     table = candidates.table()
     whole = most_sequences(table, alone)
-    return Replicas(candidates, iteration_time(table), batching_rules(table, whole), whole, burst)
+    return Replicas(candidates, table, iteration_time(table), batching_rules(table, whole), whole, burst)
 
 
 def most_sequences(table: Table, alone: Floats) -> Floats:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows, added
+from planner.engine.columns import Floats, Rows, added, full
 
 CONTEXT_RECORD, COMMUNICATOR_RECORD, SLACK_RECORD = (
     f"the engine's record of its {of}" for of in ("context", "communicators", "allocator")
@@ -41,16 +41,13 @@ class Term(msgspec.Struct, frozen=True):
 
 def component_bytes(terms: list[Term], component: str, rows: int) -> Floats:
     """Sum of the terms of one component, shape [rows]."""
-    return np.broadcast_to(added([np.zeros(1), *(term.bytes for term in terms if term.component == component)]), (rows,))
+    return full(added([np.zeros(1), *(term.bytes for term in terms if term.component == component)]), rows)
 
 
 def at_peak(phases: list[list[Term]], beside: list[Floats], rows: int) -> list[Term]:
     """The terms of whichever phase is largest with the bytes `beside` it, row by row; a term of another phase is there with no bytes."""
     totals = np.stack(
-        [
-            np.broadcast_to(added([other, *(term.bytes for term in phase)]), (rows,))
-            for phase, other in zip(phases, beside, strict=True)
-        ]
+        [full(added([other, *(term.bytes for term in phase)]), rows) for phase, other in zip(phases, beside, strict=True)]
     )
     largest: Rows = np.argmax(totals, axis=0)
     return [term.times((largest == number) * 1.0) for number, phase in enumerate(phases) for term in phase]

@@ -157,6 +157,8 @@ class _Catalogue:
     def recomputing_less(self) -> Rows:
         """`Layouts.recomputing_less`: choices come in the order of what is computed again, for each of them all micro batches."""
         found = np.full(self.count, -1, dtype=np.int64)
+        if not self.job.train:
+            return found
         for spread, numbers in self.numbers.items():
             checkpointing = self._choices_of(spread)[:, 1]
             more = checkpointing != checkpointing[:1]

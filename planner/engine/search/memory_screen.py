@@ -52,6 +52,8 @@ def _needlessly_recomputed(layouts: Layouts, surely: Flags) -> Flags:
     """Rows that compute more again than another one that fits `surely`, which is never slower."""
     there = np.full(layouts.distinct.gpus.size, -1, dtype=np.int64)
     found, begin = np.zeros(surely.size, dtype=bool), 0
+    if (layouts.recomputing_less < 0).all():
+        return found
     for own in layouts.of_node:
         there[own] = np.arange(begin, begin + own.size)
         less = layouts.recomputing_less[own]

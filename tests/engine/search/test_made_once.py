@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from engine_sample import workload
 
-from planner.engine.evaluate import evaluation, task
+from planner.engine.evaluate import evaluation, sizing, task
 from planner.engine.job.compute_dtype import USUAL
 from planner.engine.performance.simulation import continuous_batching, replicas
 from planner.engine.search import plan
@@ -89,6 +89,23 @@ def test_a_service_is_evaluated_twice_and_once_for_each_round_of_simulations(
     assert evaluations.total() == 2 + rounds
     assert simulations.total() == runs
     assert taken.total() <= steps
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "qwen3-30b-a3b-service"])
+def test_littles_law_is_asked_once_for_each_number_of_replicas_of_a_layout(
+    session: Session, monkeypatch: pytest.MonkeyPatch, preset: str
+) -> None:
+    asked, whole = list[list[tuple[int, float]]](), sizing.__dict__["request_times"]
+
+    def once_more(time: Any, rules: Any, load: Any, row: Any) -> Any:
+        asked.append([*zip(row.tolist(), load.rate_per_s.tolist(), strict=True)])
+        return whole(time, rules, load, row)
+
+    monkeypatch.setattr(sizing, "request_times", once_more)
+    session.plan(workload(preset), levers=False)
+    assert asked
+    for one in asked:
+        assert len({*one}) == len(one)
 
 
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain", "qwen3-32b-batch-job"])

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from planner.engine.columns import Floats, added
-from planner.engine.evaluate.candidates import Candidates
+from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.columns import Floats, LayoutColumns, added
+from planner.engine.columns.table import JobColumns
+from planner.engine.evaluate.candidates import Candidates, candidate_of
 from planner.engine.evaluate.probability import room_for
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
@@ -22,8 +24,9 @@ from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.memory.overhead import training_slack
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.training import peak_of, terms_at
+from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.training import step_of
-from planner.engine.records.layout import CHECKPOINTING
+from planner.engine.records.layout import CHECKPOINTING, Layout
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.layouts import Layouts, enumerate_layouts
 from planner.engine.search.memory_screen import screen
@@ -116,6 +119,36 @@ def test_steps_whose_passes_are_timed_once_take_what_each_takes(preset: str, cha
         np.testing.assert_array_equal(getattr(once, name), getattr(each, name), err_msg=name)
     for name, seconds in each.by_class.items():
         np.testing.assert_array_equal(once.by_class[name], seconds, err_msg=name)
+
+
+@pytest.mark.parametrize("preset", ["qwen3-30b-a3b-service", "llama-3.1-70b-chat-service"])
+def test_services_whose_prompts_are_timed_once_take_what_each_takes(preset: str) -> None:
+    job, nodes, chips = prepared(workload(preset, dtype="bf16"))
+    layouts = enumerate_layouts(job, nodes)
+    node, layout = everywhere(layouts)
+    alike = layouts.pass_group(node, layout)
+    assert 2 * np.unique(alike).size < node.size
+    table = Candidates([job], np.zeros_like(node), chips, node, layouts.columns(node, layout)).table()
+    once, each = serve_of(table, continuous=True, alike=alike), serve_of(table, continuous=True)
+    for name in ("prefill_s", "step_s", "requests_per_s", "compute_bound"):
+        np.testing.assert_array_equal(getattr(once, name), getattr(each, name), err_msg=name)
+    for name in ("ttft_s", "tpot_s", "request_s"):
+        np.testing.assert_array_equal(getattr(once, name).p95, getattr(each, name).p95, err_msg=name)
+    for name, seconds in each.by_class.items():
+        np.testing.assert_array_equal(once.by_class[name], seconds, err_msg=name)
+
+
+def test_a_number_that_all_records_have_is_kept_once_but_for_layouts() -> None:
+    job, _, chips = prepared(workload("llama-3.1-70b-chat-service", dtype="bf16", gpus_considered=["L4"]))
+    index = np.array([0, 1, 1])
+    columns = JobColumns.gather([job, replace(job, headroom=0.5)], index)
+    assert columns.headroom.tolist() == [job.headroom, 0.5, 0.5]
+    assert columns.input_tokens.tolist() == [600]
+    pair = candidate_of(job, chips[0], LayoutAnswer(gpus=2, tp=2)).layout
+    one = Layout(**{name: float(getattr(pair, name)[0]) for name in Layout.__struct_fields__})
+    layouts = LayoutColumns.gather([one, replace(one, sequences=8.0)], index)
+    assert layouts.tp.tolist() == [2, 2, 2]
+    assert layouts.sequences.tolist() == [1, 8, 8]
 
 
 @pytest.mark.sweep

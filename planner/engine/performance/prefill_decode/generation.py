@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.columns import Floats, Rows, Table, added, full
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.prefill_decode.passes import (
@@ -70,20 +70,20 @@ def serve_of(t: Table, *, continuous: bool, alike: Rows | None = None) -> ServeC
     if tower:
         phases = {"pictures": tower.prefill(batch, 0.0), **phases}
 
-    def full(value: Floats) -> Floats:
-        return np.broadcast_to(value, (t.rows,))
+    def whole(value: Floats) -> Floats:
+        return full(value, t.rows)
 
     by_class = {name: added(phase.by_class[name] for phase in phases.values()) for name in phases["prefill"].by_class}
     return ServeColumns(
-        prefill_s=full(prefill_s),
-        step_s=full(step_s),
-        ttft_s=ttft.map(full),
-        tpot_s=tpot.map(full),
-        request_s=request.map(full),
-        requests_per_s=full(requests_per_s),
-        by_class={name: full(value) for name, value in by_class.items()},
-        compute_bound=full(added(one.compute_bound_s(batch.steps) for one in models)),
-        flop_per_token=full(_flop_per_token(t, batch)),
+        prefill_s=whole(prefill_s),
+        step_s=whole(step_s),
+        ttft_s=ttft.map(whole),
+        tpot_s=tpot.map(whole),
+        request_s=request.map(whole),
+        requests_per_s=whole(requests_per_s),
+        by_class={name: whole(value) for name, value in by_class.items()},
+        compute_bound=whole(added(one.compute_bound_s(batch.steps) for one in models)),
+        flop_per_token=whole(_flop_per_token(t, batch)),
         phases=phases,
     )
 

@@ -197,12 +197,11 @@ def _next_prompt_tokens(s: ReplicaState, pending: Floats, rows: Floats) -> tuple
 
 def _completed(s: ReplicaState, run: Rows, target: Floats) -> Rows:
     """Prompts of `run` that become complete when `target` prompt tokens are computed."""
-    completed = np.zeros(run.size, dtype=np.int64)
-    own, behind, most = np.arange(run.size), s.next_prompt[run] + 1, s.next_admitted[run]
-    while own.size:
-        complete = (behind <= most) & (s.requests.prompt_tokens_before[behind] <= target[own])
-        own, behind, most = own[complete], behind[complete] + 1, most[complete]
-        completed[own] += 1
+    first, most = s.next_prompt[run] + 1, s.next_admitted[run]
+    behind = first
+    while np.count_nonzero(complete := (behind <= most) & (s.requests.prompt_tokens_before[behind] <= target)):
+        behind = behind + complete
+    completed: Rows = behind - first
     return completed
 
 

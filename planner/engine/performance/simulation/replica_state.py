@@ -64,8 +64,7 @@ class Requests:
         """Set the times of the requests at `position`, for each request only once."""
         if self.preempted:
             position = self.at_position.take(position)
-            before = times.take(position)
-            now = np.where(np.isnan(before), now, before)
+            now = np.fmin(times.take(position), now)  # times that are known are earlier
         times[position] = now
 
 

@@ -87,15 +87,18 @@ class _RequestTime(RowRecord, frozen=True):
         Rows that have settled to the last bit are left out of the further steps.
         """
         in_flight, going, these = np.ones(self.most.size), np.arange(self.most.size), self
+        after = in_flight
         for _ in range(SETTLING_STEPS):
-            before = in_flight[going]
-            in_flight[going] = after = np.minimum(these.rate_per_s * these.seconds(time, before), these.most)
+            before = after
+            after = np.minimum(these.rate_per_s * these.seconds(time, before), these.most)
             moves = after != before
             moving = np.count_nonzero(moves)
             if not moving:
                 break
             if moving <= SETTLED_ROWS * going.size:
-                going, these = going[moves], these.take(moves)
+                in_flight[going] = after
+                going, these, after = going[moves], these.take(moves), after[moves]
+        in_flight[going] = after
         return in_flight, in_flight < 0.98 * self.most
 
 
