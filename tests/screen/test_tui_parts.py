@@ -59,6 +59,11 @@ def test_what_is_no_number_is_refused_with_what_is(text: str) -> None:
         parse_number(text)
 
 
+def test_a_paste_that_is_no_number_is_told_in_short() -> None:
+    with pytest.raises(ValueError, match=r"^'9{10,12}…9{10,12}' is no number"):
+        parse_number("9" * 4096)
+
+
 @given(st.floats(min_value=1e-3, max_value=1e15, allow_nan=False))
 def test_a_number_shown_is_the_number_read(value: float) -> None:
     assert parse_number(number_text(value)) == pytest.approx(value, rel=1e-5)

@@ -108,7 +108,7 @@ class BenchmarkView(Vertical):
         """Draw the run as it stands."""
         run, points = self._run, self.query_one("#points", VerticalScroll)
         frame_of(self).entitle(_title(run))
-        width = max(30, points.content_size.width)
+        width = max(30, points.scrollable_content_region.width)
         outcome, head = Content("\n").join(self._outcome(run)), self.query_one("#benchmark-text", Static)
         head.update(outcome, layout=head.content != outcome)
         head.display = bool(outcome)

@@ -8,6 +8,8 @@ from textual.widget import Widget
 
 PANES = ("workload", "ranking", "memory", "machine", "benchmark")
 """Names of the panes, in the order of their numbers."""
+MARGIN = 4
+"""Cells of the border at both ends, and of the blanks beside what stands in it."""
 
 
 class Frame(Container):
@@ -27,7 +29,18 @@ class Frame(Container):
         name = name or ("This machine" if self._pane == "machine" else self._pane.capitalize())
         words = f"[{PANES.index(self._pane) + 1}] {name}" if self._pane in PANES else name
         self.border_title = Content(f"{words} · {title}" if title else words)
-        self.border_subtitle = Content(aside)
+        self._fit_aside()
+
+    def on_resize(self) -> None:
+        """Fit what stands below to the new width."""
+        self._fit_aside()
+
+    def _fit_aside(self) -> None:
+        """Whole parts of what stands below, the first ones where there is no room for all."""
+        parts = self._said[2].split(" · ") if self._said is not None else []
+        while len(parts) > 1 and 0 < self.size.width < len(" · ".join(parts)) + MARGIN:
+            parts.pop()
+        self.border_subtitle = Content(" · ".join(parts))
 
 
 def frame_of(widget: Widget) -> Frame:

@@ -195,3 +195,19 @@ async def test_without_a_row_no_pane_tells_of_the_one_before(tmp_path: Path) -> 
         assert (str(memory.border_title), str(why.border_title)) == ("[3] Memory", "Why")
         assert (str(memory.border_subtitle), str(why.border_subtitle)) == ("", "")
         assert not str(app.main.query_one("#facts", Static).content).strip()
+
+
+async def test_what_stands_below_a_pane_ends_with_a_whole_part(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, telemetry=True, demo=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        frame = app.main.query_one("#machine", Frame)
+        whole = "[ ] time · P processes · V roofline · R right-sizes"
+        for width, told in ((120, whole), (100, whole.rpartition(" · ")[0]), (120, whole)):
+            await pilot.resize_terminal(width, 40)
+            await pilot.press("4")
+            for _ in range(100):
+                if str(frame.border_subtitle) == told:
+                    break
+                await pilot.pause(0.02)
+            assert str(frame.border_subtitle) == told, frame.size

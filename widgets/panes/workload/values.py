@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from planner.units import is_known
 from planner.workload import tasks
+from widgets.drawing.text import shorten_middle
 
 Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names", "prices"]
 """Value of a field."""
@@ -18,6 +19,8 @@ AUTO = ""
 NO, YES = "no", "yes"
 """The choices of a switch."""
 
+MOST_TOLD = 24
+"""Cells of what was typed in the words on what is wrong with it: a paste may be thousands."""
 _SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 
@@ -115,9 +118,10 @@ def parse_number(text: str) -> float:
     try:
         number = float(plain[:-1] if scale != 1.0 else plain) * scale
     except ValueError:
-        raise ValueError(f"{text!r} is no number; 1,000, 4k, 1.5B and 3e9 are.") from None
+        number = math.nan
     if not is_known(number):
-        raise ValueError(f"{text!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
+        told = shorten_middle(text, MOST_TOLD)
+        raise ValueError(f"{told!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
     return float(f"{number:.15g}")
 
 
