@@ -225,12 +225,16 @@ class Inventory:
         try:
             return self.gpus.find(name)
         except UserError:
-            from planner.observe.cpu import read_cpu
-
-            cpu = read_cpu()
-            if name not in {"cpu", cpu.name}:
+            if name not in {"cpu", self.cpu.name}:
                 raise
-            return cpu
+            return self.cpu
+
+    @cached_property
+    def cpu(self) -> Gpu:
+        """This machine's processor."""
+        from planner.observe.cpu import read_cpu
+
+        return read_cpu()
 
     @cached_property
     def ceilings_cache(self) -> CeilingsCache:
