@@ -33,8 +33,7 @@ run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="â€
 	@"$(BIN)/gpu-planner" $(ARGS)
 
 test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
-	@$(MAKE) --no-print-directory --jobs 2 check tests-together
-	"$(BIN)/pytest" -q -n 2 -m "alone and not (measuring or thorough)"
+	@$(MAKE) --no-print-directory --jobs 2 check tests-beside
 
 test-sweep: $(DEVELOPMENT) ## The sweeps of which `make test` tries a part, whole; run them when the screen or its words change
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "thorough"
@@ -43,12 +42,11 @@ test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: 
 	"$(BIN)/pytest" -q -n 2 -m "measuring and not alone"
 	"$(BIN)/pytest" -q -m "measuring and alone"
 
-# all but the tests that judge times, which nothing else may disturb
-tests-together: $(DEVELOPMENT)
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (alone or measuring or thorough)"
+tests-beside: $(DEVELOPMENT)
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (measuring or thorough)"
 
 test-quick: $(DEVELOPMENT) ## The tests that need no process, terminal, screen, server or PyTorch, and no sweep over many cases
-	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or server or sweep or thorough or torch or alone or measuring)"
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "not (process or pty or screen or server or sweep or thorough or torch or measuring)"
 
 fuzz: $(DEVELOPMENT) ## Try random lines, presets and commands for MINUTES (1), with new seeds each time
 	"$(BIN)/python" tests/fuzz/run.py $(or $(MINUTES),1)

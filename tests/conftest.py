@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from inspect import iscoroutinefunction
 from itertools import count
 from pathlib import Path
@@ -45,8 +46,10 @@ MEASURING_FILES = frozenset(
     }
 )
 """Each of their tests loads PyTorch in processes of its own and waits for what they measure."""
-STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "pty.spawn"})
-"""Audit events of a process being started (docs.python.org/3/library/audit_events.html)."""
+LONGEST = "test_fuzz.py"
+"""Its tests come first: what waits behind them is taken over by the processes that are done."""
+STARTS = ((subprocess.Popen, "__init__"), *((os, name) for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")))
+"""Ways to start a process."""
 HOMES = count()
 """Numbers of the homes of tests; pytest's own numbers are found by listing all folders there are, for every test again."""
 INHERITED_SWITCHES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLORTERM", "SSH_CONNECTION", "PYTHONWARNINGS")
@@ -58,13 +61,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files that load PyTorch where its tests are left out, and those without a test that is run alone."""
+    """Leave out the files that load PyTorch where its tests are left out."""
     wanted = config.option.markexpr
-    alone, no_torch = wanted.startswith("alone"), wanted.startswith("not") and "torch" in wanted
-    if collection_path.suffix != ".py" or not (alone or no_torch):
+    if collection_path.suffix != ".py" or not (wanted.startswith("not") and "torch" in wanted):
         return None
-    text = collection_path.read_text(encoding="utf-8")
-    return (alone and "mark.alone" not in text) or (no_torch and "\npytestmark = pytest.mark.torch\n" in text) or None
+    return "\npytestmark = pytest.mark.torch\n" in collection_path.read_text(encoding="utf-8") or None
 
 
 gc.disable()
@@ -78,6 +79,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Collect what the last tests left once, so that their warnings are seen; pytest looks through all that is left five times."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up."""
     for item in items:
@@ -89,11 +96,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             markers.add("measuring")
         for marker in markers:
             item.add_marker(marker)
+    items.sort(key=lambda item: item.path.name != LONGEST)
 
 
 started: list[str] = []
-"""Audit events of the test that runs."""
-sys.addaudithook(lambda event, _arguments: started.append(event) if event in STARTS else None)
+"""Processes that the test which runs has started."""
+
+
+def noted(owner: Any, name: str) -> Callable[..., Any]:
+    """A way to start a process that leaves its name; an audit hook would be called for each `id`, of which a screen asks a hundred thousand."""
+    start = getattr(owner, name)
+
+    @wraps(start)
+    def note_and_start(*given: Any, **named: Any) -> Any:
+        started.append(f"{owner.__name__}.{name}")
+        return start(*given, **named)
+
+    return note_and_start
+
+
+for place, way in STARTS:
+    if hasattr(place, way):  # Windows has no fork
+        setattr(place, way, noted(place, way))
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in its background

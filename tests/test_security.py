@@ -31,11 +31,16 @@ WATCHED = {
 }
 RUNS_A_PROGRAM = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"}
 watching: list[bool] = []
-sys.addaudithook(lambda event, given: events.append((event, given)) if watching and event in WATCHED else None)
+
+
+@pytest.fixture(scope="module")
+def _hooked() -> None:
+    """What Python asks a hook of; it stays, and slows down whatever else this process does."""
+    sys.addaudithook(lambda event, given: events.append((event, given)) if watching and event in WATCHED else None)
 
 
 @pytest.fixture(autouse=True)
-def _watched() -> Iterator[None]:
+def _watched(_hooked: None) -> Iterator[None]:
     watching.append(True)
     yield
     watching.clear()

@@ -9,7 +9,7 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -285,16 +285,16 @@ def test_a_folder_serves_as_source_and_wrong_names_are_said(run_planner: RunPlan
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (LAMBDA, "has offers of 1 of the "),
-        (HEAD + "".join(f"i{number},H100,8,1,1,1,here,,\n" for number in range(300_000)), "has more than 200,000 lines"),
-        (HEAD + f"gpu_1x_h100_pcie,H100,1,26,200,2.22,{'x' * 2**25},,\n", "is larger than 32 MiB"),
+        (lambda: LAMBDA, "has offers of 1 of the "),
+        (lambda: HEAD + "".join(f"i{number},H100,8,1,1,1,here,,\n" for number in range(300_000)), "has more than 200,000 lines"),
+        (lambda: HEAD + f"gpu_1x_h100_pcie,H100,1,26,200,2.22,{'x' * 2**25},,\n", "is larger than 32 MiB"),
     ],
     ids=["one row", "300,000 rows", "32 MiB"],
 )
 def test_what_is_no_market_replaces_none(
-    text: str, reason: str, run_planner: RunPlanner, catalogue: Catalogue, folder: Path
+    text: Callable[[], str], reason: str, run_planner: RunPlanner, catalogue: Catalogue, folder: Path
 ) -> None:
-    catalogue.serve("lambda", text)
+    catalogue.serve("lambda", text())
     done = run_planner("offers", "refresh", "--provider", "lambda", "--source", catalogue.url)
     assert done.returncode == 1
     assert reason in done.stderr

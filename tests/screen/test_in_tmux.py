@@ -17,7 +17,6 @@ from repository import ROOT
 pytestmark = [
     pytest.mark.process,
     pytest.mark.pty,
-    pytest.mark.alone,
     pytest.mark.skipif(shutil.which("tmux") is None or shutil.which("bash") is None, reason="needs tmux and bash"),
 ]
 SAMPLE = """

@@ -40,7 +40,7 @@ async def test_opens_with_an_answer(tmp_path: Path) -> None:
 
 async def test_typing_in_a_field_plans_again_and_u_takes_it_back(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         before = app.table.rows[0].answer.output_tokens_per_s
         app.form.query_one("#field-output-tokens", Input).focus()
@@ -59,7 +59,7 @@ async def test_typing_in_a_field_plans_again_and_u_takes_it_back(tmp_path: Path)
 
 async def test_letters_in_a_field_are_text(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.form.query_one("#field-request-rate-per-s", Input).focus()
         await pilot.press("end", "b", "q", "?")
@@ -74,7 +74,7 @@ async def test_letters_in_a_field_are_text(tmp_path: Path) -> None:
 
 async def test_a_value_out_of_range_is_said_at_its_field_and_the_last_plan_stays(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         field = app.form.query_one("#field-request-rate-per-s", Input)
         field.focus()
@@ -113,7 +113,7 @@ def screen_text(app: PlannerApp) -> str:
 
 async def test_choice_steps_with_the_arrow_keys(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.form.query_one("#field-objective", Choice).focus()
         await pilot.press("right")
@@ -123,7 +123,7 @@ async def test_choice_steps_with_the_arrow_keys(tmp_path: Path) -> None:
 
 async def test_sorting_and_filtering_move_rows_without_losing_the_cursor(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("j", "j")
         assert app.table.highlighted is not None
@@ -147,7 +147,7 @@ async def test_sorting_and_filtering_move_rows_without_losing_the_cursor(tmp_pat
 
 async def test_why_shows_bytes_seconds_and_dollars(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("enter")
         await pilot.pause()
@@ -169,7 +169,7 @@ async def test_why_shows_bytes_seconds_and_dollars(tmp_path: Path) -> None:
 
 async def test_every_action_has_a_key_a_place_in_help_and_in_the_palette(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("question_mark")
         await pilot.pause()
@@ -185,7 +185,7 @@ async def test_every_action_has_a_key_a_place_in_help_and_in_the_palette(tmp_pat
 
 async def test_an_unavailable_action_says_why(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         await pilot.press("x")
         await pilot.pause()
@@ -196,7 +196,7 @@ async def test_keys_can_be_remapped_by_id(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.toml").write_text('[keys]\nwhy = "v"\nwyh = "w"\n')
     app = app_in(tmp_path, config=tmp_path / "config")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         assert any("keys.wyh" in note.message and "'why'" in note.message for note in app._notifications)
         await pilot.press("v")
@@ -279,7 +279,7 @@ async def test_a_screen_too_small_says_so_and_only_quits(tmp_path: Path) -> None
 
 async def test_spec_basis_is_planned_and_said(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("m")
         await settle(pilot)

@@ -30,7 +30,7 @@ def one_file(folder: Path, pattern: str) -> Path:
 
 async def test_the_form_saves_as_a_preset_that_can_be_opened(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.form.query_one("#field-output-tokens", Input).value = "300"
         await settle(pilot)
@@ -48,7 +48,7 @@ async def test_the_form_saves_as_a_preset_that_can_be_opened(tmp_path: Path) -> 
 async def test_export_and_copies_hold_the_same_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("e", "enter")
         await settle(pilot)
@@ -74,7 +74,7 @@ async def test_the_decision_is_exported_with_its_reasons(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("e", *f"decision {typed}", "enter")
         for _ in range(200):
@@ -93,7 +93,7 @@ async def test_the_decision_is_exported_with_its_reasons(
 
 async def test_the_theme_is_previewed_and_remembered(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("t")
         await pilot.pause()
@@ -108,7 +108,7 @@ async def test_the_theme_is_previewed_and_remembered(tmp_path: Path) -> None:
 
 async def test_a_preset_that_cannot_be_opened_leaves_a_plan_on_screen(tmp_path: Path) -> None:
     app = app_in(tmp_path, preset="chat-70b-sal")
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         said = await first_note(pilot)
         assert "chat-70b-sal" in said
         assert "chat-70b-sla" in said
@@ -119,7 +119,7 @@ async def test_a_fault_of_the_program_is_said_and_survived(tmp_path: Path) -> No
         raise RuntimeError("no session today")
 
     app = app_in(tmp_path, open_session=broken)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         assert "no session today" in await first_note(pilot)
         assert app.is_running
         assert "no session today" in (tmp_path / "state" / "last-fault.txt").read_text()
@@ -128,7 +128,7 @@ async def test_a_fault_of_the_program_is_said_and_survived(tmp_path: Path) -> No
 
 async def test_the_real_planner_ranks_the_real_catalogue(tmp_path: Path) -> None:
     app = PlannerApp(AppOptions(state=tmp_path / "state", config=tmp_path / "config", telemetry=False))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert app.preset is not None
         assert app.preset.name == "llama-3.1-70b-chat-service"
@@ -164,7 +164,7 @@ async def test_r_reads_everything_again_and_keeps_the_form(tmp_path: Path) -> No
         return cast("Session", opened[-1])
 
     app = app_in(tmp_path, open_session=open_session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         app.form.query_one("#field-output-tokens", Input).focus()
         await pilot.press("end", "0", "escape")
@@ -184,7 +184,7 @@ async def test_r_reads_everything_again_and_keeps_the_form(tmp_path: Path) -> No
 
 async def test_r_waits_for_a_benchmark(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         assert app.benchmark is not None
         app.benchmark.run.state = "running"

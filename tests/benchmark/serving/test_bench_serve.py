@@ -48,7 +48,6 @@ def run(address: str, point: Point) -> list[Timed]:
     return asyncio.run(run_point(Client(address_of(address), "known-speed", 12, 4), point))
 
 
-@pytest.mark.alone
 def test_the_speed_of_the_server_is_found_in_a_closed_and_an_open_loop(run_planner: RunPlanner, tmp_path: Path) -> None:
     lengths = ("--input-tokens", "12", "--output-tokens", str(OUTPUT), "--at-once", "4", "--rates", "8", "--requests", "8")
     with server() as address:

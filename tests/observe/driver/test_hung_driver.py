@@ -42,7 +42,6 @@ def told_at_once(library: Path, control: ControlFile) -> list[tuple[int, str, fl
         return list(pool.map(lambda arguments: told(library, control, *arguments), COMMANDS))
 
 
-@pytest.mark.alone
 def test_a_driver_that_hangs_delays_no_command_for_long(library: Path, control: ControlFile) -> None:
     control.devices(H100)
     usual = told_at_once(library, control)
@@ -61,7 +60,6 @@ def test_a_library_that_ends_its_caller_ends_no_command(library: Path, control: 
     assert "ended the process that called it (signal 6)" in words
 
 
-@pytest.mark.alone
 def test_beside_a_driver_that_hangs_the_screen_plans_and_leaves_at_once(
     library: Path, control: ControlFile, tmp_path: Path
 ) -> None:

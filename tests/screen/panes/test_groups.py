@@ -26,7 +26,7 @@ def answer(app: PlannerApp) -> str:
 
 async def test_a_group_opens_by_its_heading_and_says_what_is_set_while_it_is_folded(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         heading = app.form.query_one("#group-offers", GroupLine)
         assert str(heading.content) == "▸ offers"
@@ -55,7 +55,7 @@ async def test_a_group_opens_by_its_heading_and_says_what_is_set_while_it_is_fol
 
 async def test_what_cannot_be_read_in_a_group_is_given_up_when_it_is_folded(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await app.form.unfold("max_nodes")
         app.form.query_one("#field-max-nodes", Input).focus()
@@ -85,7 +85,7 @@ async def test_a_field_that_is_reset_is_planned_with(tmp_path: Path) -> None:
 
 async def test_prices_of_ones_own_are_typed_gpu_by_gpu(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await app.form.unfold("price_usd_per_gpu_h")
         app.form.query_one("#field-price-usd-per-gpu-h", Input).focus()

@@ -177,7 +177,7 @@ def test_what_is_typed_in_a_field_is_told_in_a_line(task: str) -> None:
 
 async def test_a_service_is_split_in_the_form_and_the_note_says_what_a_field_is(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await app.form.unfold("disaggregated")
         choice = app.form.query_one("#field-disaggregated", Choice)
@@ -200,7 +200,7 @@ async def test_a_service_is_split_in_the_form_and_the_note_says_what_a_field_is(
 
 async def test_an_empty_limit_reads_none_and_what_is_chosen_reads_auto(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         assert app.form.query_one("#field-targets-deadline-h", Input).placeholder == "none"
         assert app.form.query_one("#field-requests", Input).placeholder == "no end"
@@ -258,7 +258,7 @@ def test_every_order_has_words(task: str) -> None:
 
 async def test_a_refusal_is_said_once_while_it_is_on_screen(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         await pilot.press("x", "x", "x", "u")
         await pilot.pause()
@@ -267,7 +267,7 @@ async def test_a_refusal_is_said_once_while_it_is_on_screen(tmp_path: Path) -> N
 
 async def test_panes_and_filter_are_there_before_the_first_plan(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         app.plan = None
         await pilot.press("1")

@@ -27,7 +27,7 @@ def planned() -> Plan:
 
 async def test_marked_rows_stand_side_by_side(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("space", "j", "space")
         await pilot.pause()
@@ -50,7 +50,7 @@ async def test_marked_rows_stand_side_by_side(tmp_path: Path) -> None:
 
 async def test_without_marks_the_row_is_compared_with_the_first(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         await pilot.press("j", "j", "c")
         await pilot.pause()

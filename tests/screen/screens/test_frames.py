@@ -81,6 +81,8 @@ OVERLAYS = ("why", "memory by item", "time", "latency against load", "rent or bu
 """Boxes as wide as their text wants; between the sizes that differ most nothing else is tried."""
 COLOURED = ("main", "why", "memory by item", "time", "study", "form", "memory", "machine")
 """Screens with colours of their own; the others have those of any text."""
+FITTED_ONCE = ("filter",)
+"""What a line says there depends on the width at which it was typed."""
 GROUPS = 3
 """Starts that share the screens, so that several processes can try them."""
 
@@ -210,15 +212,16 @@ async def test_every_screen_looks_as_it_did_at_five_sizes(tmp_path: Path, snapsh
     async with app.run_test(size=SIZES[0]) as pilot:
         await settle(pilot)
         for name in names_of(group):
+            if name in FITTED_ONCE:
+                await resized(app, pilot, *SIZES[0])
             await pilot.press(*SCREENS[name])
             await settle(pilot)
-            for width, height in sizes_of(name):
+            for width, height in sorted(sizes_of(name), reverse=app.size != SIZES[0]):  # on from the size before
                 await resized(app, pilot, width, height)
                 if not await looks_as(snapshot(name=f"{name}, {width}×{height}"), app, pilot):
                     await resized_again(pilot, width, height)
                     await looks_as(snapshot(name=f"{name}, {width}×{height}"), app, pilot)
                     assert frame(app) == snapshot(name=f"{name}, {width}×{height}")
-            await pilot.resize_terminal(*SIZES[0])
             await out(app, pilot)
 
 

@@ -91,7 +91,7 @@ async def test_in_ascii_every_sign_of_every_screen_has_a_stand_in(tmp_path: Path
 
     monkeypatch.setattr(plain_output, "plain", recorded)
     app = PlannerApp(sample_options(tmp_path, ascii_only=True))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         for key in ("question_mark", "enter", "M", "T", "c", "o", "e", "t", "w", "i", "ctrl+p"):
             await pilot.press(key)

@@ -53,7 +53,7 @@ async def seen(pilot: Pilot[None], selector: str, words: str, within_s: float = 
 
 async def test_a_replay_is_never_taken_for_this_machine(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path, telemetry=True, replay=WINDOWS / "bandwidth-bound-decode.jsonl"))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         text = await seen(pilot, "#machine-text", "DRAM traffic")
         assert " REPLAY bandwidth-bound-decode.jsonl " in text
         title = str(app.main.query_one("#machine").border_title)
@@ -91,7 +91,7 @@ async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple
 
 async def test_before_a_reading_there_is_nothing_to_judge(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.plan is not None)
         await pilot.press("R")
         assert not isinstance(app.screen, RightSizeScreen)
@@ -102,7 +102,7 @@ async def test_a_source_that_ends_or_breaks_says_so(tmp_path: Path) -> None:
     lines = (WINDOWS / "idle.jsonl").read_text().splitlines()
     short.write_text("\n".join(lines[:2]) + "\n")
     app = PlannerApp(sample_options(tmp_path, telemetry=True, replay=short))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await seen(pilot, "#machine-text", "REPLAY short.jsonl")
         for _ in range(60):
             await pilot.pause(0.05)
@@ -110,7 +110,7 @@ async def test_a_source_that_ends_or_breaks_says_so(tmp_path: Path) -> None:
                 break
         assert "ended" in str(app.main.query_one("#machine").border_title)
     broken = PlannerApp(sample_options(tmp_path, telemetry=True, replay=tmp_path / "absent.jsonl"))
-    async with broken.run_test(size=(120, 40)) as pilot:
+    async with broken.run_test(size=(80, 24)) as pilot:
         for _ in range(100):
             await pilot.pause(0.05)
             if "stopped" in str(broken.main.query_one("#machine").border_title):
@@ -122,7 +122,7 @@ async def test_without_a_gpu_the_screen_says_where_to_see_one(tmp_path: Path) ->
     if Session.open(state=tmp_path, config=tmp_path).machine.gpus:
         pytest.skip("this machine has a GPU")
     app = PlannerApp(options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: bool(app.telemetry.window) and app.plan is not None)
         await pilot.press("R")
         assert "--demo" in await seen(pilot, "#text Static", "No GPU was seen")

@@ -74,7 +74,7 @@ def test_study_large_on_paper_white(snap_compare: Compare, tmp_path: Path) -> No
 async def test_keys_turn_axis_prices_law_and_vocabulary(tmp_path: Path) -> None:
     session = StudySession(tmp_path)
     app = study_app(tmp_path, session)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         assert isinstance(app.screen, StudyScreen)
         for key in "aplv":
@@ -93,7 +93,7 @@ async def test_keys_turn_axis_prices_law_and_vocabulary(tmp_path: Path) -> None:
 async def test_e_writes_the_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     app = study_app(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("e")
         await pilot.pause()
@@ -103,7 +103,7 @@ async def test_e_writes_the_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 async def test_ranges_change_what_is_drawn(tmp_path: Path) -> None:
     app = study_app(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         drawn = []
         for _ in range(6):

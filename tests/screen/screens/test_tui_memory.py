@@ -89,7 +89,7 @@ async def test_keys_scroll_and_escape_closes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keys", [("3", "enter"), ("enter", "M")])
 async def test_it_opens_from_the_memory_pane_and_from_why(tmp_path: Path, keys: tuple[str, ...]) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         for key in keys:
             await pilot.press(key)
@@ -109,7 +109,7 @@ async def test_it_opens_by_a_click_on_the_bar(tmp_path: Path) -> None:
 
 async def test_a_row_without_memory_says_why(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         await pilot.press("G", "M")
         assert "not supported" in await first_note(pilot)
@@ -118,7 +118,7 @@ async def test_a_row_without_memory_says_why(tmp_path: Path) -> None:
 
 async def test_a_row_that_does_not_fit_is_told_what_would_change_it(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         text = await opened(pilot, ItemsScreen, "G", "k", "M")
         assert "too little by" in text
         assert "int4 weights: then 8 × RTX 4090 fits (saves 3.2 GiB, 25 % faster, rounds more)" in text
@@ -162,7 +162,7 @@ async def test_where_nothing_fits_the_levers_stand_below_the_table_or_beside_it(
 
 async def test_a_resize_fits_the_columns_again(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, ItemsScreen, "M")
         narrow = len(str(app.screen.query_one(Static).content).splitlines())
         await pilot.resize_terminal(200, 50)
@@ -173,7 +173,7 @@ async def test_a_resize_fits_the_columns_again(tmp_path: Path) -> None:
 
 async def test_products_stay_products_in_ascii(tmp_path: Path) -> None:
     app = app_in(tmp_path, ascii_only=True)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         text = await opened(pilot, ItemsScreen, "M")
         assert "68,450,000,000 * 0.5312" in text
 

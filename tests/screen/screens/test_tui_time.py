@@ -102,7 +102,7 @@ def test_time_without_products_has_no_chart(told: TimeDetail) -> None:
 
 async def test_it_opens_from_why(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await pilot.press("enter")
         await settle(pilot)
@@ -117,7 +117,7 @@ async def test_it_opens_from_why(tmp_path: Path) -> None:
 
 async def test_a_row_without_time_says_why(tmp_path: Path) -> None:
     app = app_in(tmp_path)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+    async with app.run_test(size=(80, 24), notifications=True) as pilot:
         await settle(pilot)
         await pilot.press("G", "T")
         assert "not supported" in await first_note(pilot)
