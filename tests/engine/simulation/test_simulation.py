@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from engine_sample import ask
 from msgspec.structs import replace
 from simulation_sample import (
     load_of,
@@ -144,6 +146,31 @@ def test_steps_are_padded_to_a_graph_and_attend_to_what_there_is(engine: str, pa
     ]
     assert bool(alone[0].matmul[0] == pytest.approx(alone[1].matmul[0], rel=0.01)) is padded
     assert alone[0].attention[0] < 0.6 * alone[1].attention[0]
+
+
+@pytest.mark.parametrize("clients", [1, 8, 64])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_a_request_of_one_token_ends_with_it(engine: str, clients: int) -> None:
+    """In a loop of one length and of many; the rate is that of the clients' requests, and both loops hardly differ."""
+    loop: dict[str, Any] = {
+        "model": "llama-3.1-8b",
+        "gpu": "H100",
+        "task": "serve",
+        "output_tokens": 1,
+        "concurrency": clients,
+        "engine": engine,
+    }
+    alike, mixed = (ask(**loop, input_tokens=tokens) for tokens in (600, {"mean": 600, "p50": 590}))
+    for answer in (alike, mixed):
+        assert answer.ttft_s is not None
+        assert answer.request_s is not None
+        for name in ("mean", "p95", "p99"):
+            assert getattr(answer.ttft_s, name).value == pytest.approx(getattr(answer.request_s, name).value)
+    assert alike.requests_per_s is not None
+    assert alike.request_s is not None
+    assert alike.requests_per_s.value * alike.request_s.mean.value == pytest.approx(clients)
+    assert mixed.request_s is not None
+    assert alike.request_s.mean.value == pytest.approx(mixed.request_s.mean.value, rel=0.2)
 
 
 @pytest.mark.parametrize("clients", [8, 64])

@@ -59,7 +59,7 @@ def serve_of(t: Table, *, continuous: bool, alike: Rows | None = None) -> ServeC
         attention_s = added(one.step.attention * one.steps_per_token for one in models) * t.layout.pp
         times = LoopTimes(prefill_s, single_s, step_s, attention_s)
         ttft, tpot, request, requests_per_s = closed_loop(t, batch, times)
-        late_s = e.front_end_s + prefix_load_s(t) + e.late_steps * step_s
+        late_s = e.front_end_s + prefix_load_s(t) + e.late_steps * step_s * (t.job.output_tokens > 1)
         ttft, request = (latency.map(lambda seconds: seconds + late_s) for latency in (ttft, request))
         requests_per_s = batch.sequences / (batch.sequences / requests_per_s + late_s)
     else:

@@ -109,9 +109,10 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     differ lie between both, by `uniform_loop`. High percentiles are
     those of an unlucky request: with many independent users the number in flight is Poisson, B + 1.645·sqrt(B) at the 95th, and
     what grows with it are the prefills and the reading of the caches. These figures screen candidates;
-    `planner.engine.evaluate.request_rate` simulates those that are shown.
+    `planner.engine.evaluate.request_rate` simulates those that are shown. A request of one token ends with its first, and nothing decodes.
     """
-    sequences, prefill_s, step_s = batch.sequences, times.prefill_s, times.step_s
+    only = t.job.output_tokens <= 1
+    sequences, prefill_s, step_s = batch.sequences, times.prefill_s, np.where(only, 0.0, times.step_s)
     output = np.maximum(t.job.output_tokens, 1.0)
     cycle = sequences * prefill_s + output * step_s
     queued = prefill_s * prompts_queued(sequences, prefill_s, output * step_s)
@@ -122,7 +123,8 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     ttft = blended(uniform, together, queued) + 0.5 * step_s
     ttft = blended(in_step, ttft, np.minimum(ttft, cycle - decoding))
     # in step, a sequence waits for the prompts after its own and then decodes undisturbed
-    cycle = blended(in_step, ttft + (sequences - first) * prefill_s + decoding, cycle)
+    cycle = blended(in_step * ~only, ttft + (sequences - first) * prefill_s + decoding, cycle)
+    ttft = np.where(only, cycle, ttft)
     tpot = (cycle - ttft) / np.maximum(output - 1, 1.0)
     growing = prefill_s + output * times.attention_s / sequences
     request_p95, request_p99 = (cycle + tail * np.sqrt(sequences) * growing for tail in NORMAL_TAILS)
@@ -130,6 +132,7 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     ttft_p95, ttft_p99 = (
         np.maximum(ttft, step_s + blended(uniform, of, tail)) for of, tail in zip((late, last), tails, strict=True)
     )
+    ttft_p95, ttft_p99 = np.where(only, request_p95, ttft_p95), np.where(only, request_p99, ttft_p99)
     steps = np.maximum(output - 1, 1.0)
     tpot_p95 = np.maximum(tpot, (request_p95 - ttft_p95) / steps)
     tpot_p99 = np.maximum(tpot, np.maximum(request_p95 - ttft_p95, request_p99 - ttft_p99) / steps)
