@@ -9,7 +9,7 @@ from textual.content import Content
 
 from planner.present.machine.telemetry import ProcessLine
 from planner.units import UNKNOWN, bytes_text
-from widgets.drawing.text import shorten_end
+from widgets.drawing.text import labelled, shorten_end
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, ProcessSnapshot
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PLACE, PID, MEMORY, KIND, USER = 6, 9, 9, 9, 10
 """Cells of the columns."""
+LABEL = 14
+"""Cells before what is said of a GPU without a list."""
 KINDS = {"compute": "compute", "graphics": "graphics", "compute and graphics": "both"}
 Line = tuple["DeviceSnapshot", "ProcessSnapshot"]
 ORDERS: Mapping[str, Callable[[Line], Any]] = {
@@ -31,13 +33,15 @@ ORDERS: Mapping[str, Callable[[Line], Any]] = {
 def process_lines(devices: Sequence[DeviceSnapshot], drawing: Drawing, order: str = "memory") -> list[Content]:
     """Lines on the processes of each GPU in this order, or the reason why they are not known."""
     if drawing.recorded:
-        return [_labelled("processes", f"{UNKNOWN} only this machine's driver tells who uses a GPU")]
+        return labelled("processes", LABEL, f"{UNKNOWN} only this machine's driver tells who uses a GPU", drawing.width, "$quiet")
     known = sorted(((device, one) for device in devices for one in device.processes or ()), key=ORDERS[order])
     lines = [_head(order, drawing)] if known else []
     lines += [_process(device, one, drawing) for device, one in known]
-    lines += [_labelled(f"GPU {one.index}", f"{UNKNOWN} {one.why('processes')}") for one in devices if one.processes is None]
+    for one in devices:
+        if one.processes is None:
+            lines += labelled(f"GPU {one.index}", LABEL, f"{UNKNOWN} {one.why('processes')}", drawing.width, "$quiet")
     unused = [str(device.index) for device in devices if device.processes == ()]
-    return lines + ([_labelled("nobody uses", f"GPU {', '.join(unused)}")] if unused else [])
+    return lines + (labelled("nobody uses", LABEL, f"GPU {', '.join(unused)}", drawing.width, "$quiet") if unused else [])
 
 
 def _head(order: str, drawing: Drawing) -> Content:
@@ -58,7 +62,3 @@ def _process(device: DeviceSnapshot, one: ProcessSnapshot, drawing: Drawing) -> 
         f"{(one.user or UNKNOWN)[: USER - 1]:<{USER}}"
     )
     return Content(text + shorten_end(line.command, max(10, drawing.width - len(text)), drawing.symbols.ellipsis))
-
-
-def _labelled(label: str, text: str) -> Content:
-    return Content.assemble((f"{label:<14}", "$quiet"), (text, "$quiet"))
