@@ -16,6 +16,7 @@ from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
 from widgets import crash_report, state_files
+from widgets.actions import conditions as need
 from widgets.actions.action import bindings
 from widgets.actions.conditions import NO_PLAN
 from widgets.actions.narrowing import count_all, show_chips, take_gpu, use_filter
@@ -122,7 +123,10 @@ class PlannerApp(BaseApp):
         """Run the action of this id, or say why it cannot be run now."""
         action = BY_ID[name]
         reason = action.why_not(self)
-        self.awaited = name if reason == NO_PLAN else ""
+        waits = reason is None and need.a_row in action.needs and self.rows_outdated
+        self.awaited = name if waits or reason == NO_PLAN else ""
+        if waits:
+            return
         if reason is not None:
             if not any(note.message == reason for note in self._notifications):
                 self.notify(reason, severity="warning", timeout=3)
@@ -201,12 +205,15 @@ class PlannerApp(BaseApp):
         self.run_worker(count_all(self), group="count", exit_on_error=False)
         if self.awaited:
             self.take_back(NO_PLAN)
-        if self.awaited and self.screen is self.main:
+        if self.awaited and self.screen is self.main and not self.rows_outdated:
             self.call_after_refresh(self.action_act, self.awaited)
 
     @on(PlanRefused)
     def _plan_refused(self, event: PlanRefused) -> None:
+        self.asked, awaited = self.planned, self.awaited
         self.awaited = ""
+        if awaited and self.plan is not None and self.screen is self.main:  # of the rows that stay
+            self.call_after_refresh(self.action_act, awaited)
         if self.ready:
             self.content.show_problems(event.problems)
             first = event.problems[0]
@@ -238,7 +245,7 @@ class PlannerApp(BaseApp):
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:
         if self.ready:
-            self.content.show_snapshot(event.snapshot, self.size.width if self.content.machine_line.display else 0)
+            self.content.show_snapshot(event.snapshot)
             self._make_room()
 
     def _make_room(self) -> None:
@@ -262,4 +269,5 @@ class PlannerApp(BaseApp):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A fault of the program is said and survived."""
         if event.state is WorkerState.ERROR and not self.leaving:
+            self.asked = self.planned  # what was asked for may never be answered
             crash_report.report(self, event.worker.error)

@@ -61,6 +61,8 @@ class BaseApp(MendedApp):
         self.plan: Plan | None = None
         self.planned: tuple[dict[str, Any], str] = {}, ""
         """The workload that `plan` answers, and the file it came from."""
+        self.asked: tuple[dict[str, Any], str] = {}, ""
+        """The workload that was asked for last, and the file it came from."""
         self.preset: Preset | None = None
         self.preset_fields: dict[str, Any] = {}
         self.basis: BasisChoice = "measured"
@@ -145,6 +147,11 @@ class BaseApp(MendedApp):
         return self.panes is not None and not self.leaving
 
     @property
+    def rows_outdated(self) -> bool:
+        """Whether the rows answer another workload than the one asked for last."""
+        return self.asked != self.planned
+
+    @property
     def leaving(self) -> bool:
         """Whether the panes are going, or gone."""
         return not self.is_running or not self.screen_stack or not self.main.is_attached
@@ -206,7 +213,8 @@ class BaseApp(MendedApp):
         """Plan this workload with the search narrowed as the filter has it; the answer comes as a message."""
         where = str(self.preset.path) if self.preset else ""
         self.main.query_one(AnswerLine).wait()
-        self.run_worker(self.plan_loop.ask(self.facets.over(workload), where, self.basis), group="plan", exit_on_error=False)
+        self.asked = self.facets.over(workload), where
+        self.run_worker(self.plan_loop.ask(self.asked[0], where, self.basis), group="plan", exit_on_error=False)
 
     def state_of(self, action: Action) -> ActionState:
         """An action as it stands now."""

@@ -80,5 +80,5 @@ def memory_heading(row: PlanRow) -> str:
     free = memory.capacity - memory.total.value
     rest = f"{bytes_text(free)} free" if free >= 0 else f"{bytes_text(-free)} too much"
     count = row.answer.layout.gpus if row.answer.layout else 1
-    which = f", fullest of {count}" if count > 1 else ""
+    which = f", fullest of {count:,}" if count > 1 else ""
     return f"{device_name(row.gpu)}{which} · {used_text(memory.total.value, memory.capacity)} · {rest}"

@@ -50,7 +50,7 @@ OPERATOR_COLUMNS: tuple[Column[OperatorLine], ...] = (
     Column("bytes", "bytes", _of_operator("bytes", bytes_text), right=True, priority=40),
     Column("intensity", "FLOP/B", _of_operator("intensity", digits), right=True, priority=70),
     Column("time", "time", lambda line: duration_text(line.seconds), right=True, priority=95),
-    Column("share", "of phase", lambda line: share_text(line.share), right=True, priority=80),
+    Column("share", "share", lambda line: share_text(line.share), right=True, priority=80),
     Column("bound", "bound by", lambda line: BOUND_WORDS[line.operator.bound] if line.operator else "", priority=75),
 )
 

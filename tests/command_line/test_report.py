@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from repository import RunPlanner
 
+from planner.engine.procurement.paying import Terms
 from planner.present.cells import Code, Fact, Facts, Paragraph, Points, Section, text_table
 from planner.present.files.document import as_html, as_markdown
 from planner.present.money.owning import owned
@@ -119,31 +121,22 @@ def test_owning_adds_up(tmp_path: Path) -> None:
     assert part is not None
     assert part.purchase is not None
     terms = Owning(usd_per_kwh=0.30, hosting_usd_per_month=73.0, life_years=4.0)
-    found = owned(row, part, terms)
+    workload = replace(preset.workload, owning=terms)
+    costs = session.costs(workload, row, Terms(months=48, use=0.5))
+    found = owned(costs, row)
+    assert costs is not None
     assert found is not None
+    assert found.least_use == next(ways.break_even_use for ways in costs.ways if ways.way.name == "bought")
+    assert f"{found.least_use:.0%}".replace("%", " %") in found.in_short
     assert row.answer.layout is not None
-    each = part.purchase.price_usd / (4 * 8760) + 0.7 * 0.30 + 0.1
+    each = part.purchase.price_usd / (4 * 8760) + 0.7 * (0.1 + 0.9 * 0.5) * 0.30 + 0.1
     assert found.usd_per_h == pytest.approx(row.answer.layout.gpus * each)
     assert row.answer.tokens_per_s is not None
-    assert found.usd_per_million_tokens == pytest.approx(found.usd_per_h / (row.answer.tokens_per_s.value * 3600) * 1e6)
-    assert found.tokens_per_year == pytest.approx(row.answer.tokens_per_s.value * 3600 * 8760)
-    assert any("73.0" in sentence for sentence in found.sentences())
-    assert "100 %" not in " ".join(found.sentences())
-    assert owned(row, None) is None
-
-
-def test_both_break_evens_of_a_report_are_the_same(tmp_path: Path) -> None:
-    """Rent against buying over the life, with idle power counted alike, in the sentence and in the table of costs."""
-    session = Session.open(state=tmp_path / "state", config=tmp_path / "config")
-    preset = session.presets.load("llama-3.1-8b-lora")
-    row = next(row for row in session.plan(preset.workload, top=40).rows if row.gpu == "H100 SXM5 80GB" and row.rank)
-    found, costs = owned(row, session.part_named(row.gpu)), session.costs(preset.workload, row)
-    assert found is not None
-    assert costs is not None
-    first, bought = costs.ways[0], next(one for one in costs.ways if one.way.name == "bought")
-    assert row.usd_per_h is not None
-    assert first.way.used_usd_per_month == pytest.approx(row.usd_per_h.value * 730), "both hold the same rent"
-    assert found.even.least_utilisation == pytest.approx(bought.break_even_use, rel=1e-6)
+    assert found.usd_per_million_tokens == pytest.approx(found.usd_per_h / (0.5 * row.answer.tokens_per_s.value * 3600) * 1e6)
+    assert found.tokens_per_year == pytest.approx(0.5 * row.answer.tokens_per_s.value * 3600 * 8760)
+    assert "in use 50 % of the time" in " ".join(found.sentences())
+    assert "server, network" in " ".join(found.sentences())
+    assert owned(None, row) is None
 
 
 def test_own_gpus_are_asked_for_and_priced_in_words(run_planner: RunPlanner, tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from planner.engine.money.costs import Costs, WayCosts
 from planner.engine.money.ways import Way
 from planner.present.choice.frontier import frontier_chart
 from planner.present.drawing.chart import Chart, Curve, Dot, LinearAxis, LogAxis, axis_around
+from planner.present.drawing.plot import Plot
 from planner.present.drawing.svg import HEIGHT, LINE, WIDTH, chart_svg, spread_out
 from planner.present.drawing.terminal import Look, chart_runs, rows_for
 from planner.present.money.costs import cost_charts
 from planner.session import Session
+from planner.units import short_usd_text
 
 HOURS = 730.0
 LOOK = Look(curves=("a", "b", "c"), quiet="q", strong="s")
@@ -153,3 +155,30 @@ def test_markdown_has_the_chart_as_text(run_planner: RunPlanner) -> None:
     text = run_planner("report", "llama-3.1-8b-lora", "--gpu", "L40S").stdout
     assert text.count("```text") == 3
     assert "Cost against time of " in text
+
+
+def test_months_are_read_in_quarters_and_the_last_of_them_has_its_label() -> None:
+    months = LinearAxis(0.0, 12.0, lambda month: f"{month:g}", 3.0)
+    assert months.ticks(40) == [0.0, 3.0, 6.0, 9.0, 12.0]
+    assert LinearAxis(0.0, 1.0, unit=3).ticks(4) == pytest.approx([0.0, 0.3, 0.6, 0.9])
+    plot = Plot(60, 15, months, LinearAxis(0.0, 110_000.0, short_usd_text))
+    *_, floor, labels = ["".join(text for text, _ in runs) for runs in plot.runs()]
+    assert labels.split() == ["0", "3", "6", "9", "12"]
+    assert len(labels) == len(floor) == 60
+    assert [runs[0][0].split("$")[0].strip() for runs in plot.runs() if "$" in runs[0][0]] == [
+        "100 k",
+        "80 k",
+        "60 k",
+        "40 k",
+        "20 k",
+        "0",
+    ]
+
+
+def test_a_label_keeps_its_colour_where_a_line_passes_it() -> None:
+    plot = Plot(40, 12, LinearAxis(0.0, 10.0), LinearAxis(0.0, 10.0))
+    plot.vertical(2.0, "label", "guide")
+    plot.line([(0.0, 9.9), (10.0, 9.9)], "curve")
+    (styles,) = ({style for text, style in plot.runs()[0] if "label" in text},)
+    assert styles == {"guide"}
+    assert any(style == "curve" for _, style in plot.runs()[0])

@@ -178,3 +178,19 @@ def test_what_is_bought_or_there_already_is_not_rented() -> None:
     assert choice_text(next(row for row in session().plan(buy).rows if row.owned)) == (
         "Buy 1 × L40S for 8,500 $, 274 $/month with the loss in value"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x:1", "no filter is called 'x'; gpu, provider, kind, region, country, market, network, link are"),
+        ("$/h<a", "'$/h<a' compares with no number"),
+        ("sure>", "'sure>' compares with no number"),
+        ("colour<3", "'colour' is no figure to compare"),
+    ],
+)
+def test_a_filter_that_is_none_says_what_there_is(text: str, problem: str) -> None:
+    found = read_facets(text, NAMES)
+    assert not found.chips
+    assert len(found.problems) == 1
+    assert found.problems[0].startswith(problem)

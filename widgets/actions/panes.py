@@ -32,7 +32,7 @@ def zoom(app: BaseApp) -> None:
 
 
 def back(app: BaseApp) -> None:
-    """Back out one level: the filter, then the form or another pane, then the zoom."""
+    """Back out one level: the filter, then the zoom, then the form or another pane."""
     words = app.main.query_one("#filter", Input)
     if words.has_focus or app.filter_text:
         with words.prevent(Input.Changed):
@@ -40,10 +40,10 @@ def back(app: BaseApp) -> None:
         words.display = False
         clear_filter(app)
         app.show_pane("ranking")
-    elif app.active_pane != "ranking":
-        app.show_pane("ranking")
     elif app.zoomed:
         zoom(app)
+    elif app.active_pane != "ranking":
+        app.show_pane("ranking")
 
 
 ACTIONS = (
@@ -62,6 +62,7 @@ ACTIONS = (
         id="zoom",
         keys="z,plus",
         label="zoom",
+        label_now=lambda app: "all panes" if app.zoomed else None,
         description="Give the whole screen to one pane, or give it back; this machine then shows every figure with its history.",
         run=zoom,
         needs=(need.open_panes,),
@@ -71,7 +72,7 @@ ACTIONS = (
         keys="escape",
         key_text="esc",
         label="back",
-        description="Back out one level: filter, form, zoom.",
+        description="Back out one level: filter, zoom, form.",
         run=back,
         needs=(need.open_panes,),
     ),

@@ -41,7 +41,7 @@ def details(
     if row.rank == 1:
         plan = session.plan(workload, basis=basis, levers=False)
         flips = sensitivity(session.with_flips(workload, plan, basis=basis))
-    return help_for_row, owned(row, session.part_named(row.gpu)), flips
+    return help_for_row, owned(session.costs(workload, row, basis=basis), row), flips
 
 
 def levers(session: Session, workload: Workload, basis: BasisChoice, row: PlanRow) -> Sequence[Lever]:

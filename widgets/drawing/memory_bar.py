@@ -15,6 +15,7 @@ from planner.present.names import COMPONENT_NAMES
 from planner.units import GIB, bytes_text
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import shorten_clauses
 
 SHORT_NAMES = {
     "weights": "w",
@@ -133,7 +134,7 @@ class MemoryBar(Widget):
         base = self.rich_style
         self._style = self._style.of(self.app)
         if self._memory is None:
-            text = self._empty_text if y == 0 else ""
+            text = shorten_clauses(self._empty_text, width, self._symbols.ellipsis) if y == 0 else ""
             return Strip([Segment(text[:width].ljust(width), base + self._style("label"))], width)
         if height == 1:
             return Strip(list(self._inline(width)), width).adjust_cell_length(width, base)

@@ -11,6 +11,7 @@ from planner.present.drawing.chart import Chart
 from planner.present.drawing.terminal import Look, chart_runs, rows_for
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
+from widgets.drawing.symbols import ASCII, UNICODE
 
 STYLES = {"": "", "strong": "bold", "faint": "$quiet"}
 CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-logits", "$foreground")
@@ -45,10 +46,10 @@ def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
         case Points(items):
             for item in items:
                 first, *more = folded(item, width - 4)
-                yield Content(f"  {first}")
+                yield Content(f"  {(ASCII if ascii_only else UNICODE).dot} {first}")
                 yield from (Content(f"    {line}") for line in more)
         case Code(text):
-            yield Content.styled(f"    {text}", "$quiet")
+            yield from (Content.styled(f"    {line}", "$quiet") for line in folded(text, width - 4))
         case Chart():
             look = Look(CHART_STYLES, quiet="$quiet", strong="bold", ascii_only=ascii_only)
             yield Content("")

@@ -33,7 +33,8 @@ FOUND, FAULTY = "$foreground", "$text-error"
 """Styles of what is known of a thing, and of why it cannot be taken."""
 QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
-HINT = "model, hub id, config.json, preset, GPU, 8 x L40S, command, session, key=value"
+KEYS = "enter takes it · esc back"
+HINT = "model, hub id, config.json, preset, GPU, 8 x L40S, command, key=value"
 MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
 
 
@@ -66,7 +67,7 @@ class OmniScreen(Overlay[Thing | None]):
         """The text, what it may mean, and what is known of the one under the cursor."""
         with Vertical(id="omnibox", classes="box") as box:
             box.border_title = Content(self._heading)
-            box.border_subtitle = Content("enter takes it · esc back")
+            box.border_subtitle = Content(KEYS)
             yield Entry(placeholder=self._accepts, id="omni-text")
             yield OptionList(id="omni-list", compact=True)
             yield Static(id="omni-preview")
@@ -151,6 +152,7 @@ class OmniScreen(Overlay[Thing | None]):
             preview = self.query_one("#omni-preview", Static)
             most = max(40, preview.size.width * 6)
             preview.update(Content.styled(shorten_end(text, most, self._app.symbols.ellipsis), style))
+            self.query_one(".box").border_subtitle = Content("esc back" if style == FAULTY else KEYS)
 
     def action_move(self, step: int) -> None:
         """Move in the list while the text keeps the focus."""

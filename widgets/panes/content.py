@@ -34,7 +34,7 @@ class Panes:
         self.memory = MemoryView(symbols=symbols)
         self.strip = MemoryStrip(symbols=symbols)
         self.machine = MachineView(symbols=symbols)
-        self.machine_line = MachineLine()
+        self.machine_line = MachineLine(self.machine)
         self.benchmark = BenchmarkView(symbols=symbols)
         self._shown: tuple[PlanRow | None, Plan | None] | None = None
 
@@ -74,11 +74,10 @@ class Panes:
         self.memory.show(row, plan)
         self.strip.show_row(row, plan)
 
-    def show_snapshot(self, snapshot: Snapshot, line_width: int) -> None:
-        """Show one reading of this machine; in one line of `line_width` cells as well, unless that is 0."""
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Show one reading of this machine."""
         self.machine.show(snapshot)
-        if line_width:
-            self.machine_line.update(self.machine.summary(line_width), layout=False)
+        self.machine_line.draw()
 
     def show_run(self, run: Run, marks: Marks) -> None:
         """Show how far the benchmark is, and below the histories when its points began and ended."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 GAP = 3
 """Least number of cells between the two sides."""
+MANY = 1000
+"""Requests a second from which they are told as a whole number."""
 
 
 class Headline(Static):
@@ -93,7 +95,7 @@ def load_summary(task: Mapping[str, Any]) -> list[str]:
     """The demand of a workload in short parts, most telling first: ['16.7 req/s', '600 → 200 tokens', 'p95 < 5 s']."""
     parts: list[str] = []
     if rate := task.get("request_rate_per_s"):
-        parts.append(f"{rate:,.4g} req/s")
+        parts.append(f"{rate:,.4g} req/s" if rate < MANY else f"{rate:,.0f} req/s")
     elif concurrency := task.get("concurrency"):
         parts.append(f"{concurrency} at once")
     if sequence := task.get("sequence"):

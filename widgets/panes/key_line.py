@@ -73,10 +73,9 @@ class KeyLine(Clickable):
         for state in left:
             if state.reason not in {None, NO_PLAN}:
                 continue
-            if _width(state) > space + GAP - 1:
-                break
-            kept.append(state)
-            space -= _width(state)
+            if _width(state) <= space + GAP - 1:
+                kept.append(state)
+                space -= _width(state)
         self._stretches = []
         cell = 0
         for shown, gap in ((kept, space), (right, 0)):

@@ -99,7 +99,7 @@ def memory_facts(row: PlanRow) -> list[str]:
         trained = f", {count_text(counts.trainable)} trained" if 0 < counts.trainable < counts.total else ""
         facts.append(f"{count_text(counts.total)} parameters{active}{trained}")
     if answer.layout is not None and answer.layout.gpus > 1:
-        facts.append(f"{answer.layout.gpus} GPUs as {answer.layout.text}")
+        facts.append(f"{answer.layout.gpus:,} GPUs as {answer.layout.text}")
     return facts
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from planner.present.machine.advice import action_details, judgement_facts, price_text, remarks
+from planner.present.machine.advice import action_details, judgement_facts, remarks
 from planner.present.names import device_name
 from planner.units import duration_text
 from widgets.drawing.symbols import Symbols
@@ -122,8 +122,7 @@ def advice_lines(advice: Advice, symbols: Symbols, room: int) -> Iterator[Conten
 def _gpu(one: RightSizing, symbols: Symbols, room: int) -> Iterator[Content]:
     seen, judgement = one.observed, one.judgement
     zones = {zone.name: zone for zone in judgement.zones}
-    head = (f"GPU {seen.index} · {device_name(seen.gpu)}", "bold $accent")
-    yield Content.assemble(head, (f"   taken at {price_text(one)}", "$quiet"))
+    yield Content.styled(f"GPU {seen.index} · {device_name(seen.gpu)}", "bold $accent")
     yield from styled_lines(judgement.headline[:1].upper() + judgement.headline[1:], room, "bold")
     for fact in judgement_facts(one):
         zone = zones.get(fact.label)

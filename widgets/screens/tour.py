@@ -89,6 +89,7 @@ class TourScreen(Overlay[None]):
     TourScreen {
         align: center bottom;
         #tour { width: 80; max-width: 100%; margin: 0 0 2 0; }
+        &.-above { align: center top; #tour { margin: 3 0 0 0; } }
         ToastRack { dock: top; margin: 3 0 0 0; }
     }
     """
@@ -149,6 +150,7 @@ class TourScreen(Overlay[None]):
         step = STEPS[self._step]
         self._planner.show_pane(step.pane, focus=False)
         self._light(step.lit)
+        self.set_class(step.pane == "machine" and not self._planner.single, "-above")
         box = self.query_one("#tour")
         box.border_title = Content(f"{self._step + 1} of {len(STEPS)} · {step.title}")
         last = self._step == len(STEPS) - 1

@@ -59,28 +59,16 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def break_even(
-    *,
-    rent_usd_per_h: float,
-    purchase_usd: float,
-    utilisation: float,
-    power_w: float,
-    owning: Owning,
-    source: str,
-    idle: float = 1.0,
+    *, rent_usd_per_h: float, purchase_usd: float, utilisation: float, power_w: float, owning: Owning, source: str
 ) -> BreakEven:
-    """The break-even of one GPU; `power_w` is its mean draw at this utilisation, its idle hours included.
-
-    `idle`: share of `power_w` that it draws in hours out of use, where that is the draw at work.
-    """
+    """The break-even of one GPU; `power_w` is its mean draw at this utilisation, its idle hours included."""
     running = running_usd_per_h(power_w, owning)
-    by_use = (1 - idle) * power_w / 1000 * owning.pue * owning.usd_per_kwh
-    round_the_clock = depreciation_usd_per_h(purchase_usd, owning) + running - by_use
     gained = rent_usd_per_h * utilisation - running
     hours = purchase_usd / gained if gained > 0 else None
     return BreakEven(
         hours_in_use=None if hours is None else hours * utilisation,
         months=None if hours is None else hours / HOURS_PER_MONTH,
-        least_utilisation=round_the_clock / (rent_usd_per_h - by_use) if rent_usd_per_h > by_use else math.inf,
+        least_utilisation=(depreciation_usd_per_h(purchase_usd, owning) + running) / rent_usd_per_h,
         utilisation=utilisation,
         rent_usd_per_h=rent_usd_per_h,
         purchase_usd=purchase_usd,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
 from planner.engine.answers.figure import Basis, Figure
-from planner.units import count_text, usd_text
+from planner.units import UNKNOWN, count_text, usd_text
 
 Axis = Literal["width", "batch"]
 FEW = 5
@@ -144,7 +145,7 @@ def crossover_text(crossover: Crossover, axis: Axis) -> str:
 
 
 def story(answer: StudyAnswer) -> list[str]:
-    """Findings of the study, a sentence each: the crossovers, or who leads throughout, and who leads nowhere."""
+    """Findings of the study, a sentence each: the crossovers, or who leads throughout, who leads nowhere, and where lines end."""
     lines = [crossover_text(crossover, answer.axis) for crossover in answer.crossovers]
     if answer.leads and not answer.crossovers:
         lines.append(f"{answer.leads[0].gpu} gives the most FLOP per dollar at every size studied.")
@@ -155,4 +156,13 @@ def story(answer: StudyAnswer) -> list[str]:
             lines += [f"{curve.gpu} leads nowhere at {usd_text(price)} $/h; below {usd_text(enough)} $/h it would."]
     if not answer.leads:
         lines.append("No GPU of the study has both a speed and a price.")
-    return lines
+    return [*lines, *(ending for curve in answer.curves if len(answer.curves) <= FEW for ending in _ending(curve, answer.axis))]
+
+
+def _ending(curve: StudyCurve, axis: Axis) -> Iterator[str]:
+    """The sentence on where the line of a GPU ends before the axis does, and why."""
+    known = [number for number, point in enumerate(curve.points) if point.flop_per_s is not None]
+    if known and known[-1] + 1 < len(curve.points):
+        beyond = curve.points[known[-1] + 1]
+        what = "parameters" if axis == "width" else "tokens a step"
+        yield f"The line of {curve.gpu} ends below {size_text(place_of(axis, beyond), axis)} {what}: {beyond.reason or UNKNOWN}."

@@ -100,7 +100,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Time of one candidate, operator by operator, and the roofs above them."""
 
     work: str
-    """The work that takes this time: "one optimizer step", "one request of 16 at once a replica", …"""
+    """The work that takes this time: "one optimizer step", "one request among 16 on its replica", …"""
     at_once: int = 1
     """Requests a replica of a service has in flight: decoding, FLOPs and bytes are of all of them together."""
     mean_request_s: float | None = None
@@ -123,9 +123,9 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
         """Note on reading the time beside that of the mean request; '' where there is nothing to mix up."""
         if self.mean_request_s is None:
             return ""
-        together = f"FLOPs and bytes of decode are of all {self.at_once:,} in flight together. " if self.at_once > 1 else ""
+        together = f" FLOPs and bytes of decode are of all {self.at_once:,} together." if self.at_once > 1 else ""
         mean = f"The mean request takes {duration_text(self.mean_request_s)}"
-        return f"{together}{mean}: it meets more or fewer others, waits for their prompts, and for its admission."
+        return f"{mean}: it also waits for the prompts of others and for its turn, and runs among more or fewer of them.{together}"
 
     @property
     def ridge(self) -> float:

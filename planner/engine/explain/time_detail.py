@@ -47,7 +47,7 @@ def detail_of(e: Evaluated) -> TimeDetail:
     at_once = max(1, round(float(e.table.layout.sequences[0]))) if job.task == "serve" else 1
     work = WORK.get(job.task, "one batch of requests")
     return TimeDetail(
-        work=f"{work} of {at_once:,} at once a replica" if at_once > 1 else work,
+        work=f"{work} among {at_once:,} on its replica" if at_once > 1 else work,
         at_once=at_once,
         operators=operators,
         total_s=sum(one.seconds for one in operators),

@@ -19,7 +19,7 @@ from planner.engine.search.supply.quotes import Quote, quotes_of
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.api_prices import ApiPrice
 from planner.hardware.prices.offers import Offer
-from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, percent_text
 from planner.workload.hardware.owned import Owning, People
 from planner.workload.tasks import Lengths, Term, Workload, trains
 
@@ -44,7 +44,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: Terms) -> Costs | None:
     """The costs of `row` over the months asked for; None for a row without a layout.
 
-    The first way is the one the row is priced by; the break-evens of the others are against it.
+    The first way is the cheapest of those that the row is priced by; the break-evens of the others are against it.
     """
     layout = row.answer.layout
     if layout is None:
@@ -141,9 +141,9 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
     place = (owning.hosting_usd_per_month + owning.staff_usd_per_month) * gpus
     source = "as given" if given or gpu.purchase is None else f"{gpu.purchase.kind} of {gpu.purchase.as_of}"
     assumed["power"] = (
-        f"{power:.0f} W a GPU at work and {IDLE_POWER:.0%} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
+        f"{power:.0f} W a GPU at work and {percent_text(IDLE_POWER)} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
     )
-    assumed["purchase"] = f"{source}; {owning.life_years:g} years, residual {owning.residual:.0%}"
+    assumed["purchase"] = f"{source}; {owning.life_years:g} years, residual {percent_text(owning.residual)}"
     if owning.left_out:
         assumed["left out"] = owning.left_out
     return Way(

@@ -29,6 +29,7 @@ WORDS = ("gpu", "provider", "market", "kind")
 LISTED = ("gpu", "provider")
 """Kinds that are left out by naming the others; of the rest `exclude` takes the names."""
 _COMPARISON = re.compile(r"([a-z0-9/$×]+?)(<=|>=|<|>|=)([\d.,]+)([kmb]?)%?", re.IGNORECASE)
+_COMPARED = re.compile(r"([a-z0-9/$×]+?)[<>=]", re.IGNORECASE)
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
 
 
@@ -101,6 +102,10 @@ class _Reading:
             self._comparison(*compared.groups())
         elif term.startswith("!") and len(term) > 1:
             self._without(term[1:])
+        elif colon:
+            self._problems.append(f"no filter is called {kind!r}; {', '.join(self._kept)} are")
+        elif (begun := _COMPARED.match(term)) and begun[1].casefold() in _FIGURES:
+            self._problems.append(f"{term!r} compares with no number")
         elif term.casefold() == "fits":
             self._condition("fits", lambda row: row.rank is not None)
         elif term.casefold() == "here":

@@ -15,6 +15,8 @@ STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 """Ticks within a decade, the closest set that has room."""
 WIDE = 5.0
 """Ratio of the highest to the lowest value from which an axis is logarithmic."""
+WHOLE = 3
+"""Units of an axis from which no tick stands at a part of one."""
 
 Text = Callable[[float], str]
 NO_NEWS = re.compile(r"\.(\d*?)0+(?!\d)")
@@ -78,7 +80,9 @@ class LinearAxis(msgspec.Struct, frozen=True):
 
     def ticks(self, most: int) -> list[float]:
         """Round values inside the axis, at most `most`, two at least."""
-        for multiple in _round_steps((self.high - self.low) / self.unit):
+        units = (self.high - self.low) / self.unit
+        least = 1.0 if self.unit != 1 and units >= WHOLE else 0.0
+        for multiple in (multiple for multiple in _round_steps(units) if multiple >= least):
             step = multiple * self.unit
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             if last - first < max(2, most):

@@ -29,7 +29,7 @@ class Plot:
     def __init__(self, width: int, height: int, x: Axis, y: Axis, *, ascii_only: bool = False, quiet: str = "$quiet") -> None:
         self.x, self.y = x, y
         self._ascii, self._quiet = ascii_only, quiet
-        self._y_ticks = y.ticks(max(3, (height - 2) // 3))
+        self._y_ticks = y.ticks(max(3, (height - 2) // 2))
         self._margin = max((len(tick_label(y, tick)) for tick in self._y_ticks), default=0) + 1
         self.columns, self.rows = max(1, width - self._margin - 1), max(1, height - 2)
         self._dots = [[0] * self.columns for _ in range(self.rows)]
@@ -119,33 +119,42 @@ class Plot:
             self._dots[line][cell] |= DOTS[row % down][column % across]
             if self._signs[line][cell] in GUIDES:
                 self._signs[line][cell] = ""
+            if self._signs[line][cell]:  # a label keeps its colour
+                return
         self._styles[line][cell] = style
 
     def _cell(self, x: float, y: float) -> tuple[int, int]:
         return _inside(self.x.place(x) * self.columns, self.columns), _inside((1 - self.y.place(y)) * self.rows, self.rows)
 
-    def _x_ticks(self) -> list[tuple[int, str]]:
-        """(column, label) of the ticks, as many as have room."""
+    def _x_ticks(self) -> list[tuple[int, int, str]]:
+        """(column, column of the label, label) of the ticks, as many as have room; a label begins at its tick, or ends where the axis does."""
         for most in range(max(2, self.columns // 4), 1, -1):
-            found = [
-                (_inside(self.x.place(tick) * self.columns, self.columns), tick_label(self.x, tick)) for tick in self.x.ticks(most)
-            ]
-            ends = [column + len(label) + TICK_GAP for column, label in found]
-            if all(end <= column for end, (column, _) in zip(ends, found[1:], strict=False)):
-                return [(column, label) for column, label in found if column + len(label) <= self.columns]
+            found = []
+            for tick in self.x.ticks(most):
+                column, label = _inside(self.x.place(tick) * self.columns, self.columns), tick_label(self.x, tick)
+                found.append((column, max(0, min(column, self.columns - len(label))), label))
+            if found[-1][0] != found[-1][1] and not _apart(found):  # the last one has room neither at its tick nor before it
+                found.pop()
+            if _apart(found):
+                return found
         return found[:1]
 
     def _floor(self) -> str:
         cells = ["-" if self._ascii else "─"] * self.columns
-        for column, _ in self._x_ticks():
+        for column, *_ in self._x_ticks():
             cells[column] = "+" if self._ascii else "┬"
         return "".join(cells)
 
     def _x_labels(self) -> str:
         text = ""
-        for column, label in self._x_ticks():
-            text += " " * (column - len(text)) + label
+        for _, begin, label in self._x_ticks():
+            text += " " * (begin - len(text)) + label
         return text
+
+
+def _apart(ticks: Sequence[tuple[int, int, str]]) -> bool:
+    """Whether there is a gap between the labels of ticks."""
+    return all(begin + len(label) + TICK_GAP <= after for (_, begin, label), (_, after, _) in pairwise(ticks))
 
 
 def _inside(place: float, cells: int) -> int:

@@ -87,14 +87,15 @@ def decide(
     owning = workload.owning or owning
     priced = workload if owning is None else msgspec.structs.replace(workload, owning=owning)
     first = plan.best
+    costs = session.costs(priced, first, terms, basis=command.basis) if first else None
     return Decision(
         plan=plan,
         made_on=dt.date.today().isoformat(),  # noqa: DTZ011  (the user's own calendar)
         command=command,
         memory=session.memory_detail(workload, first, basis=command.basis) if first else None,
         time=session.time_detail(workload, first, basis=command.basis) if first else None,
-        owned=owned(first, session.part_named(first.gpu), owning) if first else None,
-        costs=session.costs(priced, first, terms, basis=command.basis) if first else None,
+        owned=owned(costs, first) if first else None,
+        costs=costs,
         load=session.under_load(workload, first, basis=command.basis) if first else None,
     )
 

@@ -6,82 +6,84 @@ from collections.abc import Iterator
 
 import msgspec
 
-from planner.engine.advice.ownership import BreakEven, break_even, least_text
+from planner.engine.advice.ownership import least_text
 from planner.engine.answers.plan import PlanRow
-from planner.engine.money.owned_cost import HOURS_PER_YEAR, bought_usd, depreciation_usd_per_h
-from planner.engine.procurement.paying import IDLE_POWER
-from planner.hardware.catalogue.gpus import Gpu
+from planner.engine.money.costs import Costs
 from planner.present.plan import throughput
-from planner.units import SECONDS_PER_HOUR, digits, usd_text
-from planner.workload.hardware.owned import Owning
+from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, digits, percent_text, usd_text
 
-TOKENS = 1e6
+MONTHS_PER_YEAR = 12
 
 
 class Owned(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a row on GPUs that are bought and used around the clock."""
+    """The cost of a row on GPUs that are bought, out of the ways to pay for it."""
 
-    gpus: int
-    even: BreakEven
-    """Break-even of one GPU."""
+    who: str
+    """Number and name of the GPUs."""
+    price_usd: float
+    """Price of all of them."""
+    rents: str
+    """Market and provider they would be rented from instead."""
+    least_use: float | None
+    """Share of the time in use from which on buying costs less than renting over the months; above 1 or None: never."""
+    months: int
+    use: float
+    """Share of the time in use that the figures below are for."""
     usd_per_h: float
-    """Price over the life, power and hosting."""
+    """Mean of all hours: price, power and place."""
     usd_per_million_tokens: float | None
     tokens_per_year: float | None
+    rests_on: str
+    """Power, price and what is left out, in words."""
+
+    @property
+    def _span(self) -> str:
+        """'3 years', '18 months'."""
+        years, months = divmod(self.months, MONTHS_PER_YEAR)
+        return f"{self.months} months" if months else f"{years} year{'s' * (years != 1)}"
 
     @property
     def in_short(self) -> str:
         """The break-even in a few words."""
-        share = self.even.least_utilisation
-        if share > 1:
-            return f"dearer at any use over {self.even.owning.life_years:g} years"
-        return f"cheaper above {least_text(share)} use over {self.even.owning.life_years:g} years"
+        if self.least_use is None or self.least_use > 1:
+            return f"dearer at any use over {self._span}"
+        return f"cheaper above {least_text(self.least_use)} use over {self._span}"
 
     def sentences(self) -> Iterator[str]:
         """The costs and the break-even in sentences, each with its inputs."""
-        even, owning = self.even, self.even.owning
-        servers = ", with its share of server and network" if owning.server_usd or owning.network_usd else ", without servers"
-        hosting = f", {usd_text(owning.hosting_usd_per_month)} $/month hosting each" if owning.hosting_usd_per_month else ""
-        yield (
-            f"Buy: {self.gpus:,} × {usd_text(even.purchase_usd)} $ ({even.purchase_source}){servers}; over {owning.life_years:g} years, "
-            f"with {even.power_w:.0f} W each at {owning.usd_per_kwh:g} $/kWh{hosting}: {usd_text(self.usd_per_h)} $/h around the clock."
-        )
+        use = f"in use {percent_text(self.use)} of the time"
+        yield f"Buy: {self.who} for {usd_text(self.price_usd)} $; over {self._span}, {use}: {usd_text(self.usd_per_h)} $/h ({self.rests_on})."
         if self.usd_per_million_tokens is not None and self.tokens_per_year is not None:
             yield (
-                f"Bought and always busy, a million tokens cost {usd_text(self.usd_per_million_tokens)} $, and a year gives "
+                f"Bought and {use}, a million tokens cost {usd_text(self.usd_per_million_tokens)} $, and a year gives "
                 f"{digits(self.tokens_per_year / 1e9)} billion."
             )
-        share = even.least_utilisation
-        if share > 1:
-            yield f"Renting is cheaper however much they are used: buying does not pay within {owning.life_years:g} years at these prices."
+        if self.least_use is None or self.least_use > 1:
+            yield f"Renting ({self.rents}) is cheaper however much they are used: buying does not pay within {self._span} at these prices."
         else:
-            yield f"Buying is cheaper than renting by the hour where they are in use more than {least_text(share)} of {owning.life_years:g} years."
+            yield f"Buying is cheaper than renting ({self.rents}) where they are in use more than {least_text(self.least_use)} of {self._span}."
 
 
-def owned(row: PlanRow, gpu: Gpu | None, owning: Owning | None = None) -> Owned | None:
-    """Cost of `row` on bought GPUs; None where its rent, its price or its power is not known."""
-    layout = row.answer.layout
-    if gpu is None or gpu.purchase is None or gpu.tdp_w is None or layout is None or row.offer is None or row.offer.usd_per_h <= 0:
+def owned(costs: Costs | None, row: PlanRow) -> Owned | None:
+    """Cost of `row` on bought GPUs beside renting them; None where either is not known, or the GPUs are one's own already."""
+    ways = costs.ways if costs is not None else []
+    bought = next((ways for ways in ways if ways.way.name == "bought"), None)
+    if costs is None or bought is None or bought is ways[0]:
         return None
-    terms = (owning or Owning()).of_part(gpu.of_whole)
-    even = break_even(
-        rent_usd_per_h=row.offer.usd_per_h / (row.offer.gpus * row.offer.instances),
-        purchase_usd=bought_usd(gpu.purchase.price_usd, terms),
-        utilisation=1.0,
-        power_w=gpu.tdp_w,
-        owning=terms,
-        source=f"{gpu.purchase.kind} of {gpu.purchase.as_of}",
-        idle=IDLE_POWER,
-    )
-    usd_per_h = layout.gpus * (depreciation_usd_per_h(even.purchase_usd, terms) + even.running_usd_per_h)
+    hours = costs.horizon_months * HOURS_PER_MONTH
     speed = throughput(row.answer)
-    tokens_per_h = speed.value * SECONDS_PER_HOUR if speed else None
+    assumed = [costs.assumed[key] for key in ("purchase", "power", "left out") if key in costs.assumed]
     return Owned(
-        gpus=layout.gpus,
-        even=even,
-        usd_per_h=usd_per_h,
-        usd_per_million_tokens=usd_per_h / tokens_per_h * TOKENS if tokens_per_h else None,
-        tokens_per_year=tokens_per_h * HOURS_PER_YEAR if tokens_per_h else None,
+        who=bought.way.who,
+        price_usd=bought.way.entry_usd,
+        rents=f"{ways[0].way.name}, {ways[0].way.who}",
+        least_use=bought.break_even_use,
+        months=costs.horizon_months,
+        use=costs.use,
+        usd_per_h=bought.way.cost(costs.horizon_months, costs.use) / hours,
+        usd_per_million_tokens=costs.usd_per_million_tokens_owned,
+        tokens_per_year=speed.value * costs.use * SECONDS_PER_HOUR * HOURS_PER_MONTH * MONTHS_PER_YEAR if speed else None,
+        rests_on="; ".join(assumed),
     )
 
 

@@ -198,8 +198,8 @@ def test_the_time_of_a_service_says_how_many_requests_share_it() -> None:
     count, mean = row.answer.layout.batch, row.answer.request_s.mean.value
     assert count is not None
     assert count > 1
-    assert (told.work, told.at_once) == (f"one request of {count} at once a replica", count)
-    assert f"FLOPs and bytes of decode are of all {count} in flight" in told.note
+    assert (told.work, told.at_once) == (f"one request among {count} on its replica", count)
+    assert f"FLOPs and bytes of decode are of all {count} together" in told.note
     assert f"The mean request takes {duration_text(mean)}" in told.note
     decoding = next(one for one in told.operators if (one.phase, one.name) == ("decode", "MLP up"))
     assert decoding.m == count

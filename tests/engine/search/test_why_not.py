@@ -24,7 +24,7 @@ FAULTS = (
     r"costs \$[\d,.]+, budget \$[\d,.]+",
     r"budget cannot be judged: no offer in the catalogue",
     rf"p95 (?:request time|time to first token|time per token) {TIME}, wanted {TIME}",
-    r"needs \d+ GPUs, the search ends at \d+",
+    r"needs [\d,]+ GPUs, the search ends at \d+",
     r"needs [\d,]+ nodes joined by a network, and \S[^;]* (?:has [\d,]+|is sold without one)",
     r"needs [\d,]+ nodes, of \S[^;]* [\d,]+ (?:are counted on|can be had) at once",
 )

@@ -21,6 +21,7 @@ from widgets.panes.frame import Frame
 from widgets.panes.lines import Lines
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.sideways import Sideways
+from widgets.screens.row.levers import Change, LeverScreen
 from widgets.screens.row.time import TimeScreen
 
 
@@ -159,6 +160,10 @@ def test_a_loser_of_thousands_of_gpus_moves_no_column() -> None:
     assert [(one.id, one.width) for one in columns] == [(one.id, one.width) for one in columns_for(plan)]
     gpus = next(one for one in columns if one.id == "gpus")
     assert gpus.pieces(huge, UNICODE, gpus.width) == [(" 3k", "quiet")]
+    for count, short in ((99_400, "99k"), (557_104, ".6M"), (950_000, "1M"), (29_531_608, "30M"), (272_189_000, ".3B")):
+        layout = msgspec.structs.replace(layout, gpus=count, dp=count)
+        huge = msgspec.structs.replace(huge, answer=msgspec.structs.replace(huge.answer, layout=layout))
+        assert gpus.pieces(huge, UNICODE, gpus.width) == [(short.rjust(3), "quiet")]
 
 
 def test_a_table_without_room_shows_no_column_and_survives() -> None:
@@ -211,3 +216,164 @@ async def test_what_stands_below_a_pane_ends_with_a_whole_part(tmp_path: Path) -
                     break
                 await pilot.pause(0.02)
             assert str(frame.border_subtitle) == told, frame.size
+
+
+async def test_a_zoomed_pane_has_the_whole_screen_and_escape_gives_it_back(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(160, 45)) as pilot:
+        await settle(pilot)
+        for width, height in ((160, 45), (120, 40), (100, 30), (80, 24)):
+            await pilot.resize_terminal(width, height)
+            await pilot.press("3", "z")
+            await pilot.pause()
+            assert app.main.query_one("#memory").size.height == height - 6, "headline, answer, tabs, keys and the border"
+            assert not app.content.strip.display, "it would say the same again"
+            assert not app.content.machine_line.display
+            await pilot.press("escape")
+            assert (app.active_pane, app.zoomed) == ("memory", False)
+            await pilot.press("escape")
+            assert app.active_pane == "ranking"
+
+
+async def test_a_key_for_a_row_that_is_being_planned_anew_opens_the_new_one(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        old = app.table.highlighted
+        await app.form.change({"output_tokens": 400})
+        await settle(pilot)
+        changed = app.table.highlighted
+        asked = threading.Event()
+        work = app.session_thread._executor.submit(asked.wait, 20)  # what comes next waits behind it
+        await pilot.press("u")
+        while not app.rows_outdated:
+            await pilot.pause()
+        await pilot.press("T")
+        assert app.screen is app.main
+        asked.set()
+        await settle(pilot)
+        assert work.done()
+        assert isinstance(app.screen, TimeScreen)
+        assert app.table.highlighted is not changed
+        assert old is not None
+        assert app.table.highlighted is not None
+        assert app.table.highlighted.answer == old.answer
+
+
+async def test_a_key_for_a_row_is_not_lost_when_the_workload_cannot_be_planned(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        asked = threading.Event()
+        app.session_thread._executor.submit(asked.wait, 20)
+        await app.form.change({"request_rate_per_s": 20_000.0})
+        while not app.rows_outdated:
+            await pilot.pause()
+        await pilot.press("T")
+        asked.set()
+        await settle(pilot)
+        assert isinstance(app.screen, TimeScreen)
+        assert not app.rows_outdated
+
+
+async def test_signs_are_told_where_a_column_has_them(tmp_path: Path) -> None:
+    for preset, width, told in (("chat-70b-sla", 80, True), ("study-600m", 80, False), ("study-600m", 200, True)):
+        app = PlannerApp(sample_options(tmp_path / preset / str(width), preset=preset))
+        async with app.run_test(size=(width, 45)) as pilot:
+            await settle(pilot)
+            shown = {column.id for column, _ in app.table._sideways.fitted.columns}
+            assert bool(shown & {"latency", "rate"}) is told
+            assert bool(app.main.query_one("#ranking").border_subtitle) is told
+
+
+async def test_the_line_of_this_machine_fits_a_narrower_screen_at_once(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, telemetry=True, demo=True))
+    async with app.run_test(size=(110, 30)) as pilot:
+        await settle(pilot)
+        while not str(app.content.machine_line.content):
+            await pilot.pause(0.05)
+        app.telemetry.stop()
+        for width in (80, 72, 66):
+            await pilot.resize_terminal(width, 24)
+            await pilot.pause()
+            assert len(str(app.content.machine_line.content)) <= width
+
+
+async def test_a_line_of_keys_leaves_no_room_for_one_that_fits(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("1")
+        await pilot.pause()
+        assert "esc back" in text_of_keys(app)
+
+
+def text_of_keys(app: PlannerApp) -> str:
+    return str(app.main.query_one("#key-line", Static).content)
+
+
+async def test_what_a_row_without_memory_says_ends_with_a_word(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        strip = app.content.strip
+        strip.show(
+            None,
+            0.1,
+            "fp8 weights need compute capability 8.0 (Marlin kernels; 8.9 to compute in fp8); it has 7.0, and no more than that",
+        )
+        assert strip.render_line(0).text.rstrip() == "fp8 weights need compute capability 8.0; it has 7.0, and no more than that"
+
+
+async def test_the_difference_that_a_change_makes_is_seen_whole_at_80_columns(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        row = app.table.highlighted
+        assert row is not None
+        changes = [
+            Change("spot prices", {}, "5.23 → 3.86 $ for the job (-26 %)"),
+            Change("reserved for a year", {}, "5.23 → 88,300 $ for the job (16,896×)"),
+        ]
+        await app.push_screen(LeverScreen(row, changes, UNICODE))
+        await pilot.pause()
+        shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+        assert "(-26 %)" in shown
+        assert "(16,896×)" in shown
+        app.pop_screen()
+        words = "int4 weights + up to 10 GPUs: then 10 × GH200 fits"
+        await app.push_screen(LeverScreen(row, [Change(words, {}, "41 % faster")], UNICODE))
+        await pilot.pause()
+        assert f"{words}  41 % faster" in "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+async def test_the_keys_in_the_border_of_this_machine_are_those_there_is_room_for(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, telemetry=True, demo=True))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        while app.content.machine.snapshot is None:
+            await pilot.pause(0.05)
+        app.telemetry.stop()
+        for width, height, last in ((100, 30, "V roofline"), (120, 40, "R right-sizes"), (100, 30, "V roofline")):
+            await pilot.resize_terminal(width, height)
+            await pilot.press("4")
+            await pilot.pause()
+            assert str(app.main.query_one("#machine").border_subtitle).endswith(last)
+
+
+async def test_rows_stay_where_they_are_while_another_pane_is_shown(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("j", "j", "j", "3")
+        await pilot.pause()
+        for width, height in ((120, 40), (80, 24)):
+            await pilot.resize_terminal(width, height)
+            await pilot.pause()
+        await pilot.press("2")
+        await pilot.pause()
+        assert app.table.scroll_offset.y == 0
+        await pilot.press("G")
+        await pilot.resize_terminal(80, 18)
+        await pilot.pause()
+        assert app.table.scroll_offset.y > 0, "the cursor stays in sight"

@@ -137,7 +137,7 @@ def test_sections_in_cells() -> None:
     assert lines[0] == "Title"
     assert max(map(len, lines)) <= 40
     text, chart = lines[: lines.index("Lines")], lines[lines.index("Lines") :]
-    assert [line for line in text if line.startswith("  ")] == ["  one", "  two", "  label  value", "    type this"]
+    assert [line for line in text if line.startswith("  ")] == ["  · one", "  · two", "  label  value", "    type this"]
     assert lines[-2:] == ["a  b", "x  y"]
     assert "A rent" in chart
     plain = [line.plain for line in section_lines(sections, 40, ascii_only=True)]

@@ -102,3 +102,14 @@ async def test_in_ascii_every_sign_of_every_screen_has_a_stand_in(tmp_path: Path
     assert "…" in drawn, "the palette was drawn"
     assert {char: plain(char) for char in drawn if not char.isascii() and "?" in plain(char)} == {}
     assert all(cell_len(plain(char)) == cell_len(char) for char in drawn)
+
+
+async def test_the_box_offers_to_take_only_what_can_be_taken(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        for typed, keys in (("request_rate_per_s=20000", "esc back"), ("output_tokens=300", "enter takes it · esc back")):
+            await pilot.press("colon", *typed)
+            await settle(pilot)
+            assert str(app.screen.query_one(".box").border_subtitle) == keys, typed
+            await pilot.press("escape")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from overlay_sample import SIZES, app_in, opened
 from textual.containers import VerticalScroll
 from textual.widgets import Static
@@ -14,12 +15,13 @@ from tui_sample import OPERATORS, PRESET, SampleSession, first_note, sample_plan
 
 from planner.engine.answers.time import TimeDetail
 from planner.units import duration_text
+from planner.workload.presets import read_workload
 from widgets.drawing.roofline import chart, rate
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.panes.key_line import KeyLine
 from widgets.screens.help import HelpScreen
 from widgets.screens.row.time import TimeScreen, time_lines
-from widgets.screens.row.why import WhyScreen
+from widgets.screens.row.why import Page, WhyScreen, explain
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_no_line_is_wider_than_its_room(told: TimeDetail, width: int, symbols: A
     assert all(line.cell_length <= width for line in lines)
     (head,) = (line.plain for line in lines if line.plain.startswith("decode ") and "bound by" in line.plain)
     table = [line.plain for line in lines[lines.index(next(line for line in lines if line.plain == head)) + 1 :]]
-    end = head.index("of phase") + len("of phase")
+    end = head.index("share") + len("share")
     assert all(row[end - 1] == "%" for row in table if row[:1].strip() and len(row) >= end), "the columns stand below each other"
 
 
@@ -144,3 +146,56 @@ async def test_a_resize_draws_the_chart_again(tmp_path: Path) -> None:
         await pilot.pause()
         await pilot.pause()
         assert max(map(len, str(app.screen.query_one(Static).content).splitlines())) > 2 * narrow - 20
+
+
+def test_why_says_whose_time_it_is_and_what_the_mean_request_waits_for() -> None:
+    plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, ""), "measured")
+    row = plan.rows[0]
+    assert row.answer.layout is not None
+    busy = replace(row, answer=replace(row.answer, layout=replace(row.answer.layout, batch=87)))
+    lines = [line.plain for line in explain(busy, plan, Page(UNICODE, 106))]
+    (time,) = (line for line in lines if line.startswith("Time "))
+    assert time == "Time   one request among 87: 36.2 ms, bound by bandwidth; T itemises it"
+    (waits,) = (line for line in lines if "others and waiting" in line)
+    assert waits.endswith("2.86 s   until the 2.90 s of the mean request")
+    head = next(number for number, line in enumerate(lines) if line.split()[:4] == ["mean", "p50", "p95", "p99"])
+    assert lines[head + 1].split() == [
+        "whole",
+        "request",
+        "2.90",
+        "s",
+        "—",
+        "3.90",
+        "s",
+        "—",
+        "±4",
+        "%",
+        "●",
+        "3.75",
+        "s",
+        "to",
+        "4.06",
+        "s",
+    ]
+    assert lines[head + 1].index("3.90 s") + len("3.90 s") == lines[head].index("p95") + len("p95"), "figures are below their heads"
+    assert max(len(line) for line in map(str, (line.plain for line in explain(busy, plan, Page(UNICODE, 72))))) <= 72
+
+
+def test_why_of_a_step_is_of_a_whole_step() -> None:
+    plan = sample_plan(read_workload({"model": "qwen3-0.6b", "task": "train", "train_tokens": 1e9}, ""), "measured")
+    step = replace(plan.rows[0], answer=replace(plan.rows[0].answer, request_s=None))
+    lines = [line.plain for line in explain(step, plan, Page(UNICODE, 106))]
+    assert "Time   36.2 ms, bound by bandwidth; T itemises it" in lines
+    assert not any("others and waiting" in line for line in lines)
+
+
+def test_the_time_of_one_request_stands_beside_that_of_the_mean_one_and_a_note_below_the_chart(told: TimeDetail) -> None:
+    busy = replace(told, work="one request among 87 on its replica", at_once=87, mean_request_s=4.33)
+    plain, noted = ([line.plain for line in time_lines(one, UNICODE, 116, 24)] for one in (told, busy))
+    assert noted[0].startswith("one request among 87 on its replica: 977 ms; the mean request 4.33 s")
+    roofline = next(number for number, line in enumerate(noted) if line.startswith("Roofline"))
+    assert roofline == next(number for number, line in enumerate(plain) if line.startswith("Roofline")), (
+        "the note pushes no chart down"
+    )
+    note = next(number for number, line in enumerate(noted) if line.startswith("The mean request takes 4.33 s"))
+    assert roofline < note < next(number for number, line in enumerate(noted) if line.startswith("prefill ") and "bound by" in line)

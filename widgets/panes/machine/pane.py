@@ -50,6 +50,8 @@ DETAILED_DEVICES = 2
 """Most GPUs that are shown in detail; of more, each gets one line."""
 LEAST_OF_A_STRIP = 5
 """Fewer GPUs than this each have a line, even in a low pane."""
+BORDER = 2
+"""Cells that the text in a border has fewer than the pane is wide."""
 HOST = "host"
 HEIGHTS = ((3, True), (2, True), (1, True), (1, False))
 """Rows of a history, and whether there is a blank line below each GPU, the best first."""
@@ -168,7 +170,8 @@ class MachineView(VerticalScroll, can_focus=True):
             spark = self._short_spark(device.place, "activity")
             first, *others = [f"{label} {percent_text(value)}" for label, value in activities(device)]
             memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
-            more = [f"+{len(snapshot.devices) - 1} GPUs"] if len(snapshot.devices) > 1 else []
+            others_count = len(snapshot.devices) - 1
+            more = [f"+{others_count} GPU{'s' * (others_count > 1)}"] if others_count else []
             warnings = [warning for one in snapshot.devices for warning in one.health_warnings][:1]
             parts = [f"{first} {spark}", *warnings, *others[:1], power_text(device), memory, *others[1:], *more]
             parts = [snapshot.badge, *parts] if snapshot.badge else parts
@@ -257,15 +260,27 @@ class MachineView(VerticalScroll, can_focus=True):
         slow = f"every {snapshot.interval_s:g} s while it measures" if self._marks.open and not snapshot.source else ""
         parts = [snapshot.badge or "", self._trouble, paused, slow, f"{count}{name}" if name else ""]
         listed = f"P by {self._order}" if self._order else "P processes"
-        aside = f"[ ] time · {listed} · V roofline · R right-sizes" if snapshot.devices else ""
-        frame_of(self).entitle(" · ".join(filter(None, parts)), aside, name="Telemetry" if snapshot.badge else "")
+        keys = ["[ ] time", listed, "V roofline", "R right-sizes"] if snapshot.devices else []
+        while len(" · ".join(keys)) + BORDER > self.size.width and keys:
+            keys.pop()
+        frame_of(self).entitle(" · ".join(filter(None, parts)), " · ".join(keys), name="Telemetry" if snapshot.badge else "")
 
 
 class MachineLine(Static):
     """This machine in one row, for screens that show one pane at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, view: MachineView) -> None:
         super().__init__(id="machine-line")
+        self._view = view
+
+    def on_resize(self) -> None:
+        """Fit to the new width, or come into sight."""
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw what was read last, where it is in sight."""
+        if self.display and self.size.width:
+            self.update(self._view.summary(self.size.width), layout=False)
 
 
 def _no_lines(*, roomy: bool = False) -> list[Content]:

@@ -66,7 +66,10 @@ CROWDED = 8
 TIGHT_SHARE = 0.95
 """Share of the memory from which it is tight."""
 LIKELY = 0.5
-LEAST_WHY = 12
+UNITS = (("k", 1e3), ("M", 1e6), ("B", 1e9), ("T", 1e12))
+TWO_DIGITS, WHOLE = 99.5, 0.95
+"""Numbers of a unit that have more than two digits, and that have none before the point."""
+LEAST_WHY = 24
 """Cells below which no reason is begun at the end of a line."""
 
 
@@ -95,6 +98,11 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         """Sort key of `row`; None where it has no such figure, and goes last."""
         return self.column.sort(row) if self.column.sort is not None else None
 
+    def signs_basis(self, row: PlanRow) -> bool:
+        """Whether the cell of `row` has a sign of what it rests on."""
+        found = self.column.cell(row)
+        return isinstance(found, Cell) and found.basis is not None
+
     def pieces(self, row: PlanRow, symbols: Symbols, width: int) -> list[Piece]:
         """The cell of `row` in `width` cells."""
         found = self.column.cell(row)
@@ -105,7 +113,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
             style = "here" if row.here else "name" if row.rank else "quiet"
             return [(shorten_middle(device_name(row.gpu), width, symbols.ellipsis).ljust(width), style)]
         if self.id == "gpus" and len(cell.text) > width and row.answer.layout is not None:
-            return [(f"{row.answer.layout.gpus / 1000:.0f}k".rjust(width), "quiet")]  # a loser's, which moves no column
+            return [(_in_short(row.answer.layout.gpus).rjust(width), "quiet")]  # a loser's, which moves no column
         if cell.text == UNKNOWN and self.column.right:
             return [(UNKNOWN.rjust(width), "quiet")]
         if self.id == "memory" and cell.share is not None:
@@ -127,6 +135,13 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         if self.column.right:
             return [(cell.text.rjust(width), "figure")]
         return [(shorten_end(cell.text, width, symbols.ellipsis).ljust(width), STYLES[self.id])]
+
+
+def _in_short(count: int) -> str:
+    """A number of GPUs in three cells: '3k', '.6M', '30M'."""
+    unit, scale = next((unit, scale) for unit, scale in UNITS if count / scale < TWO_DIGITS)
+    number = count / scale
+    return (f"{number:.0f}" if number >= WHOLE else f"{number:.1f}".lstrip("0")) + unit
 
 
 def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:

@@ -143,7 +143,7 @@ class RankingView(Vertical):
         texts = (told + more + fit, told + more)
         title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), told)
         signs = self._symbols.basis
-        used = {row.basis for row in plan.rows}
+        used = {row.basis for row in plan.rows} if table.signs_basis else set()
         long, short = (
             "  ".join(f"{signs[basis]} {words[basis]}" for basis in signs if basis in used)
             for words in (BASIS_WORDS, SHORT_BASIS_WORDS)

@@ -95,6 +95,12 @@ class Ranking(ScrollView, can_focus=True):
         return [by_key[key] for key in self._marked if key in by_key]
 
     @property
+    def signs_basis(self) -> bool:
+        """Whether a column in sight has signs of what its figures rest on."""
+        first = next((line.row for line in self._lines if line.row.rank), None)
+        return first is not None and any(column.signs_basis(first) for column, _ in self._sideways.fitted.columns)
+
+    @property
     def order(self) -> Order:
         """Column the rows are sorted by."""
         return self._order
@@ -290,7 +296,9 @@ class Ranking(ScrollView, can_focus=True):
         self.post_message(self.Highlighted(self.highlighted))
 
     def _reveal(self) -> None:
-        visible = max(1, self.size.height - HEADER_ROWS)
+        visible = self.size.height - HEADER_ROWS
+        if visible < 1:  # out of sight; once it is back it reveals the cursor in the room there is then
+            return
         top = int(self.scroll_offset.y)
         if self._cursor < top:
             self.scroll_to(y=self._cursor, animate=False)

@@ -31,7 +31,8 @@ own = [{ gpu = "L40S", count = 8 }]
 [[workload]]
 name = "chat"
 preset = "llama-3.1-70b-chat-service"
-load = [2, 1, 1, 1, 1, 2, 4, 6, 8, 10, 10, 10, 9, 9, 10, 10, 9, 8, 8, 7, 6, 5, 4, 3]
+load = [2, 1, 1, 1, 1, 2, 4, 6, 8, 10, 10, 10,
+    9, 9, 10, 10, 9, 8, 8, 7, 6, 5, 4, 3]
 
 [[workload]]
 name = "tuning"

@@ -32,10 +32,14 @@ from widgets.screens.overlay import Overlay
 MOST = 9
 PRICES = re.compile(r"([\d,.]+) → ([\d,.]+) (.+?) (\([^()]*\))")
 """Parts of a difference between two prices."""
+WIDTH = 100
+"""Cells of the box where there is room."""
 WORDS, LEAST_WORDS = 40, 26
 """Cells of what is changed, where there is room and at least."""
 EFFECT = 38
-"""Cells of the difference it makes."""
+"""Cells of the difference it makes, as long as some are not known; then as many as the longest has."""
+BESIDE = 10
+"""Cells of the number, the gaps and the border."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -119,7 +123,7 @@ class LeverScreen(Overlay[Change | None]):
 
     DEFAULT_CSS = """
     LeverScreen {
-        #levers { width: 100; padding: 0 1; }
+        #levers { padding: 0 1; }
         #lever-list { text-wrap: nowrap; text-overflow: ellipsis; height: auto; max-height: 12; border: none; background: $surface; padding: 0; }
     }
     """
@@ -135,9 +139,10 @@ class LeverScreen(Overlay[Change | None]):
     def compose(self) -> ComposeResult:
         """The list."""
         with Vertical(id="levers", classes="box") as box:
+            box.styles.width = WIDTH
             name = device_name(self._row.gpu)
             box.border_title = Content("What would change the answer" if self._row.rank else f"What would help · {name}")
-            box.border_subtitle = Content("a digit tries it at once · u undoes · esc back")
+            box.border_subtitle = Content(f"{'a digit tries it at once · u undoes · ' if self.changes else ''}esc back")
             yield OptionList(id="lever-list", compact=True)
 
     def on_mount(self) -> None:
@@ -155,13 +160,15 @@ class LeverScreen(Overlay[Change | None]):
         at = listing.highlighted
         effects = aligned([one.effect for one in self.changes])
         pairs = zip(self.changes, effects, strict=True)
-        listing.set_options([self._option(number, one, effect) for number, (one, effect) in enumerate(pairs, start=1)])
+        widest = max([0 if all(effects) else EFFECT, *map(len, effects)])
+        room = max(LEAST_WORDS, min(self.app.size.width, WIDTH) - widest - BESIDE)
+        room = min(room, max([WORDS, *(len(one.words) for one in self.changes)]))
+        listing.set_options([self._option(number, one, effect, room) for number, (one, effect) in enumerate(pairs, start=1)])
         if not self.changes:
             listing.set_options([Option("Nothing known would help it.", disabled=True)])
         listing.highlighted = at if at is not None else (0 if self.changes else None)
 
-    def _option(self, number: int, one: Change, effect: str) -> Option:
-        room = max(LEAST_WORDS, min(WORDS, self.app.size.width - EFFECT - 10))
+    def _option(self, number: int, one: Change, effect: str, room: int) -> Option:
         words = shorten_end(one.words, room).ljust(room)
         return Option(Content.assemble((f"{number} ", "bold $accent"), f"{words}  ", (effect or self._symbols.ellipsis, "$quiet")))
 

@@ -18,7 +18,7 @@ from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.drawing.roofline import Mark, caption, chart
 from widgets.drawing.symbols import ASCII, Symbols
-from widgets.drawing.text import bar_text, component_style, labelled, side_by_side
+from widgets.drawing.text import bar_text, component_style, labelled, side_by_side, styled_lines
 from widgets.screens.overlay import TextOverlay
 
 COMPONENTS: Mapping[str, str] = {
@@ -52,7 +52,7 @@ ROOM = {
     "flop": (6, WIDE),
     "intensity": (7, TIGHT),
     "time": (8, 0),
-    "share": (8, 0),
+    "share": (5, 0),
     "bound": (15, 0),
 }
 """Column -> its cells, and the width from which it is there."""
@@ -78,8 +78,7 @@ class TimeScreen(TextOverlay):
     def __init__(self, row: PlanRow, symbols: Symbols) -> None:
         layout = row.answer.layout
         spread = f" as {layout.text}" if layout and layout.gpus > 1 else ""
-        together = f" · {layout.batch:,} at once a replica" if layout and (layout.batch or 0) > 1 else ""
-        super().__init__(f"Time · {layout.gpus if layout else 1:,} × {device_name(row.gpu)}{spread}{together}")
+        super().__init__(f"Time · {layout.gpus if layout else 1:,} × {device_name(row.gpu)}{spread}")
         self._symbols = symbols
         self._detail: TimeDetail | None = None
 
@@ -99,6 +98,7 @@ def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: 
     height = min(22, max(9, screen_height * 92 // 100 - len(lines) - 5))
     roofline = list(_roofline(detail, symbols, width, height))
     lines += [*roofline, Content("")] if roofline else []
+    lines += [*styled_lines(detail.note, width, "$quiet"), Content("")] if detail.note else []
     for phase in detail.phases():
         lines += [*_operators(detail, phase, symbols, width), Content("")]
     return lines[:-1]
@@ -107,8 +107,9 @@ def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: 
 def _phases(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Content]:
     """Each phase with its time, what binds it, and a bar of its classes as long as its share; then what the patterns mean."""
     peak = percent_text(peak_share(detail))
+    mean = f"; the mean request {duration_text(detail.mean_request_s)}" if detail.mean_request_s is not None else ""
     whole, work = (
-        f"{detail.work}: {duration_text(detail.total_s)}",
+        f"{detail.work}: {duration_text(detail.total_s)}{mean}",
         f"{si_text(detail.flop, 'FLOP')} a GPU, {peak} of its data sheet",
     )
     beside = len(whole) + 3 + len(work) <= width

@@ -18,8 +18,8 @@ from planner.engine.answers.time import CLASS_WORDS
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
 from planner.present.choice.sentence import count_and_device
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
-from planner.present.plan import rate_text, throughput, throughput_label
-from planner.present.row_figures import row_figures
+from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
+from planner.present.row_figures import LATENCIES, PERCENTILES, row_figures
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
 from widgets.background import questions
 from widgets.base_app import BaseApp
@@ -32,13 +32,20 @@ from widgets.screens.overlay import TextOverlay
 from widgets.screens.row.memory import lever_lines
 
 if TYPE_CHECKING:
+    from planner.ceilings_cache import BasisChoice
     from planner.hardware.catalogue.gpus import Gpu
     from planner.present.money.owning import Owned
+    from planner.session import Session
+    from planner.workload.tasks import Workload
 
 LABEL = 22
 VALUE = 12
 MARGIN = 2 + LABEL + VALUE + 3
 """Cells left of what is said of a value."""
+LATENCY, PERCENTILE = 14, 9
+"""Cells of a latency's name, and of each of its figures."""
+ROOMY = 86
+"""Cells from which there is room for the range beside them."""
 SOURCE = 11
 BAR = 32
 
@@ -50,9 +57,16 @@ async def open_screen(app: BaseApp) -> None:
         return
     screen = WhyScreen(row, app.plan, app.symbols)
     await app.push_screen(screen)
-    screen.show_part(await app.ask(lambda session: session.part_named(row.gpu)))
+    screen.show_part(*await app.ask_of_plan(lambda session, workload: asked(session, workload, row, app.basis)))
     if row.rank is None:
         screen.show_levers(await app.search(questions.levers, row))
+
+
+def asked(session: Session, workload: Workload, row: PlanRow, basis: BasisChoice) -> tuple[Gpu | None, Owned | None]:
+    """(the GPU of a row, what the row costs on GPUs that are bought)."""
+    from planner.present.money.owning import owned
+
+    return session.part_named(row.gpu), owned(session.costs(workload, row, basis=basis), row)
 
 
 class WhyScreen(TextOverlay):
@@ -83,11 +97,9 @@ class WhyScreen(TextOverlay):
         self._levers = levers
         self.draw()
 
-    def show_part(self, gpu: Gpu | None) -> None:
+    def show_part(self, gpu: Gpu | None, own: Owned | None) -> None:
         """Show what the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
-        from planner.present.money.owning import owned
-
-        self._owned = owned(self._row, gpu)
+        self._owned = own
         self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))
         self.draw()
 
@@ -214,12 +226,17 @@ def memory_lines(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
 
 
 def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+    """The seconds of each class of operator; of a service those of one request, and what the mean request takes beyond them."""
     seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
     if not seconds:
         return
     whole = sum(seconds.values())
     limit = f", bound by {row.answer.bottleneck}" if row.answer.bottleneck else ""
-    yield _heading("Time", f"{duration_text(whole)} in all{limit}; T itemises it")
+    layout, request = row.answer.layout, row.answer.request_s
+    together = layout.batch or 1 if layout is not None else 1
+    one = "one request" if request is not None else "one step" if row.answer.step_s is not None else ""
+    what = f"{one} among {together:,}: " if request is not None and together > 1 else f"{one}: " if one else ""
+    yield _heading("Time", f"{what}{duration_text(whole)}{limit}; T itemises it")
     for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
         yield Content.assemble(
             (f"  {CLASS_WORDS.get(name, name):<{LABEL}}", "$quiet"),
@@ -227,6 +244,9 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
             f"{percent_text(value / whole):>7}  ",
             (page.bar(value / whole, page.symbols.filled), "$primary"),
         )
+    if request is not None and request.mean.value > whole:
+        waiting, mean = request.mean.value - whole, duration_text(request.mean.value)
+        yield from page.line("others and waiting", duration_text(waiting), f"until the {mean} of the mean request")
 
 
 def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
@@ -238,7 +258,26 @@ def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield _heading("Speed", legend if beside else "")
         yield from () if beside else styled_lines(legend, page.width, "$quiet")
         for one in known:
-            yield from page.figure(one.label_with_unit, one.figure(row), one.text)
+            if not one.percentile:
+                yield from page.figure(one.label_with_unit, one.figure(row), one.text)
+        yield from _latencies(row, page)
+
+
+def _latencies(row: PlanRow, page: Page) -> Iterator[Content]:
+    """A line for each latency: its mean and percentiles, and the range of the 95th."""
+    head = "".join(f"{percentile:>{PERCENTILE}}" for percentile in PERCENTILES) + ("   range of p95" if page.width >= ROOMY else "")
+    for label, name in LATENCIES:
+        found = {percentile: percentile_of(row, name, percentile) for percentile in PERCENTILES}
+        ranged = found["p95"] or found["mean"]
+        if ranged is None:
+            continue
+        if head:
+            yield Content.styled(f"  {'':<{LATENCY}}{head}", "$quiet")
+            head = ""
+        values = "".join(f"{duration_text(figure.value) if figure else UNKNOWN:>{PERCENTILE}}" for figure in found.values())
+        signs = f" {spread_text(ranged):>6} {page.symbols.basis[ranged.basis]}"
+        reach = f"  {duration_text(ranged.low)} to {duration_text(ranged.high)}" if page.width >= ROOMY else ""
+        yield Content.assemble((f"  {label:<{LATENCY}}", "$quiet"), values, (signs + reach, "$quiet"))
 
 
 def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
@@ -270,7 +309,7 @@ def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
 
 
 def _bought(owned: Owned, page: Page) -> Iterator[Content]:
-    yield _heading("To own instead", f"{owned.even.owning.usd_per_kwh:g} $/kWh; gpu-planner report takes other terms")
+    yield _heading("To own instead", "O has other years and less use; gpu-planner report takes other terms")
     for sentence in owned.sentences():
         yield from page.folded("", sentence, 2)
 

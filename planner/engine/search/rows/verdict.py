@@ -49,7 +49,7 @@ def _faults(d: Deployments, row: int) -> list[str]:
         faults.append(f"does not keep up with {digits(float(queue.rate_per_s[row]))} requests a second")
     if d.gpus[row] > node.most:
         end = "the search ends at" if node.owned is None else "the capital buys" if node.owned.bought else "there are"
-        return [*faults, f"needs {int(d.gpus[row])} GPUs, {end} {node.most}"]
+        return [*faults, f"needs {int(d.gpus[row]):,} GPUs, {end} {node.most:,}"]
     return [*faults, *_too_few(d, row)]
 
 
