@@ -93,7 +93,7 @@ def test_a_notebook_gets_a_table_and_nothing_that_runs(asked: Planner) -> None:
     plan = asked.plan("llama-3.1-8b-lora", {"title": "<script>alert(1)</script>", "max_gpus": 1}, gpus=["L4"])
     shown = plan._repr_html_()
     assert "<table>" in shown
-    assert "<td>L4</td>" in shown
+    assert '<td class="short">L4</td>' in shown
     assert "<script>" not in shown
     assert "| L4 |" in repr(plan)
     assert "L4" in asked.memory("llama-3.1-8b-lora", "L4")._repr_html_()
