@@ -171,11 +171,13 @@ async def test_a_resize_fits_the_columns_again(tmp_path: Path) -> None:
         assert len(str(app.screen.query_one(Static).content).splitlines()) < narrow
 
 
-async def test_products_stay_products_in_ascii(tmp_path: Path) -> None:
+async def test_products_stay_products_in_ascii(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMULAS, "kv_cache", (*FORMULAS["kv_cache"][:2], "two tensors a layer, kv_heads · head_dim a token"))
     app = app_in(tmp_path, ascii_only=True)
     async with app.run_test(size=(80, 24)) as pilot:
         text = await opened(pilot, ItemsScreen, "M")
         assert "68,450,000,000 * 0.5312" in text
+        assert "kv_heads * head_dim" in " ".join(text.split())
 
 
 def test_a_lever_without_costs_is_a_plain_line() -> None:

@@ -95,6 +95,12 @@ def test_ascii_draws_with_ascii(told: TimeDetail) -> None:
     assert chart(msgspec.structs.replace(told, operators=[]), ASCII, 70, 16) == ([], [])
 
 
+def test_shapes_stay_products_in_ascii(told: TimeDetail) -> None:
+    text = "\n".join(line.plain for line in time_lines(told, ASCII, 120, 40))
+    assert "m*n*k" in text
+    assert "600*7,168*8,192" in text
+
+
 def test_time_without_products_has_no_chart(told: TimeDetail) -> None:
     bare = msgspec.structs.replace(told, operators=[one for one in told.operators if not one.flop])
     text = "\n".join(line.plain for line in time_lines(bare, UNICODE, 100, 40))

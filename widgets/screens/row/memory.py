@@ -137,7 +137,8 @@ def _components(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int
             yield _heading(component, memory, symbols, width)
             for item in items:
                 name, size = (item.name, bytes_text(item.bytes)) if len(items) > 1 else (_unsaid(item), "")
-                yield from _item(item, name, size, width, f"= {item.formula.replace(' · ', f' {symbols.times} ')}")
+                worked_out, source = (text.replace(" · ", f" {symbols.times} ") for text in (f"= {item.formula}", item.source))
+                yield from _item(name, size, width, worked_out, source)
             yield Content("")
 
 
@@ -162,7 +163,7 @@ def _unsaid(item: MemoryItem) -> str:
     return "" if item.name.casefold() == COMPONENT_NAMES[item.component].casefold() else item.name
 
 
-def _item(item: MemoryItem, name: str, size: str, width: int, worked_out: str) -> Iterator[Content]:
+def _item(name: str, size: str, width: int, worked_out: str, source: str) -> Iterator[Content]:
     """Name and bytes; formula and source beside them where there is room, else below."""
     label = _label(width)
     names = textwrap.wrap(name, label - INDENT - 1) or [""]
@@ -171,15 +172,15 @@ def _item(item: MemoryItem, name: str, size: str, width: int, worked_out: str) -
     if width < BESIDE:
         if name:
             yield from (Content(f"{line}{cell}") for line, cell in zip(left, sizes, strict=True))
-        for text, style, hang in ((worked_out, "", "  "), (item.source, "$quiet", "")):
+        for text, style, hang in ((worked_out, "", "  "), (source, "$quiet", "")):
             for line in textwrap.wrap(text, width - INDENT - 2, subsequent_indent=hang):
                 yield Content.assemble((f"{'':{INDENT + 2}}{line}", style))
         return
     room = width - label - SIZE - 3
     formula_width = room if width < THREE_COLUMNS else room * 3 // 5
     formula = textwrap.wrap(worked_out, formula_width, subsequent_indent="  ")
-    source = textwrap.wrap(item.source, room if width < THREE_COLUMNS else room - formula_width - 3)
-    yield from _rows(left, sizes, formula, source, formula_width, beside=width >= THREE_COLUMNS)
+    sources = textwrap.wrap(source, room if width < THREE_COLUMNS else room - formula_width - 3)
+    yield from _rows(left, sizes, formula, sources, formula_width, beside=width >= THREE_COLUMNS)
 
 
 def _rows(

@@ -217,7 +217,7 @@ def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: in
         return "".join(
             f"  {text:>{cells}}" if column.right else f"  {text:<{cells}}"
             for text, (column, cells, _) in zip(texts, columns, strict=True)
-        )
+        ).replace("·", symbols.times)
 
     yield Content.assemble((f"{phase.name:<{label}}", "bold $accent"), (beside(column.title for column, *_ in columns), "$quiet"))
     for line in operator_lines(detail, phase):
