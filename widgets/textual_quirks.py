@@ -5,6 +5,8 @@
 - An answer of the terminal that Textual does not know, such as its background colour, is taken for keys: its letters start actions.
 - So is every sequence that has no end: a thousand letters after ESC P are a thousand actions, and what is typed then waits behind them.
 - What a terminal pastes without saying so is keys, too: a thousand letters are a thousand actions, and among them those that leave.
+- Every move of the mouse and change of focus or size of a thousand that were read at once is answered, and what is typed then waits.
+- A size is believed, however large: a terminal of 65,535 rows and columns takes all memory.
 - The input thread looks for the end every tenth of a second and then waits for another one: a fifth of a second of every leave.
 - The thread that writes ends with the first error, after which the program waits for it for ever: a terminal that hung up.
 - `dismiss` of a screen that is dismissed already takes the next one off, or fails where there is none (as in #2575, #4884): keys and
@@ -33,13 +35,14 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.app import App, ScreenStackError
 from textual.await_complete import AwaitComplete
@@ -50,6 +53,7 @@ from textual.driver import Driver
 from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
 from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import Screen
 from textual.strip import Strip
@@ -87,6 +91,10 @@ BURST = re.compile(rf"(?P<key>{KEY})|{PLAIN}{{{MOST_TYPED + 1},}}")
 MORE = re.compile(rf"(?P<key>{KEY})|\A{PLAIN}+|{PLAIN}{{{MOST_TYPED + 1},}}")
 """What is read within `BURST_S` of a burst: it may be the rest of it."""
 BURST_S = 0.05
+MOST_CELLS = (1000, 300)
+"""Columns and rows that are drawn on at most: three screens side by side in the smallest type."""
+OVERTAKEN = ((events.MouseMove,), (events.AppFocus, events.AppBlur), (events.Resize,))
+"""Kinds of events of which the last in a row says all that the others did."""
 CRASHED = 70
 """Exit code after a fault of the program itself (EX_SOFTWARE of sysexits.h)."""
 GONE = (WorkerFailed, NoMatches, ScreenStackError)
@@ -201,8 +209,8 @@ class PromptDriver(LinuxDriver):
         try:
             width, height = os.get_terminal_size(self.fileno)
         except OSError:
-            return super()._get_terminal_size()
-        return (width, height) if width and height else super()._get_terminal_size()
+            width, height = super()._get_terminal_size()
+        return _drawn((width, height) if width and height else super()._get_terminal_size())
 
     def start_application_mode(self) -> None:
         """Take the terminal."""
@@ -246,12 +254,13 @@ class PromptDriver(LinuxDriver):
                         self._app.leave_from_thread(HUNG_UP)
                         return
                     read = decode(given)
-                text = typed.of(read, time.monotonic())
+                text, found = typed.of(read, time.monotonic()), list[Message]()
                 try:
-                    for event in (*(parser.feed(text) if text else ()), *parser.tick()):
-                        self.process_message(event)
+                    found += (*(parser.feed(text) if text else ()), *parser.tick())
                 except ValueError:  # a number of the terminal's that is none, or has thousands of digits
                     parser, typed.pasting = XTermParser(self._debug), False
+                for event in _not_overtaken(found):
+                    self.process_message(event)
 
     def _given(self) -> bytes:
         """Typed bytes; empty: the terminal is gone."""
@@ -266,6 +275,19 @@ class PromptDriver(LinuxDriver):
         for end in self._pipe or ():
             os.close(end)
         self._pipe = None
+
+
+def _drawn(size: tuple[int, int]) -> tuple[int, int]:
+    """The part of a terminal of this size that is drawn on."""
+    return min(size[0], MOST_CELLS[0]), min(size[1], MOST_CELLS[1])
+
+
+def _not_overtaken(read: Sequence[Message]) -> Iterator[Message]:
+    """What was read at once, without the events that the one after them makes void; sizes as they are drawn on."""
+    for number, event in enumerate(read):
+        kind = next((kinds for kinds in OVERTAKEN if isinstance(event, kinds)), None)
+        if kind is None or not isinstance(next(iter(read[number + 1 : number + 2]), None), kind):
+            yield events.Resize.from_dimensions(_drawn(event.size), event.pixel_size) if isinstance(event, events.Resize) else event
 
 
 class _LastingWriter(WriterThread):

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 from screen_copies import Copies, Copy
-from textual.events import Key, Paste
+from textual._xterm_parser import XTermParser
+from textual.events import AppBlur, Key, MouseMove, Paste, Resize
 from textual.message import Message
 
 from widgets import textual_quirks
@@ -221,6 +222,19 @@ def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(
     for end in (driver.fileno, driver.writing, *(driver._pipe or ())):
         os.close(end)
     assert found == keys
+
+
+def test_of_a_thousand_moves_read_at_once_the_last_counts_and_a_size_has_an_end() -> None:
+    text = "".join(f"\x1b[<35;{column};9M" for column in range(1, 400)) + "x" + "\x1b[I\x1b[O" * 400 + "\x1b[48;65535;65535;1;1t"
+    read = [*XTermParser().feed(text)]
+    assert len(read) > 1200
+    move, key, focus, size = textual_quirks._not_overtaken(read)
+    assert isinstance(move, MouseMove)
+    assert move.x == 398
+    assert isinstance(key, Key)
+    assert isinstance(focus, AppBlur)
+    assert isinstance(size, Resize)
+    assert size.size == textual_quirks.MOST_CELLS
 
 
 STILL_RUNNING = 143
