@@ -46,7 +46,7 @@ def probability_meets(e: Evaluated, targets: Sequence[tuple[str, Floats, float]]
     """Probability that each candidate fits and keeps every limit of `targets` (name, column, limit).
 
     What makes one time longer makes the others longer, so that the least likely of them decides; memory is off for other reasons.
-    A limit that nothing is known of counts as kept.
+    A limit that nothing is known of counts as kept; what a service costs a month is known, as its GPUs are counted.
     """
     least, serves = np.ones(e.table.rows), e.candidates.jobs[0].task == "serve"
     overall = "training speed" if e.step else "serving throughput" if serves else "batch throughput"
@@ -55,5 +55,7 @@ def probability_meets(e: Evaluated, targets: Sequence[tuple[str, Floats, float]]
         half_width = e.ranges.half_width(kind if serves else OF_A_BATCH.get(kind, kind))
         known = np.isfinite(column) & (column > 0)
         chance = probability_below(np.log(limit / np.where(known, column, limit)), half_width)
+        if name == "budget_usd" and not e.step and not e.candidates.jobs[0].workload.requests:
+            chance = np.where(column <= limit, 1.0, 0.0)
         least = np.minimum(least, np.where(known, chance, np.where(np.isposinf(column), 0.0, 1.0)))
     return least * probability_fits(e)

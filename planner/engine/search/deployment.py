@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from planner.engine.columns import Flags, Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.market_terms import paid_hours, spot_factors
-from planner.engine.evaluate.probability import probability_fits, probability_meets
+from planner.engine.evaluate.probability import probability_fits, probability_meets, room_for
 from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.supply.bills import Bill, Need, Nodes, Terms
 from planner.engine.search.supply.node_types import NodeType
@@ -90,21 +90,35 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
         return quotes[int(self.bill.quote[row])] if quotes else None
 
 
-def with_replicas(e: Evaluated, workload: Workload) -> Evaluated:
-    """`e` with as many replicas as the load needs: the request rate with its burst, or the requests within the deadline."""
+def with_replicas(e: Evaluated, workload: Workload, most: Floats | float = np.inf) -> Evaluated:
+    """`e` with as many replicas as the load needs: the request rate with its burst, or the requests within the deadline.
+
+    A deadline is met with the confidence asked for, as far as the `most` GPUs there are allow: the work costs the same on more replicas.
+    """
     if e.serve is None or e.candidates.jobs[0].task != "serve":
         return e
-    needed = workload.request_rate_per_s * (1 + workload.targets.burst) if workload.request_rate_per_s else 0.0
-    if not needed and workload.requests and workload.targets.deadline_h:
-        needed = workload.requests / (workload.targets.deadline_h * SECONDS_PER_HOUR)
+    rate, deadline_h = workload.request_rate_per_s or 0.0, workload.targets.deadline_h
+    needed = rate * (1 + workload.targets.burst)
+    if not needed and workload.requests and deadline_h:
+        needed = workload.requests / (deadline_h * SECONDS_PER_HOUR)
     if workload.disaggregated:
         return with_pools(e, workload, needed)
     if not needed:
         return e
-    layout = e.table.layout
-    groups = np.where(e.memory.fits, np.maximum(1.0, np.ceil(needed / e.serve.requests_per_s / layout.expert_streams)), 1.0)
+    layout, groups = e.table.layout, _groups(e, needed)
+    if not rate:
+        surely = _groups(e, needed * np.exp(e.ranges.half_width("serving throughput") * room_for(workload.confidence)))
+        there = np.floor(most / (layout.tp * layout.pp * layout.expert_streams))
+        groups = np.maximum(groups, np.minimum(surely, there))
     replicas = groups * layout.expert_streams
     return e.with_layout(replace(layout, dp=replicas, gpus=layout.tp * layout.pp * replicas))
+
+
+def _groups(e: Evaluated, needed: Floats | float) -> Floats:
+    """Groups of replicas that share experts, or single ones, that answer `needed` requests a second; 1 where nothing fits."""
+    assert e.serve is not None
+    groups = np.ceil(needed / e.serve.requests_per_s / e.table.layout.expert_streams)
+    return np.where(e.memory.fits, np.maximum(1.0, groups), 1.0)
 
 
 def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workload) -> Deployments:

@@ -31,6 +31,26 @@ def test_what_may_not_fit_comes_after_what_does_and_says_what_it_may_need() -> N
         assert (f"; may need {bytes_text(memory.total.high)}; " in row.why) == (not sure)
 
 
+def test_what_a_service_costs_a_month_is_no_matter_of_chance() -> None:
+    first = next(row for row in plan("qwen3-8b-single-user-chat").rows if row.rank)
+    assert first.usd_per_month is not None
+    budget = {"p95_tpot_s": 0.05, "budget_usd": first.usd_per_month.value * 1.001}
+    again = next(row for row in plan("qwen3-8b-single-user-chat", targets=budget).rows if row.rank)
+    free = next(row for row in plan("qwen3-8b-single-user-chat", targets={"p95_tpot_s": 0.05}).rows if row.rank)
+    assert again.probability_meets == free.probability_meets
+
+
+def test_a_deadline_is_met_by_as_many_replicas_as_make_it_sure() -> None:
+    """Work that ends costs the same on twice the GPUs in half the time."""
+    sure, bold = (next(row for row in plan("qwen3-32b-batch-job", confidence=share).rows if row.rank) for share in (0.9, 0.0))
+    assert sure.probability_meets is not None
+    assert bold.probability_meets is not None
+    assert bold.probability_meets < 0.9 <= sure.probability_meets + 0.02
+    assert sure.job_usd is not None
+    assert bold.job_usd is not None
+    assert sure.job_usd.value < 1.05 * bold.job_usd.value
+
+
 def test_the_confidence_asked_for_decides_what_fits() -> None:
     bold = plan("llama-3.1-8b-full-finetune", confidence=0.0)
     assert {row.verdict for row in bold.rows if row.rank} == {"fits"}
