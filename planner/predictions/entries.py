@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -93,6 +94,11 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DECODER = msgspec.json.Decoder(Line)
+
+
+def utc_now() -> str:
+    """The time of an entry, ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def identity(request: Mapping[str, Any], figures: Mapping[str, Range]) -> str:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import planner
-from bench.protocol import utc_now
 from planner.engine.answers.figure import Figure
 from planner.engine.validation import kind_of
 from planner.errors import Problem, UserError
-from planner.predictions.entries import Origin, Predicted, Range, Seen, identity
+from planner.predictions.entries import Origin, Predicted, Range, Seen, identity, utc_now
 from planner.workload.published.spreads import OF_A_BATCH
 from planner.workload.tasks import Request, Workload, trains
 
