@@ -119,13 +119,13 @@ $(VENV)/bin/python:
 	"$(PYTHON)" -m venv $(VENV)
 
 $(RUNTIME): pyproject.toml | $(VENV)/bin/python
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.3'
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
 # everything by its hash but torch, which is another file for each kind of GPU (docs/decisions/021-locked-but-torch.md)
 $(DEVELOPMENT): pyproject.toml $(LOCK) | $(VENV)/bin/python
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check $(if $(LOCK),--require-hashes --requirement $(LOCK),--upgrade 'pip>=25.1')
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check $(if $(LOCK),--require-hashes --requirement $(LOCK),--upgrade 'pip>=25.3')
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check $(if $(LOCK),--no-build-isolation,--group dev) --editable '.[bench]'
 	@touch $(RUNTIME) $@
 
