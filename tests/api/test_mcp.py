@@ -32,7 +32,9 @@ async def test_the_protocols_client_lists_the_tools_and_gets_a_plan(tmp_path: Pa
     arguments = ["-m", "planner", "--config", str(tmp_path), "--state", str(tmp_path), "mcp", "--basis", "spec"]
     server = sdk.StdioServerParameters(command=sys.executable, args=arguments, env={**os.environ, "PYTHONPATH": str(ROOT)})
     asked = {"workload": "llama-3.1-8b-lora", "changes": {"max_gpus": 1}, "gpus": ["L4", "L40S"], "top": 2}
-    async with sdk.Client(server) as client:
+    # its default is what stderr was when another test imported the SDK
+    transport = importlib.import_module("mcp.client.stdio").stdio_client(server, errlog=sys.__stderr__)
+    async with sdk.Client(transport) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         plan = await client.call_tool("plan", asked)
         wrong = await client.call_tool("plan", {"workload": "llama-3.1-8b-lora", "gpu": "L4"})

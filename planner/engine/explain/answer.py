@@ -12,13 +12,14 @@ from planner.engine.answers.answer import Answer, ParameterCounts
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.columns import Floats, added
+from planner.engine.evaluate.chosen_rows.chosen import Chosen
+from planner.engine.evaluate.chosen_rows.releases import ReleaseEnds, release_ends
+from planner.engine.evaluate.chosen_rows.releases import evidence as releases_evidence
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
-from planner.engine.explain.chosen import Chosen, positive, records
 from planner.engine.explain.figures import figures, serve_figures, train_figures
 from planner.engine.explain.open_waits import open_waits
-from planner.engine.explain.releases import ReleaseEnds, release_ends
-from planner.engine.explain.releases import evidence as releases_evidence
+from planner.engine.explain.row_records import positive, records
 from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.job.compute_capability import attention_kernel
@@ -38,15 +39,12 @@ DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stage
 
 def answers_of(e: Evaluated, numbers: Sequence[int]) -> list[Answer]:
     """The answers for the rows `numbers`."""
-    return answers_of_parts([Chosen.of(e, numbers)])[0]
+    rows = Chosen.of(e, numbers)
+    return answers_of_chosen(rows, release_ends([rows])[0])
 
 
-def answers_of_parts(parts: Sequence[Chosen]) -> list[list[Answer]]:
-    """The answers for the rows of each of `parts`, candidates for one workload."""
-    return [_answers(rows, releases) for rows, releases in zip(parts, release_ends(parts), strict=True)]
-
-
-def _answers(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> list[Answer]:
+def answers_of_chosen(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> list[Answer]:
+    """The answers for `rows`, whose engines without a release reach to `releases`."""
     e, numbers = rows.e, rows.numbers.tolist()
     fits, layouts = rows(e.memory.fits).tolist(), _layouts(rows)
     timed, open_ends = _timed(rows, releases)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.engine.columns import Floats, added
-from planner.engine.explain.chosen import Chosen
+from planner.engine.evaluate.chosen_rows.chosen import Chosen
 from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens

@@ -14,7 +14,7 @@ from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.search.plan import make_plan, solutions
 from planner.engine.search.rows.row import plan_rows
-from planner.engine.search.selection import Choice
+from planner.engine.search.selection import Choice, chosen_parts
 from planner.errors import UserError
 from planner.workload.tasks import Workload
 
@@ -83,7 +83,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
 
     def rows(self, choices: Sequence[Choice]) -> list[PlanRow]:
         """The rows of a plan that `choices` become."""
-        return plan_rows(choices, self.supply.spec_chip)
+        return plan_rows(choices, chosen_parts(choices), self.supply.spec_chip)
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:
         """Plans of the task restricted to these GPUs."""

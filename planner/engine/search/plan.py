@@ -29,7 +29,7 @@ from planner.engine.search.layouts import enumerate_layouts
 from planner.engine.search.memory_screen import screen
 from planner.engine.search.ranking import Scored, ranked
 from planner.engine.search.rows.row import at_other_quotes, plan_rows, unsupported_row
-from planner.engine.search.selection import Choice, choose
+from planner.engine.search.selection import Choice, choose, chosen_parts
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.bills import Nodes
 from planner.engine.search.supply.node_types import FILTERS, NodeType, is_narrowed, node_types_for
@@ -254,7 +254,8 @@ def _scored_rows(choices: Sequence[Choice], workload: Workload, supply: Supply) 
     """Rows with their scores; of the best of each GPU also those at other providers, where the price counts."""
     by_price = workload.objective in {"cheapest", "flop-per-usd"}
     scored: list[Scored] = []
-    for number, (choice, row) in enumerate(zip(choices, plan_rows(choices, supply.spec_chip), strict=True)):
+    rows = plan_rows(choices, chosen_parts(choices), supply.spec_chip)
+    for number, (choice, row) in enumerate(zip(choices, rows, strict=True)):
         score = float(choice.deployments.bill.score[choice.row])
         scored.append(Scored(row, score, (choice, number)))
         if choice.best and by_price:

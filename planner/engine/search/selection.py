@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
+from planner.engine.evaluate.chosen_rows.chosen import Chosen
+from planner.engine.evaluate.chosen_rows.releases import ReleaseEnds, release_ends
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.supply.node_types import NodeType
 
@@ -58,6 +60,23 @@ def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, lis
     for number, choice in enumerate(choices):
         own[id(choice.deployments)].append(number)
     return ((choices[numbers[0]].deployments, numbers) for numbers in own.values())
+
+
+class ChosenPart(NamedTuple):
+    """The choices of one table of candidates, with what is computed for them alone."""
+
+    numbers: list[int]
+    """Their numbers among all choices."""
+    rows: Chosen
+    releases: Mapping[str, ReleaseEnds]
+    """Kind of figure -> how far it reaches where the release of the engine is open."""
+
+
+def chosen_parts(choices: Sequence[Choice]) -> list[ChosenPart]:
+    """The parts of `choices`."""
+    groups = list(by_deployments(choices))
+    rows = [Chosen.of(d.evaluated, [choices[number].row for number in numbers]) for d, numbers in groups]
+    return [ChosenPart(numbers, of, ends) for (_, numbers), of, ends in zip(groups, rows, release_ends(rows), strict=True)]
 
 
 def choose(d: Deployments) -> list[Choice]:

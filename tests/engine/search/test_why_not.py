@@ -21,8 +21,9 @@ TIGHT: dict[str, dict[str, Any]] = {
 SIZE, TIME = r"[\d,.]+ [GM]iB", r"[\d,.]+ (?:µs|ms|s|min|h|d|years)"
 FAULTS = (
     rf"takes {TIME}, deadline {TIME}",
-    r"costs \$[\d,.]+, budget \$[\d,.]+",
+    r"costs [\d,.]+ \$, budget [\d,.]+ \$",
     r"budget cannot be judged: no offer in the catalogue",
+    r"no offer passes the filters \(market, providers, countries, …\)",
     rf"p95 (?:request time|time to first token|time per token) {TIME}, wanted {TIME}",
     r"needs [\d,]+ GPUs, the search ends at \d+",
     r"needs [\d,]+ nodes joined by a network, and \S[^;]* (?:has [\d,]+|is sold without one)",

@@ -20,7 +20,7 @@ from bench.kinds.transformer import study_shape
 from bench.study import DEPTH_LAWS as BENCH_LAWS
 from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
-from planner.engine.answers.study import StudyAnswer, StudyCurve, size_text, story
+from planner.engine.answers.study import StudyAnswer, StudyCurve, story
 from planner.engine.study.crossovers import leaders
 from planner.engine.study.measured_sizes import shape_of
 from planner.engine.study.price_sets import price_set, price_set_names
@@ -140,16 +140,6 @@ def test_crossovers_of_power_laws_by_hand() -> None:
     }
     assert story(answer)[0].startswith("At 22")
     assert story(answer)[1].startswith("A100 80GB SXM leads nowhere at 1.89 $/h; below ")
-
-
-def test_a_line_that_ends_says_why() -> None:
-    answer = sample_study()
-    first, *others = answer.curves
-    last = msgspec.structs.replace(first.points[-1], flop_per_s=None, reason="does not fit: 31.1 GiB needed")
-    cut = msgspec.structs.replace(answer, curves=[msgspec.structs.replace(first, points=[*first.points[:-1], last]), *others])
-    told = f"The line of {first.gpu} ends below {size_text(last.parameters, 'width')} parameters: does not fit: 31.1 GiB needed."
-    assert told in story(cut)
-    assert told not in story(answer)
 
 
 def test_the_range_is_where_the_shifted_curves_cross() -> None:

@@ -13,7 +13,7 @@ from widgets.app import PlannerApp
 from widgets.panes.answer import AnswerLine
 from widgets.panes.key_line import KeyLine
 from widgets.panes.workload import values
-from widgets.panes.workload.field_line import GroupLine
+from widgets.panes.workload.field_line import FieldEntry, GroupLine
 from widgets.panes.workload.fields import FIELDS, GROUPS, fields_for
 
 SUPPLY = ("providers", "kinds", "countries", "regions", "certifications", "exclude", "fabric", "max_nodes")
@@ -130,3 +130,20 @@ def test_prices_are_one_number_or_one_for_each_gpu(text: str, value: object, sho
 def test_what_is_no_price_is_named(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         values.parse("prices", text)
+
+
+async def test_keys_that_the_form_has_not_heard_of_are_not_written_over(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test() as pilot:
+        await settle(pilot)
+        field = app.form.query_one("#field-output-tokens", FieldEntry)
+        field.focus()
+        await pilot.pause()
+        before = field.value
+        with field.prevent(Input.Changed):  # the form hears of it later
+            field.value = "7"
+        app.form.filled_in({})
+        assert field.value == "7"
+        field.hear("7")
+        app.form.filled_in({})
+        assert field.value == before

@@ -12,7 +12,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from widgets.actions.action import bindings
 from widgets.actions.moves import GROUP
@@ -45,6 +45,24 @@ class FieldEntry(Entry):
     def __init__(self, field: Field) -> None:
         super().__init__(id=field_id(field.key), select_on_focus=True)
         self._kind = field.kind
+        self._heard = ""
+
+    @property
+    def ahead(self) -> bool:
+        """Whether keys were typed into it that the form has not heard of yet."""
+        return self.has_focus and self.value != self._heard
+
+    def hear(self, text: str) -> None:
+        """Note what the form has heard of."""
+        self._heard = text
+
+    def write(self, text: str) -> None:
+        """Put `text` in without announcing it; whole again where the cursor is."""
+        self._heard = text
+        with self.prevent(Input.Changed):
+            self.value = text
+            if self.has_focus:
+                self.action_select_all()
 
     async def _on_key(self, event: events.Key) -> None:
         before = self.value[: self.cursor_position]

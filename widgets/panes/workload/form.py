@@ -25,7 +25,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.field import CHOSEN, Field
-from widgets.panes.workload.field_line import FieldLine, GroupLine, group_id
+from widgets.panes.workload.field_line import FieldEntry, FieldLine, GroupLine, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -292,11 +292,9 @@ class Form(VerticalScroll, can_focus=False):
                 continue
             nothing = f"{field.empty} {chosen}".strip() if field.empty == CHOSEN else field.empty
             editor.placeholder = nothing if value is None else ""
-            if (not editor.has_focus or field.key not in self._faults) and _differs(field, editor.value, value):
-                with editor.prevent(Input.Changed):
-                    editor.value = text
-                    if editor.has_focus:
-                        editor.action_select_all()
+            kept = editor.ahead or (editor.has_focus and field.key in self._faults)
+            if not kept and _differs(field, editor.value, value):
+                editor.write(text)
             line.mark_fault(self._faults.get(field.key, ""))
 
     def _items(self, field: Field, current: str) -> Sequence[Item]:
@@ -323,6 +321,8 @@ class Form(VerticalScroll, can_focus=False):
     async def _typed(self, event: Input.Changed) -> None:
         event.stop()
         field = self._field_of(event.input)
+        if isinstance(event.input, FieldEntry):
+            event.input.hear(event.value)
         if not _differs(field, event.value, values.get(self._workload, field.key)):
             if field.key in self._faults:
                 del self._faults[field.key]

@@ -13,8 +13,7 @@ from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.market_terms import assumed_of_spot
-from planner.engine.explain.answer import answers_of, answers_of_parts
-from planner.engine.explain.chosen import Chosen
+from planner.engine.explain.answer import answers_of, answers_of_chosen
 from planner.engine.explain.prices import priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
@@ -25,7 +24,7 @@ from planner.engine.search.deployment import Deployments
 from planner.engine.search.rows.network import SUPPLY_KEYS, assumed_of_supply, network_of, suits, with_order
 from planner.engine.search.rows.terms import effective_usd_per_h, job_figures, terms_of
 from planner.engine.search.rows.verdict import verdict_of
-from planner.engine.search.selection import Choice, by_deployments
+from planner.engine.search.selection import Choice, ChosenPart
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
 from planner.engine.search.targets import with_failures
@@ -36,14 +35,13 @@ MOST_PROVIDERS = 3
 """Rows of one candidate that differ only in who rents it out."""
 
 
-def plan_rows(choices: Sequence[Choice], spec_chip: FindChip) -> list[PlanRow]:
-    """Evaluated candidates as rows without rank, in the same order."""
+def plan_rows(choices: Sequence[Choice], parts: Sequence[ChosenPart], spec_chip: FindChip) -> list[PlanRow]:
+    """Evaluated candidates as rows without rank, in the same order; `parts` are those of `choices`."""
     found: dict[int, PlanRow] = {}
-    groups = list(by_deployments(choices))
-    parts = [Chosen.of(d.evaluated, [choices[number].row for number in numbers]) for d, numbers in groups]
-    for (d, numbers), rows, answers in zip(groups, parts, answers_of_parts(parts), strict=True):
-        failures = with_failures(d.evaluated, rows.numbers).tolist()
-        for number, answer, longer in zip(numbers, answers, failures, strict=True):
+    for part in parts:
+        failures = with_failures(part.rows.e, part.rows.numbers).tolist()
+        answers = answers_of_chosen(part.rows, part.releases)
+        for number, answer, longer in zip(part.numbers, answers, failures, strict=True):
             found[number] = _row(choices[number], answer, longer, spec_chip)
     return [found[number] for number in range(len(choices))]
 

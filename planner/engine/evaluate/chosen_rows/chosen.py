@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.engine.columns import Floats, Rows
+from planner.engine.columns import Rows
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 
-R = TypeVar("R")
 T = TypeVar("T", bound=np.generic)
 
 
@@ -37,14 +36,3 @@ class Chosen(NamedTuple):
     def __call__(self, column: NDArray[T]) -> NDArray[T]:
         """The cells of `column` in these rows; a column of length 1 is shared by all rows."""
         return column[self.numbers] if column.size > 1 else np.full(self.numbers.size, column.item(), dtype=column.dtype)
-
-
-def positive(columns: dict[str, Floats]) -> list[dict[str, float]]:
-    """For each row the numbers above 0 of `columns`, by name."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [{name: number for name, number in zip(columns, row, strict=True) if number > 0} for row in rows]
-
-
-def records(kind: Callable[..., R], fields: Mapping[str, Sequence[Any]]) -> list[R]:
-    """A record of `kind` for each row of its `fields`."""
-    return [kind(**dict(zip(fields, values, strict=True))) for values in zip(*fields.values(), strict=True)]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.candidates import Candidates, joined_candidates
-from planner.engine.explain.chosen import Chosen
+from planner.engine.evaluate.chosen_rows.chosen import Chosen
 from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
