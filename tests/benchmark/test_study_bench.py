@@ -15,6 +15,7 @@ from planner.observe.host import processors
 
 
 @pytest.mark.usefixtures("torch_here")
+@pytest.mark.alone
 def test_a_capped_run_is_kept_resumed_and_shown(planner_process: RunPlanner, tmp_path: Path) -> None:
     if not {"avx512_bf16", "amx_bf16", "bf16"} & processors()[0].flags:
         pytest.skip("this processor has no BF16 arithmetic: a step of the study would take longer than a test may")
