@@ -10,11 +10,11 @@ import contextlib
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -32,7 +32,7 @@ from widgets.app import PlannerApp
 TICK_S, LATE_S = 0.05, 0.06
 AGREES = 0.10
 BESIDE = 0.20
-BLOCK = 1 << 14
+COMPILER = shutil.which("cc")
 QUIET_ROUNDS, MOST_ROUNDS = 3, 12
 pytestmark = needs_torch
 
@@ -148,29 +148,26 @@ def test_two_quiet_runs_agree(planner_process: RunPlanner) -> None:
     assert agree(found), found
 
 
-def numpy_triad_s(arrays: list[Any], threads: ThreadPoolExecutor, parts: int) -> float:
-    """Seconds of a = b + 3·c by NumPy, in blocks that stay in a core's own cache, each thread over its part."""
-    import numpy as np
+@pytest.fixture
+def stream_triad(tmp_path: Path) -> Path:
+    """The triad of STREAM in C, compiled for this machine."""
+    if COMPILER is None:
+        pytest.skip("needs a C compiler")
+    program = tmp_path / "stream_triad"
+    source = Path(__file__).with_name("stream_triad.c")
+    subprocess.run([COMPILER, "-O3", "-march=native", "-fopenmp", source, "-o", program], check=True, timeout=60)
+    return program
 
-    target, first, second = arrays
-    size = len(target) // parts
 
-    def part(begin: int) -> None:
-        product = np.empty(BLOCK, dtype=target.dtype)
-        for place in range(begin, begin + size, BLOCK):
-            end = min(place + BLOCK, begin + size)
-            np.multiply(second[place:end], 3.0, out=product[: end - place])
-            np.add(first[place:end], product[: end - place], out=target[place:end])
-
-    began = time.perf_counter()
-    list(threads.map(part, range(0, size * parts, size)))
-    return time.perf_counter() - began
+def stream_bytes_per_s(program: Path, total_bytes: int) -> list[float]:
+    """Bytes per second of each of five rounds over three arrays of `total_bytes` together."""
+    done = subprocess.run([program, str(total_bytes // 12), "5"], capture_output=True, text=True, check=True, timeout=60)
+    return [float(line) for line in done.stdout.split()]
 
 
 @pytest.mark.alone
-def test_the_bandwidth_is_that_of_a_triad_of_numpy_beside_it(torch_here: None) -> None:
+def test_the_bandwidth_is_that_of_a_triad_in_c_beside_it(torch_here: None, stream_triad: Path) -> None:
     """In turns, so that what others do to the machine meanwhile is done to both."""
-    import numpy as np
     import torch
 
     from bench.kinds import bandwidth
@@ -181,19 +178,15 @@ def test_the_bandwidth_is_that_of_a_triad_of_numpy_beside_it(torch_here: None) -
     total = bandwidth.working_set_bytes(device)
     here = Bench(device, timer_for(device), lambda: False, lambda _fraction, _note: None)
     point = Point(id="triad/memory", kind="triad", label="triad", device="cpu", expected_s=0.5, cap_s=0.4)
-    arrays = [np.ones(total // 12, dtype=np.float32) for _ in range(3)]
     found: list[tuple[float, str]] = []
-    with ThreadPoolExecutor(device.threads) as threads:
-        numpy_triad_s(arrays, threads, device.threads)
-        while len(found) < MOST_ROUNDS and sum(status in {"ok", "noisy"} for _, status in found) < QUIET_ROUNDS:
-            before = [numpy_triad_s(arrays, threads, device.threads) for _ in range(5)]
-            ours = bandwidth.measure_triad(here, point, total)
-            after = [numpy_triad_s(arrays, threads, device.threads) for _ in range(5)]
-            assert ours.value is not None
-            assert ours.bytes is not None
-            found.append((ours.value / (ours.bytes / median(before + after)), ours.status))
+    while len(found) < MOST_ROUNDS and sum(status in {"ok", "noisy"} for _, status in found) < QUIET_ROUNDS:
+        before = stream_bytes_per_s(stream_triad, total)
+        ours = bandwidth.measure_triad(here, point, total)
+        after = stream_bytes_per_s(stream_triad, total)
+        assert ours.value is not None
+        found.append((ours.value / median(before + after), ours.status))
     told = ", ".join(f"{ratio:.2f} {status}" for ratio, status in found)
-    print(f"{torch.get_num_threads()} threads, {total / 2**20:.0f} MiB, torch's over NumPy's: {told}")  # noqa: T201  # seen with -s
+    print(f"{torch.get_num_threads()} threads, {total / 2**20:.0f} MiB, torch's over C's: {told}")  # noqa: T201  # seen with -s
     quiet = [ratio for ratio, status in found if status in {"ok", "noisy"}]
     if len(quiet) < QUIET_ROUNDS:
         pytest.skip(f"not a quiet machine: {told}")
