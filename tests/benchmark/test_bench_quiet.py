@@ -159,6 +159,17 @@ def stream_triad(tmp_path: Path) -> Path:
     return program
 
 
+@pytest.fixture
+def torch_threads() -> Iterator[int]:
+    """A thread of torch on each core, whatever the tests before it set."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(visible_cores())
+    yield visible_cores()
+    torch.set_num_threads(before)
+
+
 def stream_bytes_per_s(program: Path, total_bytes: int) -> list[float]:
     """Bytes per second of each of five rounds over three arrays of `total_bytes` together."""
     done = subprocess.run([program, str(total_bytes // 12), "5"], capture_output=True, text=True, check=True, timeout=60)
@@ -166,9 +177,8 @@ def stream_bytes_per_s(program: Path, total_bytes: int) -> list[float]:
 
 
 @pytest.mark.alone
-def test_the_bandwidth_is_that_of_a_triad_in_c_beside_it(torch_here: None, stream_triad: Path) -> None:
+def test_the_bandwidth_is_that_of_a_triad_in_c_beside_it(torch_here: None, torch_threads: int, stream_triad: Path) -> None:
     """In turns, so that what others do to the machine meanwhile is done to both."""
-    import torch
 
     from bench.kinds import bandwidth
     from bench.machine.environment import find_device
@@ -186,7 +196,7 @@ def test_the_bandwidth_is_that_of_a_triad_in_c_beside_it(torch_here: None, strea
         assert ours.value is not None
         found.append((ours.value / median(before + after), ours.status))
     told = ", ".join(f"{ratio:.2f} {status}" for ratio, status in found)
-    print(f"{torch.get_num_threads()} threads, {total / 2**20:.0f} MiB, torch's over C's: {told}")  # noqa: T201  # seen with -s
+    print(f"{torch_threads} threads, {total / 2**20:.0f} MiB, torch's over C's: {told}")  # noqa: T201  # seen with -s
     quiet = [ratio for ratio, status in found if status in {"ok", "noisy"}]
     if len(quiet) < QUIET_ROUNDS:
         pytest.skip(f"not a quiet machine: {told}")
