@@ -46,7 +46,7 @@ class ProductGroup(msgspec.Struct, frozen=True):
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
-    """The products of one layer for `rows` tokens: its attention, and its MLP dense or, where any row has them, with experts."""
+    """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts, each where any row has such layers."""
     m, j, s = t.model, t.job, t.layout
     narrowest = np.minimum(np.minimum(j.mixing_bytes, j.mlp_bytes), j.expert_bytes)
     mixing, mlps, routed = (
@@ -64,7 +64,7 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {
         "attention": attention,
-        "mlp": mlp,
+        **({"mlp": mlp} if (m.moe_layers < m.layers).any() else {}),
         "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart, grouped, routed),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.mlp_bytes, wider=mlps),
     }
