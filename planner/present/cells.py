@@ -144,19 +144,22 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def text_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = (), stays: str = ""
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Iterable[str] = (),
+    stays: Sequence[str] = (),
+    least_width: int = LEAST_FOLDED_WIDTH,
 ) -> Table[Sequence[str]]:
-    """A table of texts under `heads`; columns in `numeric` are aligned right, the others may be folded.
+    """A table of texts under `heads`; columns in `numeric` are aligned right, the others may be folded to `least_width`.
 
-    Where there is no room, the last ones go first, `stays` after all others.
+    Where there is no room, the last ones go first, those in `stays` after all others, its own last one last.
     """
     right = frozenset(numeric)
 
     def column(place: int, head: str) -> Column[Sequence[str]]:
         words = place > 0 and head not in right
-        least_width = LEAST_FOLDED_WIDTH if words else None
-        priority = len(heads) + 1 if head == stays else len(heads) - place
-        return Column(head, head, lambda row: row[place], head in right, priority, least_width)
+        priority = len(heads) + 1 + stays.index(head) if head in stays else len(heads) - place
+        return Column(head, head, lambda row: row[place], head in right, priority, least_width if words else None)
 
     return Table([column(place, head) for place, head in enumerate(heads)], rows)
 

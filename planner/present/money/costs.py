@@ -12,6 +12,8 @@ from planner.units import counted, digits, percent_text, short_usd_text, usd_tex
 MOST_TIMES = 4.0
 """Ways that cost more than this many times the first one would flatten all others, and are named instead."""
 QUARTER_MONTHS = 3.0
+WHOLE_NAME = 36
+"""Cells of who is paid, below which a month is left out of the table instead: rows of one line compare at a glance."""
 JUST_AFTER = 1e-6
 """Months after a payment at which it counts."""
 
@@ -110,7 +112,9 @@ def cost_sections(costs: Costs) -> list[Section]:
     months = list(costs.ways[0].usd_after_months) if costs.ways else []
     rows = [(ways.way.name, _who(ways), *(usd_text(ways.usd_after_months[month]) for month in months)) for ways in costs.ways]
     heads = ("way", "who", *(f"{month} mo, $" for month in months))
-    parts: list[Part] = [text_table(heads, rows, heads[2:], stays=heads[-1])] if rows else [Paragraph("Its price is not known.")]
+    parts: list[Part] = [Paragraph("Its price is not known.")]
+    if rows:
+        parts = [text_table(heads, rows, heads[2:], stays=(heads[2], "who", "way", heads[-1]), least_width=WHOLE_NAME)]
     sentences = list(break_evens(costs))
     if sentences:
         parts.append(Points(sentences))
@@ -128,9 +132,9 @@ def cost_sections(costs: Costs) -> list[Section]:
 
 
 def _who(ways: WayCosts) -> str:
-    """'aws p4de.24xlarge (7 GPUs more than needed)'."""
+    """'aws p4de.24xlarge (7 GPUs idle)'."""
     idle = ways.way.idle_gpus
-    return f"{ways.way.who} ({counted(idle, 'GPU')} more than needed)" if idle else ways.way.who
+    return f"{ways.way.who} ({counted(idle, 'GPU')} idle)" if idle else ways.way.who
 
 
 def break_evens(costs: Costs) -> Iterator[str]:
