@@ -64,20 +64,6 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
     NAME is a model of the catalogue, PATH a config.json, a folder with one, or a GGUF file, HUB-ID an id of the Hugging Face hub.
     With --exact the code of the installed transformers is run on the meta device; that of a model's repository never is.
     """
-    return _show(invocation, name, exact=exact, python=python, as_json=as_json)
-
-
-@models.command("describe", hidden=True)
-@click.argument("name")
-@click.option("--python", type=click.Path(path_type=Path))
-@json_option
-@pass_invocation
-def describe_model(invocation: Invocation, name: str, python: Path | None, as_json: bool) -> int:
-    """Show one model with --exact."""
-    return _show(invocation, name, exact=True, python=python, as_json=as_json)
-
-
-def _show(invocation: Invocation, name: str, *, exact: bool, python: Path | None, as_json: bool) -> int:
     session = invocation.session()
     shelf = session.models
     config = shelf.config(name)

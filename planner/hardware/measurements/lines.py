@@ -18,8 +18,6 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     layout: int | None = None
     """The first line: `LAYOUT` of the version that began the file."""
-    imported: str | None = None
-    """Name of a file of an earlier version whose rows are all in the lines before."""
     run: Run | None = None
     """A run, or how it stands now."""
     measurement: Measurement | None = None

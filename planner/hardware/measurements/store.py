@@ -176,7 +176,6 @@ class Store:
         self._runs: dict[str, Run] = {}
         self._measurements: dict[tuple[str, str], Measurement] = {}
         self._predictions: dict[tuple[str, str], Prediction] = {}
-        self._imported: set[str] = set()
         self._layout = LAYOUT
 
     def _is_news(self, one: Measurement) -> bool:
@@ -199,7 +198,6 @@ class Store:
             self._result = self._result if self._waiting else WriteResult(self.path)
             if self._damage:
                 self.warn(self._damage_text)
-            self._import_database()
 
     @property
     def _damage_text(self) -> str:
@@ -228,8 +226,6 @@ class Store:
             self._measurements[line.measurement.run, line.measurement.point] = line.measurement
         if line.prediction is not None:
             self._predictions.setdefault((line.prediction.run, line.prediction.point), line.prediction)
-        if line.imported is not None:
-            self._imported.add(line.imported)
         if line.removed:
             for key in line.removed:
                 self._measurements.pop(key, None)
@@ -273,23 +269,6 @@ class Store:
             self._waiting = []
             self._read()
             self._result = WriteResult(file.path)
-
-    def _import_database(self) -> None:
-        """Take in, once, what earlier versions kept in an SQLite file beside this one; that file stays as it is."""
-        from planner.hardware.measurements import database
-
-        path = self._file.path.with_name(database.FILE_NAME) if self._file is not None else None
-        if path is None or database.FILE_NAME in self._imported or not path.exists():
-            return
-        self._imported.add(database.FILE_NAME)
-        try:
-            lines, problems = database.read_database(path)
-        except OSError as refused:
-            self.warnings.append(f"{path} is left alone: {refused}")
-            return
-        if problems:
-            self.warnings.append(f"{path} is damaged: {unreadable_text(problems)}")
-        self._write([*lines, Line(imported=database.FILE_NAME)])
 
 
 _UNKNOWN = Run(id="", suite="", device="", fingerprint="", started_at="")
