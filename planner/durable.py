@@ -7,13 +7,11 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.errors import Problem, UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 """Errors of flushing a folder that mean data may be lost; other errors say that the file system has no such flush."""

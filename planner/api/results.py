@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from planner.engine.answers.memory import MemoryDetail
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.memory import MemoryDetail, MemoryItem
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.replay import Replay, ReplayHour
-from planner.engine.answers.study import StudyAnswer
+from planner.engine.answers.study import StudyAnswer, StudyCurve
+from planner.present.cells import Section
 from planner.present.files.csv_text import Lines, plan_lines, study_lines
 from planner.workload.traffic.summary import Traffic, TrafficHour
-
-if TYPE_CHECKING:
-    from planner.engine.answers.answer import Answer
-    from planner.engine.answers.memory import MemoryItem
-    from planner.engine.answers.plan import PlanRow
-    from planner.engine.answers.study import StudyCurve
-    from planner.present.cells import Section
-    from planner.workload.traffic.trace import Trace
+from planner.workload.traffic.trace import Trace
 
 A = TypeVar("A", bound=msgspec.Struct)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -13,11 +13,9 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal import sections as listing
 from planner.errors import UserError
+from planner.observe.machine import LocalGpu
+from planner.session import Session
 from planner.units import UNKNOWN, bytes_text, si_text
-
-if TYPE_CHECKING:
-    from planner.observe.machine import LocalGpu
-    from planner.session import Session
 
 Facts = dict[str, Any]
 TOPIC = 14

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,12 +14,10 @@ from planner.cli.options import FILE, Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError, nearest_names
+from planner.predictions.entries import Predicted, Seen
 from planner.reading import read_file
+from planner.session import Session
 from planner.units import change_text, counted, digits
-
-if TYPE_CHECKING:
-    from planner.predictions.entries import Predicted, Seen
-    from planner.session import Session
 
 MOST_IMPORT_BYTES = 1 << 26
 

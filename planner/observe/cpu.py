@@ -20,14 +20,11 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.hardware.catalogue.gpus import Gpu
 from planner.observe import host
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu
 
 ASSUMED_BANDWIDTH_BYTES_PER_S = 51.2e9
 """Two channels of DDR4-3200 (2 x 8 bytes x 3.2 GT/s, JEDEC JESD79-4): the floor of one socket of this decade."""

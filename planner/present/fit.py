@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from planner.engine.answers.fit import FitRow
+from planner.engine.answers.fit import Fit, FitRow
 from planner.present.cells import Cell, Column, Fact, Facts, Paragraph, Part, Section, Table, basis_legend, range_cell
 from planner.present.command_line import spelled
 from planner.present.names import VERDICT_SIGNS
@@ -13,9 +12,6 @@ from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, bytes_text, count_text, number_text, percent_text
 from planner.workload.study_models import NAME_PREFIX
 from planner.workload.tasks import trains
-
-if TYPE_CHECKING:
-    from planner.engine.answers.fit import Fit
 
 FASTER_READING = (
     "At full load one stream may be slow: --set targets.p95_tpot_s=0.1 asks for as many users as read 10 tokens a second."

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from planner.engine.answers.memory import MemoryItem
+from planner.engine.answers.memory import MemoryDetail, MemoryItem
+from planner.engine.answers.plan import PlanRow
 from planner.present.cells import Cell, Column, Fact, Facts, Section, Table, spread_text
 from planner.present.names import COMPONENT_NAMES, device_name, row_place
 from planner.units import UNKNOWN, bytes_text, percent_text, used_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.memory import MemoryDetail
-    from planner.engine.answers.plan import PlanRow
 
 
 class ItemLine(NamedTuple):

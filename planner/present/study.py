@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from planner.engine.answers.study import story
-from planner.present.cells import Column, Paragraph, Section, Table, figure_cell, range_cell
+from planner.engine.answers.study import StudyAnswer, StudyCurve, story
+from planner.present.cells import Cell, Column, Paragraph, Section, Table, figure_cell, range_cell
 from planner.units import UNKNOWN, count_text, si_text, usd_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.study import StudyAnswer, StudyCurve
-    from planner.present.cells import Cell
 
 MOST_CURVES = 5
 """GPUs that have columns of their own; of more, the table holds the best of each size."""

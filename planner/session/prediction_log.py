@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 import planner
+from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.validation import kind_of
 from planner.errors import Problem, UserError
 from planner.predictions.entries import Origin, Predicted, Range, Seen, identity, utc_now
+from planner.session.session import Session
 from planner.workload.published.spreads import OF_A_BATCH
 from planner.workload.tasks import Request, Workload, trains
-
-if TYPE_CHECKING:
-    from planner.engine.answers.answer import Answer
-    from planner.engine.answers.plan import Plan, PlanRow
-    from planner.session.session import Session
 
 TRAINING = ("step_s", "tokens_per_s")
 GENERATING = ("prefill_s", "ttft_s", "tpot_s", "request_s", "decode_tokens_per_s", "output_tokens_per_s")

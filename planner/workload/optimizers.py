@@ -7,14 +7,10 @@ o share of the parameters that are outside the layers (embedding and head) · m,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
-
-if TYPE_CHECKING:
-    from planner.workload.architecture import Architecture
 
 EIGHT_BIT_STATE = 1 + 4 / 256
 """Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum a block of 256."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -14,15 +14,13 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.units import UNKNOWN, bytes_text, count_text
+from planner.workload.architecture import Architecture
 from planner.workload.checkpoints.tensors import by_dtype
 from planner.workload.huggingface.config import known_family
 from planner.workload.huggingface.vision import read_tower
+from planner.workload.models import Model
 from planner.workload.sublayers import told
 from planner.workload.weights import FORMATS
-
-if TYPE_CHECKING:
-    from planner.workload.architecture import Architecture
-    from planner.workload.models import Model
 
 
 @click.group(cls=DefaultGroup, default="list")

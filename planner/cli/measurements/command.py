@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
 
@@ -20,10 +20,8 @@ from planner.durable import write_out
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.measurements.measurement import UNITS, Measurement, MeasurementKind, Origin
 from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
+from planner.session import Session
 from planner.units import counted
-
-if TYPE_CHECKING:
-    from planner.session import Session
 
 chosen_by = options(
     click.option("--device", metavar="NAME", help="This GPU or CPU only."),

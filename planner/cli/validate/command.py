@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,12 +12,10 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
+from planner.engine.validation import Comparison
 from planner.errors import UserError
-
-if TYPE_CHECKING:
-    from planner.engine.validation import Comparison
-    from planner.session import Session
-    from planner.workload.published.experiments import PublishedSet
+from planner.session import Session
+from planner.workload.published.experiments import PublishedSet
 
 ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "model", "kind", "measured", "predicted", "low", "high")
 

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,9 +17,7 @@ from planner.present.files.csv_text import csv_text
 from planner.reading import read_toml
 from planner.schema import read_struct
 from planner.units import UNKNOWN, digits, percent_text
-
-if TYPE_CHECKING:
-    from planner.workload.published.experiments import PublishedSet
+from planner.workload.published.experiments import PublishedSet
 
 REASONS = Path(__file__).with_name("reasons.toml")
 HEADS = ("n", "answered", "median", "p90", "signed", "inside", "width")

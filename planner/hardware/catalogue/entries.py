@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from planner.errors import Problem, Problems, UserError, nearest_names
 from planner.reading import read_toml, toml_files
 from planner.schema import faults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
-from planner.hardware.catalogue.gpus import DTYPES
+from planner.hardware.catalogue.gpus import DTYPES, Gpu
 from planner.hardware.catalogue.interconnects import CollectiveOp, Link
 from planner.hardware.ceilings.ceilings import Basis
 from planner.numbers import Positive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from planner.hardware.catalogue.gpus import Gpu
 
 STORED = (*DTYPES, "int4")
 """Keys of `CeilingRecord.weight_bandwidth_efficiency`."""

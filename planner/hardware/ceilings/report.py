@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY, usual_link
-from planner.hardware.ceilings.ceilings import Ceiling
+from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
 from planner.hardware.ceilings.products import products_of
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu
-    from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.measurements.measurement import Measurement
+from planner.hardware.measurements.measurement import Measurement
 
 FEW_POINTS = 3
 """A median of fewer residuals says little about the fit."""

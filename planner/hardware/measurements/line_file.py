@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from planner.durable import check_regular, make_folder, sync_folder, write_all, write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 LOCK_WAIT_S = 5.0
 """Time one process waits while another writes."""

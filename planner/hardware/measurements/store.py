@@ -8,7 +8,8 @@ returns whether it was kept, and nothing is raised.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -18,10 +19,6 @@ from planner.hardware.measurements.line_file import LOCK_WAIT_S, LineFile
 from planner.hardware.measurements.lines import LAYOUT, Line, decoded, encoded, unreadable_text
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
 from planner.hardware.measurements.newest import believed_until, newest, newest_of_boards
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 FILE_NAME = "measurements.jsonl"
 NEXT_WAIT_S = 0.2

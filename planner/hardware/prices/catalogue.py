@@ -6,21 +6,17 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from planner.errors import Problem, UserError
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.catalogue.interconnects import on_baseboard
 from planner.hardware.prices.catalogue_rows import Row, assembled, read_rows
 from planner.hardware.prices.offers import Offer
 from planner.reading import read_toml
 from planner.schema import read_struct
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 
 GIB = 2**30
 FLAT = 0.005

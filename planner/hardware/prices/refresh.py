@@ -6,12 +6,14 @@ import contextlib
 import datetime as dt
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from planner.durable import WriteResult
 from planner.errors import Problem, UserError, nearest_names
+from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.hardware.prices.changes import Change, changes
@@ -20,11 +22,6 @@ from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
 from planner.reading import kind_of, user_path
 from planner.web import reason_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.hardware.catalogue.gpus import GpuCatalogue
 
 LEAST_SHARE = 0.5
 """Least share of the parts priced now that new prices have to cover: a file cut short is no market."""

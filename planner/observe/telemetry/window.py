@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from planner.engine.advice.diagnosis import IDLE
 from planner.engine.advice.observation import Observed, ObservedSlice
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.catalogue.mig import profiles_of
 from planner.observe.machine import match_gpu
 from planner.observe.snapshot import NO_HOST, DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 
 MEANS = {
     "sm_active": "sm_active_fraction",

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
 from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section, text_table
 from planner.present.choice.sentence import count_and_device
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, axis_around
 from planner.units import UNKNOWN, digits, duration_text, percent_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.figure import Figure
-    from planner.engine.answers.plan import PlanRow
 
 LATENCY_WORDS: Mapping[Latency, str] = {"request": "whole request", "ttft": "first token", "tpot": "next token"}
 UNITS: Mapping[str, tuple[str, str]] = {
