@@ -100,13 +100,12 @@ class DefaultGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with their summaries; lazy ones are not imported."""
         rows = [
-            (name, self._summary(name)) for name in self.list_commands(ctx) if name in self.lazy or not self.commands[name].hidden
+            (name, self.lazy[name].summary if name in self.lazy else self.commands[name].get_short_help_str(limit=100))
+            for name in self.list_commands(ctx)
+            if name in self.lazy or not self.commands[name].hidden
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
-
-    def _summary(self, name: str) -> str:
-        return self.lazy[name].summary if name in self.lazy else self.commands[name].get_short_help_str(limit=100)
 
 
 COMMANDS = {

@@ -140,7 +140,7 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
     cores = usable_cores(listed, host.usable_processors() if allowed is None else allowed, host.cgroup_cpu_quota(root))
     clock, clock_source = clock_hz(listed, root)
     family = int(first["cpu family"]) if first.get("cpu family", "").isdigit() else 0
-    flags = listed[0].flags if listed else _assumed_flags(platform.machine())
+    flags = listed[0].flags if listed else frozenset({"asimd"} if platform.machine().lower() in {"arm64", "aarch64"} else {"sse2"})
     rates = flop_per_cycle(flags, name, first.get("vendor_id", ""), family)
     total, limit = host.memory_total_bytes(root), host.cgroup_memory_limit_bytes(root)
     memory = min((size for size in (total, limit) if size is not None), default=math.nan)
@@ -175,8 +175,3 @@ def _caveats(flags: frozenset[str], *, limited: bool) -> Iterator[str]:
         yield "matrix-unit (AMX) peak, rarely approached by a framework"
     if limited:
         yield "memory limited by a control group"
-
-
-def _assumed_flags(machine: str) -> frozenset[str]:
-    """The instruction set every 64-bit processor of this family has, for systems without /proc."""
-    return frozenset({"asimd"} if machine.lower() in {"arm64", "aarch64"} else {"sse2"})

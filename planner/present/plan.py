@@ -46,11 +46,6 @@ def throughput(answer: Answer) -> Figure | None:
     return answer.output_tokens_per_s or answer.tokens_per_s or answer.decode_tokens_per_s
 
 
-def throughput_title(task: Mapping[str, Any]) -> str:
-    """The title of `throughput` in a table."""
-    return "out tok/s" if task.get("task") in GENERATING else "tokens/s"
-
-
 def throughput_label(task: Mapping[str, Any]) -> str:
     """The name of `throughput` where there is more room than a column's."""
     return "output tokens/s" if task.get("task") in GENERATING else "tokens/s"
@@ -130,7 +125,7 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
         ),
         Column(
             "rate",
-            throughput_title(task),
+            "out tok/s" if task.get("task") in GENERATING else "tokens/s",
             lambda row: range_cell(_rate(row), rate_text),
             right=True,
             priority=98,

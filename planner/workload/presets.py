@@ -97,12 +97,9 @@ def _stated(struct: msgspec.Struct) -> dict[str, Any]:
     return {
         field.encode_name: _plain(value)
         for field in msgspec.structs.fields(struct)
-        if (value := getattr(struct, field.name)) is not None and value != _default(field)
+        if (value := getattr(struct, field.name)) is not None
+        and value != (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory())
     }
-
-
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _plain(value: object) -> object:

@@ -137,7 +137,13 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Ta
 
     if is_exported(source.data):
         runs, rows = read_document(source.data, source.where, "imported", session.part_named, cpu_key(session.machine.cpu))
-        taken.exported.append((source.where, _named_after(runs, source.name), rows))
+        taken.exported.append(
+            (
+                source.where,
+                tuple(msgspec.structs.replace(run, environment={"imported_from": source.name} | run.environment) for run in runs),
+                rows,
+            )
+        )
         return
     if not source.chosen and not recognised(source.data, source.where):
         taken.left_out.append(source.where)
@@ -153,11 +159,6 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Ta
             taken.exported.append((source.where, (run,), (point,)))
     served = [one for one in found if not isinstance(one, CollectiveTimes)]
     taken.results += compare(session, Given(source.where, source.name, served, given), find, session.models.names())
-
-
-def _named_after(runs: Iterable[Run], name: str) -> tuple[Run, ...]:
-    """`runs` that know the file they came from, by which a board is named among those of a fleet."""
-    return tuple(msgspec.structs.replace(run, environment={"imported_from": name} | run.environment) for run in runs)
 
 
 def _keep(session: Session, taken: Taken) -> None:

@@ -75,14 +75,15 @@ def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet,
     from planner.workload.published.experiments import read_published
 
     shelf = frozenset(session.models.names())
-    found = read_published(folder, _known_gpus(session), lambda key: session.models.config(key) if key in shelf else None, only)
+    found = read_published(
+        folder,
+        frozenset(name.casefold() for name in session.gpus.names()),
+        lambda key: session.models.config(key) if key in shelf else None,
+        only,
+    )
     answers = session.estimate([experiment.request for experiment in found.experiments], basis="spec")
     refused = Counter(str(answer) for answer in answers if isinstance(answer, UserError))
     return found, compared(found.experiments, answers), refused
-
-
-def _known_gpus(session: Session) -> frozenset[str]:
-    return frozenset(name.casefold() for name in session.gpus.names())
 
 
 def write_rows(comparisons: list[Comparison], path: Path) -> None:

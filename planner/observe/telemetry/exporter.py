@@ -306,13 +306,12 @@ def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[Place, _
     if parts:
         known["mig"] = tuple(_slice(place, seen[place].labels, seen[place].values) for place in parts)
         known["mig_enabled"] = True
-    name = labels.get("modelName") or labels.get("name") or _model_of(labels)
+    name = (
+        labels.get("modelName")
+        or labels.get("name")
+        or (labels.get("gpu") if labels.get("gpu_index") or labels.get("index") else None)
+    )
     return DeviceSnapshot(index=index, uuid=gpu[2] or None, name=name, state="ok", **known)
-
-
-def _model_of(labels: Mapping[str, str]) -> str | None:
-    """The model where the label `gpu` names that, since another one has the index."""
-    return labels.get("gpu") if labels.get("gpu_index") or labels.get("index") else None
 
 
 @lru_cache(maxsize=64)

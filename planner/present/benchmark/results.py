@@ -33,7 +33,15 @@ def result_section(
     if not refused:
         parts.append(text_table(HEADS, [_row(one) for one in found], HEADS[1:4]))
     if why:
-        parts += [Paragraph("What would explain it:"), Points([explanation_text(one) for one in why])]
+        parts += [
+            Paragraph("What would explain it:"),
+            Points(
+                [
+                    f"{one.setting}={one.value} would give {value_text(one.quantity, one.predicted)}: {change_text(one.off)}."
+                    for one in why
+                ]
+            ),
+        ]
     listed = list(notes)
     if listed:
         parts.append(Points(listed))
@@ -58,11 +66,6 @@ def sentence(found: Sequence[Verdict]) -> str:
     return (
         f"Predicted {text}, you got {value_text(main.quantity, main.seen, unit=False)}: {change_text(main.off)}, {where} the range."
     )
-
-
-def explanation_text(one: Explanation) -> str:
-    """One explanation: 'kv_dtype=fp8 would give 3,590 output tokens/s: -1 %.'."""
-    return f"{one.setting}={one.value} would give {value_text(one.quantity, one.predicted)}: {change_text(one.off)}."
 
 
 def value_text(quantity: str, value: float, *, unit: bool = True) -> str:

@@ -178,7 +178,7 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
         "sequence": whole(row, "seq_len"),
         "micro_batch": whole(row, "micro_batch"),
         "global_batch": whole(row, "global_batch"),
-        "sharding": SHARDINGS[sharding or _usual_sharding(row)],
+        "sharding": SHARDINGS[sharding or ("zero1" if re.match(r"nemo|megatron-bridge", row["framework"].lower()) else "none")],
         "checkpointing": _checkpointing(row, CHECKPOINTING[checkpointing] or "none"),
         "optimizer": OPTIMIZERS.get(optimizer),
         "recipe": _recipe(row),
@@ -189,11 +189,6 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
         stored = fields.pop("weight_dtype", None) or ("nf4" if row["task"] == "finetune_qlora" else "bf16")
         found["lora"] = _adapters(row) | {"base": stored}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _usual_sharding(row: Row) -> str:
-    """Sharding where a row names none: NeMo and Megatron-Bridge divide optimizer states (use_distributed_optimizer), others nothing."""
-    return "zero1" if re.match(r"nemo|megatron-bridge", row["framework"].lower()) else "none"
 
 
 def _checkpointing(row: Row, named: str) -> str:

@@ -44,7 +44,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak", t
     if chosen is None:
         raise UserError(Problem(traffic.source, "rate", "is not known: all requests came at one moment."))
     variation = {} if traffic.arrival_variation is None else {"arrival_variation": round(traffic.arrival_variation, 2)}
-    return {**keys, "task": "serve", "request_rate_per_s": _digits(chosen), **variation}
+    return {**keys, "task": "serve", "request_rate_per_s": float(f"{chosen:.4g}"), **variation}
 
 
 def _told(traffic: Traffic, rate: RateChoice) -> str:
@@ -57,10 +57,6 @@ def _told(traffic: Traffic, rate: RateChoice) -> str:
 def _plain(lengths: Lengths | None) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(lengths)
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.4g}")
 
 
 def traced(trace: Trace) -> Trace:
