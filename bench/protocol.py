@@ -257,10 +257,10 @@ class Lines:
 
 
 def machine_key(machine: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits that name a device on a machine, the same after a restart.
+    """Twelve hexadecimal digits that identify a device of a machine, the same after a restart.
 
-    `machine` holds, for a CPU, `device` (model name), `cores` (visible to the process) and `arch`; for a GPU, `device`
-    (name) and `uuid` as `hidden` gives it.
+    `machine` holds `device` (its name) and, for a CPU, `cores` (visible to the process) and `arch`; for a GPU, `uuid` as `hidden`
+    returns it.
     """
     return _digest(machine)[:12]
 
@@ -268,7 +268,7 @@ def machine_key(machine: Mapping[str, Any]) -> str:
 def fingerprint(machine: Mapping[str, Any], software: Mapping[str, Any]) -> str:
     """`machine_key`, a dash, and eight digits of the software: torch and CUDA to the minor version, threads, method.
 
-    Results of two runs are comparable when their fingerprints are equal; of one device when the first part is.
+    Results of two runs are comparable when their fingerprints are equal.
     """
     return f"{machine_key(machine)}-{_digest(software)[:8]}"
 

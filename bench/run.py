@@ -112,9 +112,9 @@ class Run:
             time.sleep(1.0)
 
     def listen(self) -> None:
-        """Read 'stop' from standard input, whose end means that the planner is gone. Runs in a thread of its own.
+        """Read 'stop' from standard input; its end means that the planner is gone. Runs in its own thread.
 
-        It reads the descriptor itself, because a buffered reader that blocks at exit holds its lock.
+        Reads the descriptor directly: a buffered reader that blocks at exit holds its lock.
         """
         rest = b""
         with contextlib.suppress(OSError):

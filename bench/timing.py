@@ -147,12 +147,10 @@ def measure(
     share: float = MEDIAN,
     settled: Callable[[], None] = lambda: None,
 ) -> Timed:
-    """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed.
+    """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed; raises `Stopped` when `stopping` says so.
 
-    `threads`: how many the call keeps busy on a CPU, to notice that others had the cores; 0: the call has stretches of a
-    single thread, look only at waiting; None: the CPU is not what is measured. `settled` is called between the warm-up and the
-    first sample.
-    Raises `Stopped` between two samples when `stopping` says so.
+    `threads`: CPU threads that the call keeps busy, to detect competing load; 0: only waiting is checked, since parts of the call
+    have one thread; None: not a CPU measurement. `settled` is called between warm-up and the first sample.
     """
     rough_s = timer.settle(call)
     settled()

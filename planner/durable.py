@@ -51,10 +51,9 @@ def refused(path: Path, error: OSError) -> WriteResult:
 
 
 def write_whole(path: Path, text: str | bytes, check: Callable[[Path], object] | None = None) -> WriteResult:
-    """Replace the file, or leave it as it was; its folder is made when needed.
+    """Replace the file completely or leave it as it was; `check` reads the new content before it takes effect, and may raise.
 
-    A link of this user's is followed, one of anybody else is replaced. `check` reads the new file before it takes its place, and may
-    raise.
+    The folder is made when needed. A symbolic link of this user is followed, one of another user is replaced.
     """
     try:
         own_link = path.is_symlink() and path.lstat().st_uid == os.geteuid()

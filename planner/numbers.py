@@ -27,10 +27,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 def as_number(found: object) -> float | None:
-    """The number that a text spells or JSON holds, infinity and NaN among them; None for anything else.
-
-    JSON has whole numbers of any length: what no float holds is none.
-    """
+    """The number that a text spells or JSON holds, infinity and NaN included; None for anything else, and for one no float can hold."""
     try:
         return float(found) if isinstance(found, (str, int, float)) else None
     except (ValueError, OverflowError):

@@ -45,9 +45,9 @@ def _own(kind: str, usual: str) -> Path:
 
 
 def _by_variables(kind: str, usual: str) -> Path | None:
-    """The base folder of a kind by the XDG Base Directory Specification; None where it takes more than two variables to know.
+    """The base folder of a kind by the XDG Base Directory Specification; None where more than two variables decide.
 
-    What `platformdirs` says of the same variables, which takes as long to import as half of click.
+    The same as `platformdirs`, which takes as long to import as half of click.
     """
     if sys.platform != "linux" or "ANDROID_ROOT" in os.environ:
         return None

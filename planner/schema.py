@@ -38,10 +38,7 @@ def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
 
 
 def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "") -> list[Problem]:
-    """Faults that keep `given` from being a `kind`, up to `MOST_FAULTS`: unknown, missing and unusable keys, nested ones too.
-
-    `key` stands before the dotted names.
-    """
+    """Faults of `given` as a `kind`, up to `MOST_FAULTS`: unknown, missing and unusable keys. `key` is put before the dotted names."""
     if not isinstance(given, Mapping):
         return [Problem(where, key, f"{shown(given)} is not a table.")]
     return list(itertools.islice(_faults_of_table(kind, given, where, key), MOST_FAULTS))

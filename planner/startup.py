@@ -59,10 +59,7 @@ def environment_of_others() -> dict[str, str]:
 
 
 def can_draw() -> bool:
-    """Whether a full-screen program can draw: a terminal both ways that moves its cursor, or a driver that stands in for one.
-
-    A server of Textual programs (`textual serve`) names that driver in TEXTUAL_DRIVER, and reads what is drawn from a pipe.
-    """
+    """Whether a full-screen program can draw: on a terminal both ways, or by the driver in TEXTUAL_DRIVER (`textual serve`)."""
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
     return terminal or bool(os.environ.get("TEXTUAL_DRIVER"))
 

@@ -38,10 +38,7 @@ def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if 
 
 
 def escaped_json(document: bytes) -> bytes:
-    """JSON with unsafe signs of its strings spelled as escapes, which is read back as it was written.
-
-    Of thousands of lines only those that are not plain are searched, which takes forty times as long as finding that a line is plain.
-    """
+    """JSON with unsafe characters in strings written as escapes. Only lines that are not plain are searched, which takes 40 times as long."""
     if _is_plain(document):
         return document
     return b"\n".join(line if _is_plain(line) else _UNSAFE_BYTES.sub(_escaped, line) for line in document.split(b"\n"))

@@ -159,9 +159,9 @@ def seconds_of(arguments: Sequence[str], home: str, given: str | None = None) ->
 
 
 def rerank_seconds(home: str, preset: str, repeats: int, **changes: Any) -> list[float]:
-    """Seconds of each re-rank of the whole catalogue in one process, after a first one, every time for lengths that are new to it.
+    """Seconds of each re-rank of the whole catalogue in one process, after a first one, every time for new lengths.
 
-    The process keeps its memory as the one does that ranks behind the screen. `changes` are made to the preset.
+    The process keeps freed memory, like the one behind the screen. `changes` are made to the preset.
     """
     os.environ.update(environment(home))
     import msgspec

@@ -109,10 +109,7 @@ class Meter:
 
     @classmethod
     def open(cls, uuid: str | None) -> Meter | None:
-        """Open the GPU with that UUID (with or without 'GPU-'), or the only one; None where there is no NVML or no such GPU.
-
-        None also where the GPU is cut into MIG slices: its clocks, power and counters are those of all slices together.
-        """
+        """Open the GPU with that UUID ('GPU-' optional), or the only one; None without NVML, without that GPU, or where MIG slices share it."""
         library = _library()
         if library is None:
             return None

@@ -119,18 +119,15 @@ def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = Fal
 
 
 def eight_bit(architecture: str) -> Any:
-    """E4M3 as the units multiply it: of AMD's gfx942 (MI300) the kind without infinities and negative zero, later and others' OCP's.
+    """The E4M3 type the device multiplies: AMD's gfx942 (MI300) has the variant without infinities, all others OCP's.
 
-    Source: data types of hipBLASLt, read 2026-11-23. Tried on no GPU of AMD.
+    Source: data types of hipBLASLt, read 2026-11-23. Not tried on a GPU of AMD.
     """
     return torch.float8_e4m3fnuz if architecture.startswith("gfx94") else torch.float8_e4m3fn
 
 
 def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
-    """NVFP4: two elements a byte, a scale in 8 bits for every block of 16, the scales padded to tiles of 128 rows and 4 blocks.
-
-    All 16 codes are numbers, so random bytes are random elements.
-    """
+    """NVFP4 product: two elements a byte, and an 8-bit scale for each block of 16. All 16 codes are numbers, so bytes are random."""
     left, right = (
         torch.randint(0, 256, (rows, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2) for rows in (m, n)
     )

@@ -25,10 +25,10 @@ WorkloadLike = str | Path | Workload | Mapping[str, Any]
 
 
 class Planner:
-    """Plans, estimates, memory and studies, on the catalogue, your prices and what was measured on this machine.
+    """Plans, estimates, memory and studies, from the catalogue, your prices and the measurements of this machine.
 
-    `config` and `state` are the folders of `gpu-planner --config` and `--state`; `basis="spec"` leaves measurements out. Input that
-    cannot be used raises `planner.UserError`, whose `problems` name every fault.
+    `config` and `state` are the folders of `gpu-planner --config` and `--state`; `basis="spec"` leaves measurements out. Unusable
+    input raises `planner.UserError`, whose `problems` name every fault.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ class Cores(msgspec.Struct, frozen=True):
 
 
 def flop_per_cycle(flags: frozenset[str], name: str = "", vendor: str = "", family: int = 0) -> dict[str, float]:
-    """Dtype -> operations per physical core and cycle; a missing dtype has no instruction of its own.
+    """Dtype -> operations per physical core and cycle; a dtype without an instruction is missing.
 
     `flags` are those of /proc/cpuinfo; `vendor` ('AuthenticAMD') and `family` (25 is Zen 4, 26 Zen 5) distinguish AMD's pipes.
     """
@@ -81,10 +81,7 @@ def _arm_flop_per_cycle(flags: frozenset[str], name: str) -> dict[str, float]:
 
 
 def usable_cores(listed: tuple[host.Processor, ...], allowed: frozenset[int] | None, quota: float | None) -> Cores:
-    """Physical cores among the logical CPUs this process may use, no more than its processor quota.
-
-    Two hyper-threads share one core's pipes, so a core counts once.
-    """
+    """Physical cores among the logical CPUs of this process, at most its processor quota; hyper-threads of one core count once."""
     import os
 
     mine = [processor for processor in listed if allowed is None or processor.number in allowed]
@@ -125,9 +122,9 @@ def last_level_cache_bytes(root: Path = host.ROOT) -> float | None:
 
 
 def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> Gpu:
-    """This computer's CPU as a device of kind "cpu": the part of it that this process may use.
+    """The part of this computer's CPU that this process may use, as a device of kind "cpu". Never fails.
 
-    `allowed` are the logical CPUs to count (default: this process's affinity). Never fails.
+    `allowed`: the logical CPUs to count (default: this process's affinity).
     """
     import datetime as dt
     import platform

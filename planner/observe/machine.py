@@ -112,10 +112,9 @@ def cpu_key(cpu: Gpu) -> str:
 
 
 def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalogue) -> Gpu | None:
-    """The catalogue's part for the name a driver reports, compared whole.
+    """The catalogue's part with exactly the name that a driver reports; None without one.
 
-    None when no part has the name, or when the part that has it differs in memory from what the driver reports by more than the
-    driver's own share (one name may be sold with two memory sizes).
+    None also when the memory differs by more than the driver's own share, since a name may be sold with two memory sizes.
     """
     part = gpus.find_nvml(nvml_name)
     for spelling in (nvml_name, nvml_name.removeprefix("NVIDIA ")):
@@ -128,9 +127,9 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
 
 
 def read_machine(gpus: GpuCatalogue, started: Driver | None = None) -> Machine:
-    """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why.
+    """Inspect this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why.
 
-    `started`: a driver that was started earlier, and is closed here.
+    `started`: a driver started earlier, which is closed here.
     """
     from planner.observe.driver.driver import Driver, DriverError
 

@@ -146,9 +146,9 @@ class Section(msgspec.Struct, frozen=True):
 def text_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = (), stays: str = ""
 ) -> Table[Sequence[str]]:
-    """A table of texts under `heads`; columns in `numeric` are aligned right, the others may be folded.
+    """A table of texts under `heads`; columns in `numeric` are aligned right, others may be folded.
 
-    Where there is no room, the last ones go first, `stays` after all others.
+    Where room is short the last columns are dropped first, `stays` last of all.
     """
     right = frozenset(numeric)
 
@@ -164,7 +164,7 @@ def text_table(
 def spread_text(figure: Figure | None) -> str:
     """The wider side of a range: '±14 %', or '×÷2.4' where a percentage would reach below zero; empty when exact or absent.
 
-    Both sides where the upper one is cut at a limit, as a share at 100 %: '+4/-13 %', '-13 %'.
+    Both sides where the upper one is cut at a limit, such as a share at 100 %: '+4/-13 %', '-13 %'.
     """
     if figure is None or not figure.value or figure.low == figure.high:
         return ""

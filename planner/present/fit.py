@@ -53,7 +53,7 @@ def hint(found: Fit) -> str:
 def best_facts(found: Fit) -> list[Fact]:
     """The largest model, the most tokens a second, the most users and the longest context among the solutions.
 
-    Untrained models of a study, which nobody serves, are left out; of equal ones the larger counts.
+    Models of a study, which nobody serves, are left out; of equal ones the larger counts.
     """
     solutions = [row for row in found.rows if row.rank and not row.model.startswith(NAME_PREFIX)]
     solutions = [row for row in solutions if row.verdict == "fits"] or solutions

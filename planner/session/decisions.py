@@ -46,9 +46,9 @@ class Session(Planning):
         order: Order = "size",
         basis: BasisChoice = "measured",
     ) -> Fit:
-        """Models that run on `gpus` of `gpu`, each in every weight precision: of the catalogue, or the `model` that `fields` name.
+        """Models that run on `gpus` of `gpu`, each in every weight precision: the catalogue's, or the `model` in `fields`.
 
-        `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. Raises `UserError` for those that cannot be used.
+        `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. Raises `UserError` for unusable ones.
         """
         from planner.engine.fit.fit import fit_models
         from planner.schema import read_struct
@@ -91,7 +91,7 @@ class Session(Planning):
     ) -> Guided:
         """Steps from `answers`, and from `observed` use of GPUs, to a contract; raises `UserError`.
 
-        `where`: file that the answers come from, and that paths in them start from.
+        `where`: the file of the answers, from which relative paths in it start.
         """
         from planner.engine.procurement.guide import chosen_plan, guide_of, share_in_use
         from planner.engine.procurement.paying import Terms

@@ -84,9 +84,9 @@ class Session(Inventory):
     ) -> Plan:
         """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`.
 
-        `top`: at most this many rows, or with `each_gpu` the best row of at most this many GPUs.
-        `levers`: when nothing fits, look for the changes that help.
-        `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
+        `top`: at most this many rows, or with `each_gpu` the best row of at most this many GPUs. `levers`: when nothing fits, find
+        the changes that help. `hints`: find for every GPU that is no solution the change that would make it one, which takes a few
+        times as long.
         """
         import msgspec
 
@@ -113,28 +113,19 @@ class Session(Inventory):
         return self._task(workload).job_of(row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
-        """Memory of `row` of the plan for `workload`, item by item; None where it is not known.
-
-        `basis`: the plan's.
-        """
+        """Memory of `row` of the plan for `workload`, item by item; None where it is not known. `basis`: the plan's."""
         from planner.engine.explain.memory_detail import memory_detail
 
         return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
-        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed.
-
-        `basis`: the plan's.
-        """
+        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed. `basis`: the plan's."""
         from planner.engine.explain.time_detail import time_detail
 
         return time_detail(self._task(workload), row, self._supply(basis))
 
     def under_load(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> UnderLoad | None:
-        """Latencies of `row` of the plan for `workload` against the load; None for what is no service of equal replicas.
-
-        `basis`: the plan's.
-        """
+        """Latencies of `row` of the plan for `workload` by load; None unless it is a service of equal replicas. `basis`: the plan's."""
         from planner.engine.explain.under_load import under_load
 
         return under_load(self._task(workload), row, self._supply(basis))
@@ -168,9 +159,9 @@ class Session(Inventory):
         given: Mapping[str, float] | None = None,
         basis: BasisChoice = "measured",
     ) -> StudyAnswer:
-        """The study of compute per dollar on `gpus` ('all': the whole catalogue); none named: the usual ones, and this machine's.
+        """The study of compute per dollar on `gpus` ('all': the whole catalogue; none: the usual ones and this machine's). Raises `UserError`.
 
-        `given`: USD an hour of a GPU that go before the price set's. Raises `UserError`.
+        `given`: USD an hour of a GPU, instead of the price set's.
         """
         from planner.engine.study.inputs import StudyInputs
         from planner.engine.study.run import run_study
@@ -199,9 +190,9 @@ class Session(Inventory):
         basis: BasisChoice = "measured",
         each: Each | None = None,
     ) -> Replay:
-        """Serve `trace` by `replicas` (None: as many as are needed) of `row` of the plan for `workload`; raises `UserError`.
+        """Serve `trace` by `replicas` (None: as many as needed) of `row` of the plan for `workload`; raises `UserError`.
 
-        `by_hour`: say how many each hour needs. `each` serves the chunks of the simulation, in this process where it is None.
+        `by_hour`: count them for each hour. `each` serves the chunks of the simulation; None: in this process.
         """
         from planner.engine.replay.replay import replay
 
@@ -218,9 +209,9 @@ class Session(Inventory):
         providers: Sequence[str] = (),
         owning: Owning | None = None,
     ) -> Advice:
-        """Advice for the GPUs observed: what to change, and what it saves; raises `UserError` for an unknown provider.
+        """Advice for the GPUs observed: the changes and their savings; raises `UserError` for an unknown provider.
 
-        `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
+        By place: `workload` that runs there, `tokens_per_s` measured there, and `usd_per_h` of a GPU, where known.
         """
         from planner.engine.advice.case import Inputs
         from planner.engine.advice.rightsizing import right_size

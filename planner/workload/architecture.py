@@ -19,8 +19,8 @@ from planner.workload.sublayers import Attending, ReadsContext, StoredPart, Subl
 class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict=True):
     """Sizes of one model. All counts are of parameters or elements, never bytes.
 
-    Most layers have the attention and one of the MLPs that the fields describe; `instead` says which do not, and `beside` what
-    layers have further.
+    Most layers have the attention and one of the MLPs that the fields describe; `instead` lists the exceptions, `beside` further
+    parts of layers.
     """
 
     family: str
@@ -354,8 +354,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     def components(self) -> dict[str, int]:
         """Parameters by kind, in the order of the forward pass; they add up to `total`.
 
-        "experts" have their biases; "attention" has the sinks, "router" its biases or corrections, "shared" its gate; "norms" with their
-        biases; "biases" of all other projections outside the experts, the head's included; "head" is 0 when tied; "towers" read pictures.
+        "experts" include their biases; "attention" the sinks, "router" its biases or corrections, "shared" its gate, "norms" their
+        biases; "biases" are of all other projections, the head included; "head" is 0 when tied; "towers" read pictures.
         """
         further = {
             part: sum(one.kept * (one.matrix + one.convolution + one.other) for one in self._further if one.part == part)
@@ -380,9 +380,10 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def mtp_parameters(self) -> int:
-        """Parameters of the layers that predict further tokens as the checkpoint holds them, copies of embedding and head included where it has them.
+        """Parameters of the layers that predict further tokens, with copies of embedding and head where the checkpoint has them.
 
-        Each is a layer, a projection of two hidden states to one, and norms of both and of its head (README_WEIGHTS.md of DeepSeek-V3).
+        Each is a layer, a projection of two hidden states to one, and norms of both and of its head (README_WEIGHTS.md of
+        DeepSeek-V3).
         """
         own = 2 * self.width * self.width + 3 * self.width
         vectors = self.attention_vector + self.norm_vector + self.router_vector

@@ -54,10 +54,9 @@ class PresetShelf:
         return Preset(path.stem, path, origin, workload)
 
     def save(self, name: str, workload: Workload, *, overwrite: bool = False) -> Path:
-        """Write `workload` as the user's preset `name` and return its path.
+        """Write `workload` as the user's preset `name` and return its path; comments of an overwritten preset stay.
 
-        The file appears whole or not at all. Comments of a preset that is overwritten stay. Raises `UserError` for an
-        unusable name, a name taken (unless `overwrite`), or a folder that cannot be written.
+        Raises `UserError` for an unusable name, a name taken (unless `overwrite`), or a folder that cannot be written.
         """
         if not _NAME.fullmatch(name) or name.casefold().endswith(".toml"):
             raise UserError(

@@ -60,10 +60,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of `layers` layers: instead of the architecture's own attention or MLP, or beside them.
-
-    One without matrices says that these layers have no attention, or no MLP.
-    """
+    """A part of `layers` layers, instead of the architecture's own attention or MLP or beside them; without matrices: its absence."""
 
     part: Literal["attention", "mlp", "router"]
     layers: float

@@ -85,9 +85,9 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
 
 
 def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
-    """The experiments as their sources state them (""), and with less: without the engine's release, by the library of a program, without any engine.
+    """The experiments as stated (""), and with less: without the engine's release, by a program's library, without any engine.
 
-    Transformers, PyTorch and Megatron generating are not left out: who names no engine means one that is made for it.
+    The engine stays for Transformers, PyTorch and Megatron generating: an open engine means one made for serving.
     """
     asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "program": [], "engine": []}
     for experiment in experiments:
@@ -108,10 +108,7 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
 
 
 def residual_of(experiment: Experiment, answer: Answer, one: Comparison, architecture: str = "") -> Residual | None:
-    """The residual of one value; of memory, of the whole of what the device counts. None where nothing was predicted.
-
-    `architecture`: of the GPU.
-    """
+    """The residual of one value, or of the whole memory of a device; None without a prediction. `architecture`: of the GPU."""
     if one.predicted is None or one.kind == "fits" or one.predicted <= 0:
         return None
     kind = one.kind if experiment.request.task == "serve" else OF_A_BATCH.get(one.kind, one.kind)

@@ -27,10 +27,7 @@ class TimeUpError(Exception):
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TimeUpError` in the block once this process has used `seconds` of processor time.
-
-    There is no limit where Python has no timers (Windows), nor outside the main thread, which alone is interrupted.
-    """
+    """Raise `TimeUpError` in the block once this process has used `seconds` of processor time; only in the main thread, and not on Windows."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -34,10 +34,7 @@ class _Ended(BaseException):
 
 @contextmanager
 def unwound_by_signals() -> Iterator[None]:
-    """Block that is left as by an exception when a signal asks the process to end; the same signal then ends the process.
-
-    Signals that were ignored before stay ignored (`nohup`), and a second one does not cut the block's clean-up short.
-    """
+    """A block that a signal to end leaves like an exception, so it cleans up; then the signal ends the process. `nohup` still holds."""
     came: list[int] = []
 
     def end(number: int, _: object) -> None:

@@ -20,7 +20,7 @@ def read_catalogue(
 ) -> list[S]:
     """The `[[table]]` entries of all `files` as `kind`; raises `UserError` with one problem per fault, over all files.
 
-    `faults_of`: what is wrong with the entries of one file whose fields have the right types.
+    `faults_of`: further checks of the entries of one file.
     """
     problems: list[Problem] = []
     entries: list[S] = []

@@ -65,10 +65,7 @@ def spellings(gpu: Gpu) -> tuple[str, ...]:
 
 
 def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
-    """Every part of `folder/*.toml`, and of the folder `own`, which may be absent and whose parts replace those of the same name.
-
-    Raises `UserError` with one problem per fault, over all files.
-    """
+    """Every part of `folder/*.toml`; parts of the optional folder `own` replace those of the same name. Raises `UserError` with all faults."""
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
     from planner.reading import toml_files
 

@@ -48,9 +48,9 @@ def linked_gpus(gpu: Gpu, gpus: int) -> int:
 def link_of(gpu: Gpu, asked: str | float | None = None, *, nvlink: bool | None = None) -> tuple[str, float]:
     """(name, bytes/s per GPU and direction) of the connection inside a node.
 
-    `asked`: a kind of link, a rate in bytes/s, or None for the usual. `nvlink`: what the offer states, None where it states
-    nothing. NVLink counts on a baseboard or where the offer says so; cards with a bridge joining pairs are taken as PCIe.
-    Vendor figures add both directions.
+    `asked`: a kind of link, a rate in bytes/s, or None for the usual one. `nvlink`: what the offer states, if anything. NVLink is
+    assumed on a baseboard, or where the offer states it; cards with a bridge between pairs count as PCIe. Vendor figures add both
+    directions.
     """
     if isinstance(asked, (int, float)):
         return "given", float(asked)
@@ -83,11 +83,11 @@ def _modern(gpu: Gpu) -> bool:
 
 
 def fabric_of(gpu: Gpu, asked: str | float | None, gpus_per_node: int) -> tuple[str, float]:
-    """(name, bytes/s per GPU and direction) between nodes; `asked`: a kind, a rate in bytes/s, or None for the usual.
+    """(name, bytes/s per GPU and direction) between nodes; `asked`: a kind, a rate in bytes/s, or None for the usual one.
 
-    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s of Ampere (Azure ND A100 v4), four of 100 Gb/s for
-    eight GPUs before (DGX-1). Servers of cards with HBM since Hopper: 200 Gb/s a GPU (NVIDIA's reference 2-8-5-200). Other hosts: one 100 Gb/s
-    port shared by the node.
+    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s for Ampere (Azure ND A100 v4), four of
+    100 Gb/s for eight GPUs before (DGX-1). Servers of cards with HBM since Hopper: 200 Gb/s a GPU (NVIDIA's reference 2-8-5-200).
+    Other hosts: one 100 Gb/s port shared by the node.
     """
     if isinstance(asked, (int, float)):
         return "given", float(asked)

@@ -65,9 +65,10 @@ def split_name(name: str) -> tuple[str, str] | None:
 
 
 def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
-    """One slice of `gpu` as a part of its own, under the name of the GPU and of the profile.
+    """One slice of `gpu` as a separate part, named after the GPU and the profile.
 
-    Rates are its share, its price and power those of the GPU over the number of such slices in it; slices are joined by nothing but the slot (MIG User Guide: no peer-to-peer).
+    Rates are the slice's share; price and power are the GPU's divided by the number of such slices. Slices have no peer-to-peer
+    link (MIG User Guide).
     """
     share, memory, of_whole = profile.sm_share, profile.memory_bytes, len(profile.starts)
     return msgspec.structs.replace(

@@ -27,10 +27,7 @@ COLLECTIVE_KNEE = 0.62
 
 
 class Ceiling(msgspec.Struct, frozen=True):
-    """One reachable rate (or latency).
-
-    `spread` is the half width of the 90 % range of its logarithm: low = value·exp(-spread).
-    """
+    """One reachable rate (or latency). `spread`: half width of the 90 % range of its logarithm, low = value·exp(-spread)."""
 
     value: float
     spread: float
@@ -148,8 +145,8 @@ class Ceilings(msgspec.Struct, frozen=True):
     def collective(self, op: CollectiveOp, gpus: int, link: Link) -> Collective | None:
         """The figures for `gpus` devices; None when nothing is known of that link.
 
-        The latency grows as a power of the count between the counts known, the efficiency is that of the nearest smaller
-        count; beyond the largest count both are less certain.
+        The latency is interpolated as a power of the count; the efficiency is that of the nearest smaller count. Beyond the largest
+        known count both are less certain.
         """
         known = sorted((one for one in self.collectives if one.op == op and one.link == link), key=lambda one: one.gpus)
         if not known or gpus < 2:

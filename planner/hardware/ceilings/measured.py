@@ -53,10 +53,10 @@ class MeasuredFigures(msgspec.Struct, frozen=True):
 
 
 def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) -> MeasuredFigures:
-    """The figures that `points`, all of one device, show; `prior` gives what a formula needs and no point shows.
+    """The figures that `points`, all of one device, show; `prior` supplies those that a formula needs and no point shows.
 
-    `on_cpu`: the device is a processor. There the smallest operator shows what any product takes to begin, and the launch of one
-    what the host adds; on a GPU the first is that of a product, and the second comes from a training step that waits for its host.
+    `on_cpu`: the device is a processor, where the smallest operator shows the start-up time of any product, and its launch the
+    host's part. On a GPU the former comes from the smallest product, the latter from a training step limited by its host.
     """
     usable = [one for one in points if one.value and (one.reliable or one.status in WEAK_SPREADS)]
     kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s) if on_cpu else _product_latency(usable, prior)
@@ -89,9 +89,9 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) 
 
 
 def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings) -> tuple[dict[str, Ceiling], Ceiling | None]:
-    """Rate per dtype of matrix-vector products, and the memory's: the best of those within what the copy allows.
+    """Rate of matrix-vector products per dtype, and of the memory: the best of those that the measured copy allows.
 
-    A copy that others disturbed sets no limit to undisturbed products.
+    A disturbed copy sets no limit to undisturbed products.
     """
     cold = [one for one in points if one.parameters.get("cache") != "warm" and one.parameters.get("flush", "read") == "read"]
     gemvs = undisturbed([one for one in cold if one.kind == "gemv"])
@@ -126,7 +126,7 @@ def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceili
 
 
 def _cold(products: Sequence[Measurement]) -> Sequence[Measurement]:
-    """Products whose operands came from memory, without those of slow accumulation where the fast one was measured.
+    """Products whose operands came from memory; without slow accumulation where the fast one was measured.
 
     Operands that stay in the cache make a short product up to 1.6 times faster than a model's.
     """

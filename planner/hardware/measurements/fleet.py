@@ -83,10 +83,10 @@ def _places(boards: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def merged(points: Sequence[Measurement]) -> list[Measurement]:
-    """One measurement for each device and point: the median over boards, the middle 95 % of them as its interval.
+    """One measurement for each device and point: the median over boards, with the middle 95 % of them as its interval.
 
-    `points`: one of each board, device and point. Boards that are outliers in the group of a point are left out of it. The other
-    fields are those of the board nearest to the median; a point of one board alone stays as it is, of disturbed boards alone the last.
+    `points`: one of each board, device and point. Outlier boards are left out; other fields are those of the board nearest to the
+    median. A point of a single board stays as it is; of disturbed boards alone, the last one counts.
     """
     sick = {(one.device, one.board, kind) for one in outliers(points) for kind in GROUPS[one.group]}
     groups: dict[tuple[str, str], list[Measurement]] = defaultdict(list)

@@ -117,13 +117,12 @@ class Store:
         suite: str | None = None,
         without_run: str | None = None,
     ) -> tuple[Measurement, ...]:
-        """One measurement per device and point: of the latest method, reliable before disturbed, one's own before others, the newest.
+        """One measurement per device and point: the latest method, reliable before disturbed, one's own before others, the newest.
 
-        One's own are in the order they were taken, whatever the clock said; a time of others that is yet to come counts as the oldest.
-        Boards of others are merged (`planner.hardware.measurements.fleet`).
-
-        `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch).
-        `suite` None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
+        One's own are in the order they were taken, whatever the clock said; a future time of others counts as the oldest. Boards of
+        others are merged (`planner.hardware.measurements.fleet`).
+        `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch). `suite`
+        None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
         """
         wanted = (
             one

@@ -111,9 +111,9 @@ def refresh(
     timeout_s: float = TIMEOUT_S,
     within_s: float = TOTAL_S,
 ) -> Iterator[Refreshed]:
-    """Fetch and write the offers of `providers`, each as its file comes: a failure leaves its offers, and those of others, as they were.
+    """Fetch and write the offers of `providers`, each as its file arrives; a failure leaves the offers of that provider as they were.
 
-    A file may take `timeout_s` seconds, and all together `within_s`; what is not there by then has failed.
+    `timeout_s` limits each file, `within_s` all of them together.
     """
     bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
     addresses = [[f"{one}/{provider.cloud}/vms.csv" for one in bases] for provider in providers]

@@ -69,10 +69,7 @@ class NoInterpreter:
 
 
 def probe_interpreter(python: Path | None = None) -> Interpreter | NoInterpreter:
-    """Look at `python`: a file, a command on PATH, or the folder of a virtual environment; None: the running Python.
-
-    Not for code that runs in an event loop: see `probe_interpreter_async`.
-    """
+    """Inspect `python`: a file, a command on PATH, or a virtual environment; None: the running one. Blocks, unlike `probe_interpreter_async`."""
     return asyncio.run(probe_interpreter_async(python))
 
 

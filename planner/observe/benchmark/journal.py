@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class RunLock:
-    """One benchmark at a time per state folder: two would spoil each other's figures.
+    """One benchmark at a time per state folder: two would distort each other's figures.
 
-    The worker inherits the descriptor, so the lock holds as long as it lives, even when the planner is gone.
+    The worker inherits the descriptor, so the lock holds as long as the worker lives, even when the planner is gone.
     """
 
     def __init__(self, state: Path) -> None:
@@ -91,10 +91,7 @@ def journal_path(state: Path, run: str) -> Path:
 
 
 def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
-    """Mark a journal whose results are in the store, and drop the oldest; one whose results are not all kept stays open.
-
-    `ending`: what stands in its name besides. Returns where it is now.
-    """
+    """Mark a journal whose results are all in the store, and drop the oldest; returns its new path. `ending`: a further part of its name."""
     closed = path.with_name(f"{path.name.removesuffix(OPEN_SUFFIX)}{ending}.jsonl")
     try:
         if result.kept:
@@ -110,10 +107,7 @@ def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
 
 
 def recover_journals(state: Path, store: Store, canonical: Callable[[str], str | None] | None = None) -> int:
-    """Store what workers measured after their planner was killed; how many measurements that were.
-
-    Cheap when there is nothing to recover; does nothing while a benchmark runs.
-    """
+    """Store the measurements that workers took after their planner was killed; how many. Does nothing while a benchmark runs."""
     if not any(_open_journals(state)):
         return 0
     lock = RunLock(state)

@@ -66,10 +66,7 @@ class NvmlDevice:
         )
 
     def ask(self, counter: str, function: str, *arguments: Any) -> Any:
-        """The answer of one NVML call on this GPU, None when it gives none; the capability table remembers why.
-
-        A counter that this GPU will never give is not read again.
-        """
+        """The answer to one NVML call on this GPU, or None, with the reason kept; a counter the GPU will never have is not read again."""
         if self.capabilities.get(counter) in counters.LASTING:
             return None
         try:

@@ -45,10 +45,7 @@ _UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal"
 
 
 class NvmlError(Exception):
-    """A call that gave no answer.
-
-    `state` says what that means for the counter, `code` is NVML's own number (None when the call never reached it).
-    """
+    """A call without an answer: `state` of the counter after it, and `code`, NVML's own number (None when the call never reached it)."""
 
     def __init__(self, state: CapabilityState, code: int | None, function: str) -> None:
         super().__init__(f"{function}: {state}" + (f" (NVML code {code})" if code is not None else ""))

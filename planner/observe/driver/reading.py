@@ -55,7 +55,7 @@ class GpmRing:
     def read(self) -> tuple[dict[str, float], dict[str, str]]:
         """The averages, and the reason of each that is absent; raises `NvmlError` when the counters do not answer.
 
-        Called again within a tenth of a second it repeats the last averages: the hardware refreshes no faster.
+        A second call within a tenth of a second repeats the last averages: the hardware refreshes no faster.
         """
         began_s = time.monotonic()
         if self._newest_at_s is not None and began_s - self._newest_at_s < GPM_MINIMUM_WINDOW_S:

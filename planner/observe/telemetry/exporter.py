@@ -254,7 +254,7 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def place_of(labels: Mapping[str, str]) -> Place | None:
-    """The GPU that the labels name by index or UUID, on the host they name; None without either.
+    """The GPU that the labels name by index or UUID, and its host; None without either.
 
     all-smi has the model in `gpu`, and the index in `gpu_index` (before 0.21 in `index`).
     """

@@ -68,10 +68,7 @@ class Poller(Telemetry):
 
     @property
     def thinned(self) -> bool:
-        """Whether everything is read at the slow interval alone, and processes not at all: something is being timed on this machine.
-
-        Setting it reads nothing; clearing it reads at once.
-        """
+        """Whether only slow readings are taken, and no processes, because something is being timed here. Clearing it reads at once."""
         return self._thinned
 
     @thinned.setter

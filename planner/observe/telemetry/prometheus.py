@@ -109,8 +109,8 @@ class Cost:
 def read_fleet(server: str, seconds: float, *, match: str = "", cost: Cost | None = None) -> list[FleetGpu]:
     """The GPUs that the server at address `server` has kept over the last `seconds`, by host and index.
 
-    `match` narrows the queries with label matchers, as PromQL writes them between braces: 'cluster="a",job=~"dcgm.*"'.
-    Raises `UserError` when the server refuses or knows of no GPU.
+    `match`: label matchers as in PromQL's braces: 'cluster="a",job=~"dcgm.*"'. Raises `UserError` when the server refuses or knows
+    of no GPU.
     """
     found = _Window(server.rstrip("/"), seconds, match, cost or Cost()).gpus()
     if not found:

@@ -73,9 +73,9 @@ def take_snapshot(
 
 
 def read_once(driver: Driver | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
-    """One complete snapshot: reads twice, `window_s` apart, since averages need a beginning; with `processes` who uses each GPU.
+    """One complete snapshot of two readings `window_s` apart, since averages need a beginning; `processes`: also who uses each GPU.
 
-    Asks a driver of its own unless given one. A driver that is missing or does not answer is a snapshot without devices.
+    Starts a driver unless one is given. Without an answering driver the snapshot has no devices.
     """
     host_reader = HostReader()
     try:

@@ -50,10 +50,7 @@ class FleetGpu:
 
 
 def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -> list[Observed]:
-    """Use of each GPU over `snapshots` (one host's, in order of time), by its index. Empty where there was none.
-
-    Means count every reading alike: sources read at a steady pace.
-    """
+    """Use of each GPU over `snapshots` (of one host, in order of time), by its index. Every reading counts alike in means."""
     readings: dict[tuple[str, int, str], list[DeviceSnapshot]] = defaultdict(list)
     for snapshot in snapshots:
         for device in snapshot.devices:

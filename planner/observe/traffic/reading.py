@@ -24,7 +24,7 @@ KNOWN = (
 
 
 def read_traffic(paths: Sequence[Path], *, seconds: float | None = None) -> tuple[Traffic, Trace | None]:
-    """Summary of the files, and their requests one by one where they are listed; raises `UserError`.
+    """Summary of the files, and their requests where they are listed one by one; raises `UserError`.
 
     `seconds`: time between two pages of metrics, or since the engine started.
     """

@@ -45,9 +45,9 @@ class OwnFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read_inventory(path: Path, find_part: FindPart, known: tuple[str, ...]) -> list[Own]:
-    """The machines that the file at `path` lists, equal ones together.
+    """The machines that the file at `path` lists, equal ones together; `known`: spellings to suggest.
 
-    Raises `UserError` for a file that is none of the three kinds, and for each part that is not known; `known`: spellings to suggest.
+    Raises `UserError` for a file of none of the three kinds, and for each unknown part.
     """
     text, where = read_text(path, most_bytes=MOST_BYTES), str(path)
     if path.suffix == ".toml":

@@ -117,10 +117,10 @@ def _engine(row: Row) -> dict[str, Any]:
 
 
 def _attention(row: Row) -> dict[str, Any]:
-    """'attention=fa2' and its like in the note.
+    """The kind of attention: 'attention=fa2' and similar in the note.
 
-    Before FlashAttention (2022) Megatron and its fork with DeepSpeed kept the scores: BLOOM's fused masking and softmax (arXiv:2211.05100).
-    So does the BERT of NVIDIA's DeepLearningExamples, whose code is of 2019.
+    Eager before FlashAttention (2022): Megatron and its fork with DeepSpeed (BLOOM, arXiv:2211.05100), and the BERT of NVIDIA's
+    DeepLearningExamples.
     """
     said = re.search(r"\battention=(\w+)", row["note"])
     if said and said[1] in {"fa2", "bettertransformer", "sdpa", "flash"}:
@@ -200,10 +200,9 @@ def _checkpointing(row: Row, named: str) -> str:
 
 
 def _recipe(row: Row) -> str:
-    """Format of the training state.
+    """Format of the training state: FP32 as named, autocast for '-mixed', else 16-bit parameters with FP32 master weights.
 
-    All 16-bit where the precision says 'true' or a fine-tuning says nothing else; autocast for '-mixed'; FP32 as named; else
-    16-bit parameters with FP32 master weights. Adapters are FP32 where the note says so.
+    All 16-bit where the precision says 'true', or a fine-tuning says nothing else. Adapters are FP32 where the note says so.
     """
     precision = row["precision"].lower()
     if precision in {"fp32", "float32", "32-true", "tf32", "tf32/fp32"}:

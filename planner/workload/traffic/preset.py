@@ -16,9 +16,9 @@ RateChoice = Literal["peak", "mean"]
 
 
 def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak", title: str = "") -> dict[str, Any]:
-    """The keys of a service under `traffic`: model, engine, formats and targets are `base`'s.
+    """The keys of a service under `traffic`; model, engine, formats and targets are `base`'s.
 
-    Without arrival times it is a batch job of that many requests. Raises `UserError` naming each length or rate that is not known.
+    Without arrival times it is a batch job of that many requests. Raises `UserError` naming each unknown length or rate.
     """
     missing = [
         Problem(traffic.source, name, f"is not in the traffic; give it as --{name.replace('_', '-')}.")
