@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMAT = 3
 LENGTHS, SHORT = (256, 512, 768), (32, 64, 96)
-"""Tokens of a prompt: multiples of the chunks that recurrences take at once; fewer of a model whose code takes token after token."""
+"""Lengths of the prompts: multiples of a recurrence's chunk; shorter for a model whose code handles one token at a time."""
 GROWTH = 1.2
 """Ratio of operators for twice the tokens to those of the shortest prompt above which the code loops over tokens."""
 ROUTERS = {"gate", "router", "gating"}
@@ -223,7 +223,7 @@ def built(config: dict[str, Any]) -> Any:
 
 
 def idle(model: Any, ran: set[str]) -> set[str]:
-    """Parameters and buffers in parts of the model that no text passes: towers, and what is behind them. Lists of layers count as a whole."""
+    """Parameters and buffers of parts that text does not use: towers and their projections. A list of layers is one part."""
     active = {".".join(parts[:depth]) for name in ran for parts in [name.split(".")] for depth in range(len(parts) + 1)}
     found = set()
     for name, _ in (*model.named_parameters(), *model.named_buffers()):
@@ -235,7 +235,7 @@ def idle(model: Any, ran: set[str]) -> set[str]:
 
 
 def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple[int, ...]) -> dict[int, float] | None:
-    """Layer -> bytes a token leaves for backward without scores: the part of two lengths that grows with the first power; None: no backward."""
+    """Layer -> bytes saved for backward per token, without scores: the part linear in the length; None: no backward pass."""
     import torch
 
     def at(tokens: int) -> Counter[int]:

@@ -119,7 +119,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A point is done, or one of its rounds is. `value` is in `unit`; None when there is none, with `detail` why."""
+    """A finished point, or a finished round of it. `value` is in `unit`; None without one, with the reason in `detail`."""
 
     type: ClassVar[str] = "result"
     point: str

@@ -25,7 +25,7 @@ IDLE = 0.70
 """Share of wall time × threads a CPU figure has to have been running; less, and others had the cores."""
 BESIDE, LEFT_IDLE = 0.15, 0.10
 """Others hold the cores when they run this share of the machine's time and less than that share is left idle: a scheduler may
-favour a newcomer for as long as one point takes, so its own waiting tells too little."""
+favour a newcomer for as long as one point takes, so its own waiting time is not enough to know."""
 LONG_CALL_S = 0.005
 """Calls shorter than this include the waking of threads, and their running time says nothing about other processes."""
 PRECISION = 0.01
@@ -175,7 +175,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """The time that this process ran and waited, to tell a slow device from a busy one."""
+    """The time that this process ran and waited, to distinguish a slow device from a busy one."""
 
     wall_s: float
     running_s: float
@@ -220,7 +220,7 @@ def _waited_s() -> float | None:
 
 
 def _machine_s() -> tuple[float, float] | None:
-    """Busy and idle seconds of all cores together (first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal)."""
+    """Busy and idle seconds of all cores (first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal)."""
     try:
         with open("/proc/stat", encoding="ascii") as entry:  # noqa: PTH123  # a file of the kernel
             ticks = [int(word) for word in entry.readline().split()[1:9]]

@@ -172,7 +172,7 @@ def _crowded(bench: Bench) -> str:
 def _measure_points(
     run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_large_bytes: float
 ) -> protocol.Error | None:
-    """Measure every point in order until one breaks the device; points of `too_large_bytes` and more are known to run out of memory."""
+    """Measure every point in order until one breaks the device; points of `too_large_bytes` and more are skipped."""
     later_s = soak_s + sum(job.point.expected_s for job in jobs)
     soaked = False
     skipped_before: set[str] = set()

@@ -21,7 +21,7 @@ READER_WAIT_S = 3.0
 
 
 class NotKeptError(UserError):
-    """Something that a command was told to write is not on disk."""
+    """A result that a command had to write is not on disk."""
 
 
 class WriteResult(NamedTuple):
@@ -80,7 +80,7 @@ def write_out(path: Path, text: str | bytes) -> None:
 
 
 def _opened_special(path: Path) -> int:
-    """A descriptor of a device or pipe to write to. Raises `OSError`, for a pipe once nobody has begun to read it for some seconds."""
+    """A descriptor of a device or pipe to write to. Raises `OSError`, also when nobody reads the pipe for some seconds."""
     until_s = time.monotonic() + READER_WAIT_S
     while True:
         try:

@@ -55,7 +55,7 @@ class Problems:
 
 
 def shown(value: object) -> str:
-    """`value` as it is told in a message, cut where it is long."""
+    """`value` as shown in a message, shortened where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 

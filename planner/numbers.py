@@ -1,4 +1,4 @@
-"""Types of what is read: each number is finite and has a range, each text and list a length, which the schema shows and a message names.
+"""Types of input fields: finite numbers within a range, texts and lists of limited length, as the schema and messages show.
 
 The ends lie far beyond what is built or rented, and close enough that products of several of them stay finite.
 """
@@ -27,7 +27,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 def as_number(found: object) -> float | None:
-    """The number that a text spells or JSON holds, infinity and NaN included; None for anything else, and for one no float can hold."""
+    """The number in a text or JSON, infinity and NaN included; None for anything else, and for one beyond any float."""
     try:
         return float(found) if isinstance(found, (str, int, float)) else None
     except (ValueError, OverflowError):

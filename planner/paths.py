@@ -9,10 +9,10 @@ from pathlib import Path
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 """The workload that is planned when none is named."""
 OPEN_SUFFIX = ".part.jsonl"
-"""End of the names of journals, in the folder `runs` of the state, of benchmarks whose results are not all known to be in the store."""
+"""Ending of journals in `runs` of the state folder whose results are not all known to be in the store."""
 
 HOMELESS = "/nonexistent"
-"""Home of users without one (Debian Policy 9.2.3), as in a container under a user number of its own: the program says that nothing is kept."""
+"""Home of users without one (Debian Policy 9.2.3), such as an arbitrary user number in a container: nothing is kept."""
 
 
 def presets_folder() -> Path:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # `typing` itself takes as long as all else here
 
 INTERRUPTED = 130
 ALONE = {"OPENBLAS_NUM_THREADS": "1"}
-"""Variables that numpy reads when it is imported. The planner multiplies no matrices, but the threads that numpy's OpenBLAS starts, one a core, each wait in
+"""Variables that numpy reads on import. The planner multiplies no matrices, but the threads of numpy's OpenBLAS, one a core, each wait in
 a busy loop for work: half the processor time of the import on two cores."""
 KEPT_BYTES = {-1: 1 << 28, -3: 1 << 25}
 """Parameters of glibc's `mallopt`: free memory that is kept (M_TRIM_THRESHOLD), and the smallest array that is the system's own (M_MMAP_THRESHOLD, at its most)."""
@@ -24,7 +24,7 @@ _set_here: set[str] = set()
 
 
 def prepare() -> None:
-    """Open what was closed (a file opened later would take its place and be written into), and end at Ctrl+C without a traceback."""
+    """Reopen closed standard streams, so that no later file takes their place, and end at Ctrl+C without a traceback."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
@@ -38,12 +38,12 @@ def prepare() -> None:
 
 
 def collect_rarely() -> None:
-    """Look for cycles of objects rarely: a start makes few, and looking for them among all that it keeps took a seventh of its processor time."""
+    """Collect garbage rarely: a start makes few cycles, and the search took a seventh of its processor time."""
     gc.set_threshold(100_000, 50, 50)
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep the memory of freed arrays for the next ones: giving it back to the system and getting it anew took a twelfth of `estimate`."""
+    """Have glibc keep the memory of freed arrays: returning it and getting it again took a twelfth of `estimate`."""
     if sys.platform != "linux":
         return
     import ctypes

@@ -38,14 +38,14 @@ def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if 
 
 
 def escaped_json(document: bytes) -> bytes:
-    """JSON with unsafe characters in strings written as escapes. Only lines that are not plain are searched, which takes 40 times as long."""
+    """JSON with unsafe characters escaped. Plain lines are not searched, which would take 40 times as long."""
     if _is_plain(document):
         return document
     return b"\n".join(line if _is_plain(line) else _UNSAFE_BYTES.sub(_escaped, line) for line in document.split(b"\n"))
 
 
 def json_document(value: object, indent: int = 0) -> bytes:
-    """`value` as JSON with unsafe signs escaped, on one line or indented; halves of pairs, for which it has no spelling, are replaced."""
+    """`value` as JSON on one line or indented; unsafe characters are escaped, lone surrogates replaced."""
     import msgspec
 
     try:

@@ -1,4 +1,4 @@
-"""Bytes at a URL, with a limit of total time and of size, however slowly or much the server sends. The only module that reads over HTTP."""
+"""Bytes at a URL, with limits of total time and size. The only module that reads over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST_WORDS = 300
 
 
 class NoAnswerError(Exception):
-    """Reason why a URL gave nothing, in words that follow its name: 'gave no answer within 5 s'; `said` is what a refusing server wrote."""
+    """Reason of a failure, to follow the name of the URL: 'gave no answer within 5 s'; `said`: the text of a refusing server."""
 
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
@@ -96,7 +96,7 @@ def _whole(answer: HTTPResponse, most_bytes: float) -> bytes:
 
 
 def _opener(until_s: float) -> OpenerDirector:
-    """An opener whose answers are read until `until_s`: a time-out of a socket counts anew with every byte."""
+    """An opener whose answers are read until `until_s`: a socket's time-out restarts with every byte."""
     import http.client
     import io
     from urllib.request import HTTPHandler, HTTPSHandler, build_opener

@@ -39,7 +39,7 @@ Minimal().run()
 PROGRAM = [sys.executable, "-m", "widgets.launch"]
 PAINTED, ANSWERED = b"Ranking", b"GPUs \xc2\xb7"
 KEY_PRESET, SECOND_ROW, MEASURING, STOPPED = "llama-3.1-70b-chat-service", b"B300 SXM", b" left \xc2\xb7 x stops", b"Cancelled"
-"""Preset in whose ranking keys are pressed, its second row, and what a benchmark says once it measures, and once it has been stopped."""
+"""Preset in whose ranking keys are pressed, its second row, and texts of a running and of a stopped benchmark."""
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
 ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 2000))
@@ -133,7 +133,7 @@ def keystroke_seconds(home: str, presses: int) -> tuple[list[float], list[float]
 
 
 def row_drawn_after(master: int, press: int) -> float:
-    """Seconds from a press of the key down, or up, until the second row is drawn anew: what else changes meanwhile names no GPU."""
+    """Seconds from a press of the key down, or up, until the second row is redrawn; other changes name no GPU."""
     quiet_from = time.perf_counter() + QUIET_S
     while (left_s := quiet_from - time.perf_counter()) > 0:
         if select.select([master], [], [], left_s)[0]:
@@ -186,7 +186,7 @@ def rerank_seconds(home: str, preset: str, repeats: int, **changes: Any) -> list
 
 
 def telemetry_share(home: str) -> float | None:
-    """Share of one core that polling eight GPUs ten times a second takes, without the driver's own time; None without a C compiler."""
+    """Share of one core for polling eight GPUs ten times a second, without the driver; None without a C compiler."""
     sys.path.insert(0, str(ROOT / "tests" / "samples"))
     from nvml_stub import COMPILER, H100, ControlFile, build, run_python
 

@@ -1,4 +1,4 @@
-"""Composes the recordings that are no measurements: the shipped demonstration, and the windows that right-sizing is tested with.
+"""Composes synthetic recordings: the shipped demonstration, and the windows that right-sizing is tested with.
 
 Figures are set by hand to what such jobs look like on an H100 SXM (names and totals are the driver's): the tables below are all there
 is to them, with a little deterministic unrest. Run it again after changing one.

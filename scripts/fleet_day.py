@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A day of a fleet in a real Prometheus, and what asking it costs `gpu-planner rightsize --prometheus`: seconds, bytes, memory.
+"""A day of a fleet in a real Prometheus, and the cost of `gpu-planner rightsize --prometheus` on it: seconds, bytes, memory.
 
     python scripts/fleet_day.py [--gpus 1000] [--hours 24] [--step 60] [--keep FOLDER]
 

@@ -1,4 +1,4 @@
-"""Runs the command that is printed below each lever of a plan, and counts those that do not find what the lever says.
+"""Runs the command printed below each lever of a plan, and counts those whose result differs from the lever's text.
 
     python scripts/promises.py [PRESET…]
 

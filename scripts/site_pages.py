@@ -104,7 +104,7 @@ def output_of(*words: str) -> str:
 
 
 def gather(pages: Path) -> None:
-    """Fill `pages` anew."""
+    """Rebuild `pages`."""
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("README.md"))  # the order of the pages says the same
     for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two nodes of Slurm on this machine run the job that `bench --emit slurm` writes, from submission to the import of its result.
+"""Two nodes of Slurm on this machine run the job of `bench --emit slurm`, from submission to the import of its result.
 
     apt-get install slurmctld slurmd slurm-client munge
     python scripts/slurm_two_nodes.py

@@ -1,4 +1,4 @@
-"""Eight hours of use in minutes: snapshots, the screen that shows them, plans, benchmarks and imports; memory, handles and threads stay flat.
+"""Eight hours of use in minutes: snapshots, the screen, plans, benchmarks and imports. Memory, handles and threads must not grow.
 
 A table of each part's rounds, and exit code 1 where something grew. Everything is written into a temporary folder.
 """

@@ -192,7 +192,7 @@ def _queue(torch: Any, call: Callable[[], Any], size: int) -> tuple[Callable[[],
 
 
 def _queued_s(torch: Any, queue: Callable[[], Any]) -> float:
-    """Seconds of `queue` on the device, run twice so that the host is ahead: its part of a call, which a model hides, is not in it."""
+    """Device seconds of `queue`, run twice so that the host is ahead and its own time, which a model hides, is excluded."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     queue()
     start.record()

@@ -258,7 +258,7 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
 
 
 def _library() -> Any:
-    """The library, initialised; None where there is none, or no driver."""
+    """The initialised library; None without it, or without a driver."""
     try:
         library = ctypes.CDLL(LIBRARY)
         return library if library.nvmlInitWithFlags(0) == 0 else None

@@ -34,7 +34,7 @@ TRIED = 128
 
 
 def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int, *, fast: bool = False) -> Result:
-    """FLOP/s (for int8: operations/s) of one product; `fast`: fp8 that accumulates below fp32, as inference does. Raises `UnsupportedError`, `TooSlowError`."""
+    """FLOP/s (int8: operations/s) of one product; `fast`: fp8 accumulating below fp32. Raises `UnsupportedError`, `TooSlowError`."""
     refuse_unsupported(bench.device, dtype)
     if fast and amd_architecture(bench.device.torch_name):
         raise UnsupportedError("AMD's units add up in fp32 alone")
@@ -127,7 +127,7 @@ def eight_bit(architecture: str) -> Any:
 
 
 def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
-    """NVFP4 product: two elements a byte, and an 8-bit scale for each block of 16. All 16 codes are numbers, so bytes are random."""
+    """NVFP4 product of random bytes (all 16 codes are numbers): two elements a byte, an 8-bit scale for each block of 16."""
     left, right = (
         torch.randint(0, 256, (rows, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2) for rows in (m, n)
     )

@@ -119,7 +119,7 @@ class Planner:
         gpus: Sequence[str] = (),
         replicas: int | None = None,
     ) -> ReplayResult:
-        """The requests of `traffic` served by the best layout for `workload` under them; `replicas`: their number, by default as many as needed."""
+        """Serve the requests of `traffic` by the best layout for `workload`; `replicas`: by default as many as needed."""
         from planner.workload.traffic.preset import service_of, traced
 
         if traffic.trace is None:

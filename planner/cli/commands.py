@@ -29,7 +29,7 @@ def did_you_mean(given: str, accepted: list[str]) -> str:
 
 
 class DefaultGroup(click.Group):
-    """A group that runs its `default` command when none is named. With `takes_argument` an unknown word is an argument of that command."""
+    """A group with a `default` command; `takes_argument`: an unknown word is an argument of that command."""
 
     def __init__(
         self, *args: Any, default: str, takes_argument: bool = False, lazy: Mapping[str, LazyCommand] | None = None, **kwargs: Any

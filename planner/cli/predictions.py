@@ -81,7 +81,7 @@ def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: 
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @pass_invocation
 def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
-    """Take in FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}; each is predicted now and kept beside it. All or none."""
+    """Import FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}, each predicted now. All or none are kept."""
     from planner.session.prediction_log import log_results
 
     session = invocation.session()

@@ -1,4 +1,4 @@
-"""`gpu-planner traffic` and `replay`: summarise recorded requests or make a preset of them; serve them by the best layout, simulated."""
+"""`gpu-planner traffic` and `replay`: recorded requests as a summary or a preset, and served in a simulation."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class BusyTime(msgspec.Struct, frozen=True):
 
 
 def read_text(path: Path) -> str | None:
-    """The stripped text of a small system file, None when there is none or it may not be read."""
+    """The stripped text of a small system file; None if it is missing or unreadable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -38,7 +38,7 @@ class LocalGpu(msgspec.Struct, frozen=True):
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
-        """The parts that programs find: the GPU, or each of the slices it is cut into; none where it is set to slices and has none."""
+        """The parts visible to programs: the GPU, or its slices; none in MIG mode without slices."""
         if self.gpu is None or self.facts.mig_profiles is None:
             return (self.gpu,) if self.gpu else ()
         profiles = {profile.name: profile for profile in profiles_of(self.gpu)}

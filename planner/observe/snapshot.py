@@ -94,7 +94,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     index: Number
     """NVML's, in PCI order; not CUDA's."""
     host: str | None = None
-    """Computer it is in, where a source tells of several; their indices may be equal."""
+    """Computer of the GPU, for sources that cover several; their indices may be equal."""
     uuid: str | None = None
     name: str | None = None
     cuda_ordinal: Number | None = None

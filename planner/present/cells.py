@@ -87,7 +87,7 @@ class Column(msgspec.Struct, Generic[Item], frozen=True):
 
 
 class Table(msgspec.Struct, Generic[Item], frozen=True):
-    """Items under columns. Cells are made when they are laid out, so a table of thousands of rows costs nothing until it is drawn."""
+    """Items under columns. Cells are made at layout, so that a table of thousands of rows costs nothing until drawn."""
 
     columns: Sequence[Column[Item]]
     items: Sequence[Item]

@@ -69,7 +69,7 @@ def best_facts(found: Fit) -> list[Fact]:
 
 
 def nearest_text(found: Fit) -> str:
-    """The row closest to a solution where there is none."""
+    """The row closest to a solution, if nothing is a solution."""
     nearest = next(iter(found.rows), None)
     return "No model of the catalogue fits." + (
         f" The nearest, {nearest.model} in {nearest.weight_dtype}: {nearest.why}." if nearest else ""

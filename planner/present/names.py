@@ -61,7 +61,7 @@ def row_place(row: PlanRow) -> str:
 
 
 def region_text(region: str) -> str:
-    """The region of an offer in words; what is sold without a choice of one has any."""
+    """The region of an offer as text; 'any' for one sold without a choice."""
     return "any region" if region == "any" else region
 
 

@@ -110,7 +110,7 @@ class Session(Planning):
         return Guided(asked, choice.plan, guide, terms)
 
     def portfolio(self, file: PortfolioFile, where: str = "", *, basis: BasisChoice = "measured") -> Portfolio:
-        """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of `file`, which is `where`."""
+        """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of the `file` at `where`."""
         from planner.engine.procurement.portfolio.options import Asked
         from planner.engine.procurement.portfolio.portfolio import portfolio_of
         from planner.engine.procurement.portfolio.ways import on_shares

@@ -74,7 +74,7 @@ class Inventory:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """Offers to rent GPUs: the user's own, and the shipped ones of every other provider; with the prices of advertised discounts."""
+        """Offers to rent GPUs: the user's own, and shipped ones of other providers, with advertised discounts applied."""
         from planner.hardware.prices.offers import with_own
         from planner.hardware.prices.providers import with_discounts
 
@@ -96,7 +96,7 @@ class Inventory:
 
     @cached_property
     def own_offers(self) -> tuple[Offer, ...]:
-        """Offers in the user's config folder, written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
+        """Offers in the user's config folder, from `offers refresh` or by hand. Raises `UserError` for unusable ones."""
         from planner.hardware.prices.offers import load_own_offers
 
         return load_own_offers(self.offers_folder, self.gpus)
@@ -213,7 +213,7 @@ class Inventory:
         return with_shipped(self.store.latest(without_run=without_run), self.shipped)
 
     def part_named(self, name: str) -> Gpu | None:
-        """The part of that name in this machine or the catalogue; None when there is none."""
+        """The part of that name in this machine or the catalogue, or None."""
         here = next((device for device in self.machine.devices if device.name == name), None)
         try:
             return here or self.gpus.find(name)

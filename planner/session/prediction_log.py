@@ -77,7 +77,7 @@ def results(predicted: Predicted, seen: Mapping[str, float], source: str) -> lis
 
 
 def log_plan(session: Session, workload: Workload, plan: Plan) -> str:
-    """Keep the prediction for the first row of `plan`, to compare with later results. Returns a note for the user the first time, else ""."""
+    """Keep the prediction for the first row of `plan` for later comparison; a note for the user the first time, else ""."""
     said, begun = of_row(workload, plan.best) if plan.best else None, session.predictions.begun
     if said is None or not session.predictions.add(said).kept or begun:
         return ""

@@ -125,7 +125,7 @@ class Session(Inventory):
         return time_detail(self._task(workload), row, self._supply(basis))
 
     def under_load(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> UnderLoad | None:
-        """Latencies of `row` of the plan for `workload` by load; None unless it is a service of equal replicas. `basis`: the plan's."""
+        """Latencies by load of `row` of the plan for `workload`; None unless a service of equal replicas. `basis`: the plan's."""
         from planner.engine.explain.under_load import under_load
 
         return under_load(self._task(workload), row, self._supply(basis))
@@ -159,7 +159,7 @@ class Session(Inventory):
         given: Mapping[str, float] | None = None,
         basis: BasisChoice = "measured",
     ) -> StudyAnswer:
-        """The study of compute per dollar on `gpus` ('all': the whole catalogue; none: the usual ones and this machine's). Raises `UserError`.
+        """The study of compute per dollar on `gpus` ('all': the catalogue; none: the usual ones and this machine's). Raises `UserError`.
 
         `given`: USD an hour of a GPU, instead of the price set's.
         """

@@ -63,7 +63,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Parts of layers beside attention and MLP."""
 
     query_gate: int = 0
-    """Elements of a gate of attention's output that the query's projection gives too; of a compressed query it reads the normed and the plain one."""
+    """Outputs of the query's projection that gate attention's output; with a compressed query it reads the normed and the plain one."""
     attention_bias: int = 0
     """Biases of one layer's attention."""
     attention_norm: int = 0
@@ -118,11 +118,11 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     value_dim: int = 0
     """Elements of a head's value where they are not `head_dim` (latent attention)."""
     saved_bytes: float | None = None
-    """Bytes that a token leaves for the backward pass in the mean layer, in 16 bit and operator by operator; None: the formulas say it."""
+    """Bytes saved for the backward pass per token in the mean layer, in 16 bit, operator by operator; None: by formula."""
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     source: Architecture | None = None
-    """Encoder of the prompt, with the projections of its output to keys and values; sizes are of the decoder, counts of the model hold both."""
+    """Encoder of the prompt, with the projections of its output to keys and values; sizes are the decoder's, counts include both."""
     source_tokens: int = 0
     """Tokens the encoder reads of every request, whatever it holds (Whisper: 30 seconds of sound); 0: as many as the prompt has."""
     stored_as: str = ""
@@ -180,7 +180,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def attention(self) -> tuple[Attending, ...]:
-        """The layers in groups of equal ones, by how they see earlier tokens; the choice of tokens in sparse attention is a group of its own."""
+        """The layers in groups of equal access to earlier tokens; the choice of tokens in sparse attention is a separate group."""
         own = Attending(
             layers=self.attention_layers - self.windowed_layers,
             heads=self.heads,
@@ -228,7 +228,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def expanded(self) -> int:
-        """Elements of a token's keys and values of all heads over all layers, where latent attention is not cached as its latent."""
+        """Elements of a token's keys and values of all heads and layers, where latent attention is cached expanded."""
         further = self.cached_all - self.attention_layers * self.cached_per_token
         return int(self.attention_layers * self.attended + further) * (self.latent_rank > 0)
 
@@ -343,7 +343,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def active_matrix(self) -> float:
-        """Matrix parameters that one token is multiplied with in the decoder, with the head (tied or not), without the input embedding."""
+        """Matrix parameters of the decoder used by one token, with the head (tied or not), without the input embedding."""
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix

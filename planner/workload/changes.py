@@ -13,7 +13,7 @@ from planner.workload.tasks import Workload, trains
 ABSENT = object()
 """The value of a key that was given none: it is removed, and the engine chooses."""
 TOLD = ("model", "task", "request_rate_per_s", "daily_users", "concurrency", "requests", "train_tokens")
-"""Keys that titles of workloads tell."""
+"""Keys that titles of workloads mention."""
 
 
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:

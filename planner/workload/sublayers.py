@@ -1,4 +1,4 @@
-"""Groups of equal layers: how they see earlier tokens, and parts of a layer that are not the architecture's own attention or MLP."""
+"""Groups of equal layers: access to earlier tokens, and parts other than the architecture's own attention or MLP."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def scored(cls, layers: float, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
-        """Attention by scores, with a cache of keys of `dim` and values of `value_dim` elements (0: as many) for each of `kv_heads`."""
+        """Attention by scores, with cached keys of `dim` and values of `value_dim` (0: the same) elements for each of `kv_heads`."""
         value, kept = value_dim or dim, kv_heads * (dim + (value_dim or dim))
         return cls(
             layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept
@@ -60,7 +60,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of `layers` layers, instead of the architecture's own attention or MLP or beside them; without matrices: its absence."""
+    """A part of `layers` layers, instead of the architecture's attention or MLP or beside it; without matrices: its absence."""
 
     part: Literal["attention", "mlp", "router"]
     layers: float
@@ -71,7 +71,7 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
     matrices: tuple[tuple[Role, int, int], ...] = ()
     """(role, inputs, outputs) of each."""
     convolution: int = 0
-    """Parameters of convolutions over the last tokens, channel by channel, and of small products that are no layer of the library."""
+    """Parameters of channel-wise convolutions over the last tokens, and of small products outside the library's layers."""
     other: int = 0
     """Parameters that are neither matrices, norms nor biases: decays, scales."""
     bias: int = 0
@@ -205,7 +205,7 @@ class StoredPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told(parts: tuple[StoredPart, ...]) -> str:
-    """Formats with the parts that are stored in them: 'attention in bf16, head in nvfp4'; a part of which only a share is, with 'some of'."""
+    """Formats of parts: 'attention in bf16, head in nvfp4'; 'some of' marks a part of which only a share has the format."""
     found: dict[tuple[str, str], float] = {}
     for one in parts:
         key = (one.part, one.format)

@@ -109,7 +109,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Answers that the model generates to be trained on (GRPO, RLOO, PPO), as many for each optimizer step as its global batch holds."""
+    """Answers that the model generates to be trained on (GRPO, RLOO, PPO), one for each sequence of the global batch."""
 
     prompt_tokens: Count
     answer_tokens: Count | Lengths

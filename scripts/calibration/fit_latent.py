@@ -1,4 +1,4 @@
-"""Fits what latent attention moves beside its products and scores: `ABSORBED_PASSES` and `EXPANDED_PASSES`.
+"""Fits the memory traffic of latent attention beyond products and scores: `ABSORBED_PASSES` and `EXPANDED_PASSES`.
 
     python scripts/calibration/fit_latent.py FOLDER
 

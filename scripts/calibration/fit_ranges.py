@@ -64,7 +64,7 @@ WAITING = (TTFT, "request time")
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
-    """Every published value that is predicted, as a residual; times and memory of training also as they are predicted where less is said."""
+    """The residual of every predicted value; of times and of memory in training also for requests that state less."""
     found = list[Residual]()
     for unsaid, experiments in asked_with_less(experiments_of(session, folder).experiments).items():
         answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
@@ -205,7 +205,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
 
 
 def report(found: LeftOut) -> None:
-    """Print coverage, width and interval score of each kind with each source left out: of questions as they are stated, and of those that say less."""
+    """Print coverage, width and interval score of each kind with each source left out, as stated and with less stated."""
     half = found.half_widths()
     inside, wide, scores = (
         np.abs([one.reach for one in found.residuals]) <= half,

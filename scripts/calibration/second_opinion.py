@@ -66,7 +66,7 @@ class Opinions:
 def questions_of(
     session: Session, experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]
 ) -> list[dict[str, Any] | str]:
-    """The question that each experiment is, or why it is none."""
+    """The question for each experiment, or the reason why there is none."""
     return [_question(session, *pair) for pair in zip(experiments, answers, strict=True)]
 
 

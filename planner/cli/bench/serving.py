@@ -69,7 +69,7 @@ serve_options = options(
 
 
 def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
-    """Load the server, print each load beside its prediction, and keep the pairs. Missing settings are listed with what was seen."""
+    """Load the server, print each load beside its prediction, and keep the pairs; list the settings that are missing."""
     import msgspec
 
     from planner.cli.plan.options import given_settings
@@ -160,7 +160,7 @@ def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any],
 
 
 def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any], *, refuse: bool = False) -> list[Compared]:
-    """Every result beside its prediction; empty, with a note on stderr, where settings are missing. `refuse`: raise `UserError` otherwise."""
+    """Every result beside its prediction; none, with a note on stderr, where settings are missing. `refuse`: raise other faults."""
     from planner.observe.machine import match_gpu
     from planner.observe.results.compared import Given, compare
 

@@ -98,7 +98,7 @@ def _observed(session: Session, seconds: float | None, replay: Path | None) -> l
 
 
 def _command(session: Session, workload: Workload, invocation: Invocation) -> PlanCommand:
-    """The command that asks for the plan of `workload` again: every key of the default preset that it does not have is left open."""
+    """The command line that plans `workload`; keys of the default preset that it lacks are unset."""
     import msgspec
 
     from planner.paths import DEFAULT_PRESET

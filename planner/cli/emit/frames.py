@@ -101,7 +101,7 @@ def slurm_script(
     install: Iterable[str],
     lines: Sequence[str],
 ) -> str:
-    """A script for sbatch, one task a node: `install` fills VENV where the test `missing` holds, then `lines` run in it on each node.
+    """A script for sbatch, one task a node: `install` fills VENV where `missing` holds, then `lines` run on each node.
 
     `limit`: the time of the job, None for the site's default; `begin`: shell commands that come first and set VENV.
     """

@@ -58,7 +58,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def written(form: Form, job: Job) -> str:
-    """The job as a file of `form`; raises `UserError` for a GPU that SkyPilot has no name for, and for several nodes of an image."""
+    """The job as a file of `form`; raises `UserError` for a GPU unknown to SkyPilot, and for several nodes of an image."""
     forms = {"sky": _sky, "slurm": _slurm, "docker": _docker, "ray": _ray}
     return forms[form](job) if form in forms else _kubernetes(job, form)
 

@@ -131,7 +131,7 @@ def _keep_prediction(session: Session, workload: Workload, found: Plan, *, tell:
 def _detailed(
     found: Plan, workload: Workload, details: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
 ) -> Plan:
-    """`found` with the details of `each` row, or else of the best row of every named GPU, or of the first row when none is named."""
+    """`found` with details of `each` row, else of the best row of every named GPU, else of the first row."""
     import msgspec
 
     named = bool(workload.gpus_considered)

@@ -142,7 +142,7 @@ def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) ->
 
 
 def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu: bool = False) -> Ranked:
-    """The plan that `command` asks for, cut as `Session.plan` says; raises `UserError` whose problems name the option that caused them."""
+    """The plan that `command` describes, cut as in `Session.plan`; raises `UserError` naming the options at fault."""
     changes = parse_settings(command.settings)
     preset = session.presets.load(command.preset) if command.preset else None
     if command.gpus:

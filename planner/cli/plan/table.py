@@ -21,7 +21,7 @@ MOST_COLUMNS_CUT = 2
 
 
 def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
-    """Print the rows as a table fitted to `out`, the meaning of its signs, and the reasons it has no room for; `each_gpu`: of `cut`."""
+    """Print the rows as a table fitted to `out`, its legend, and reasons without room in it; `each_gpu`: as for `cut`."""
     from rich.text import Text
 
     if not plan.rows:

@@ -1,6 +1,6 @@
-"""The gate between the command line and its terminal: what is written to stdout and stderr is cleaned on its way.
+"""Streams of the command line: control characters are removed from all text written to stdout and stderr.
 
-What moves a cursor or colours a line is written beneath the gate, by `console` and by the line of progress alone.
+Cursor movements and colours bypass them: `console` and the progress line write to the terminal directly.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class _Ended(BaseException):
 
 @contextmanager
 def unwound_by_signals() -> Iterator[None]:
-    """A block that a signal to end leaves like an exception, so it cleans up; then the signal ends the process. `nohup` still holds."""
+    """A block that signals leave like an exception, so that it cleans up before the signal ends the process; ignored ones stay so."""
     came: list[int] = []
 
     def end(number: int, _: object) -> None:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
 
 DEFAULT_LISTEN = "127.0.0.1:9835"
-"""This machine alone: readings tell what runs here. 9835 is what most exporters of nvidia-smi listen on."""
+"""This machine alone, since readings show what runs here. Most exporters of nvidia-smi listen on port 9835."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STALE_AFTER = 3
-"""Intervals without a reading after which the page says that there is none."""
+"""Intervals without a reading after which the page reports none."""
 
 
 class Latest:

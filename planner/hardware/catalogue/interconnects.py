@@ -67,7 +67,7 @@ def usual_link(gpu: Gpu) -> tuple[Link, float]:
 
 
 def usual_fabric(gpu: Gpu) -> Fabric:
-    """The kind of network between nodes of `gpu`: baseboards come with adapters of their own, as servers of cards with HBM do since Hopper."""
+    """The kind of network between nodes of `gpu`: baseboards, and servers of cards with HBM since Hopper, have their own adapters."""
     return "infiniband" if on_baseboard(gpu) or ((gpu.memory_type or "").startswith("HBM") and _modern(gpu)) else "ethernet"
 
 
@@ -77,7 +77,7 @@ def fabric_kind(name: str) -> Fabric:
 
 
 def _modern(gpu: Gpu) -> bool:
-    """Hopper and later by compute capability, as an older architecture is sold under new names; AMD's and Intel's parts with HBM."""
+    """Whether the part is Hopper or later by compute capability (old architectures have new names), or AMD's or Intel's with HBM."""
     major, _, _ = (gpu.compute_capability or "").partition(".")
     return (major.isdigit() and int(major) >= HOPPER) or gpu.architecture.startswith(("CDNA", "Gaudi"))
 

@@ -21,7 +21,7 @@ STARTS = {(1, 1): (0, 1, 2, 3, 4, 5, 6), (1, 2): (0, 2, 4, 6), (2, 2): (0, 2, 4)
 """(compute slices, memory slices) -> memory slices at which an instance may begin, of 8."""
 STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
 USABLE_OF_SLICE = 0.975
-"""Share of the profile's label that programs can use: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
+"""Usable share of the memory in a profile's name: 9.75 GiB of 1g.10gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
 _NAME = re.compile(r"(\d+)g\.(\d+)gb")
 _PART = re.compile(rf"{_NAME.pattern}|1/[248]")
 """A profile, or a share."""

@@ -33,7 +33,7 @@ BANDWIDTH_PAIR_SPREAD = 0.1
 def ceilings_of(
     gpu: Gpu, records: CeilingRecords, measurements: Sequence[Measurement] = (), related: Iterable[Gpu] = ()
 ) -> Ceilings:
-    """The ceilings of `gpu`; raises `LookupError` when no record covers this kind of device, which `load_ceiling_records` rules out.
+    """The ceilings of `gpu`; raises `LookupError` without a record for its kind, which `load_ceiling_records` rules out.
 
     `measurements` of the part itself (`device` is its name) replace the published figures; those of parts in `related` shift and
     narrow figures that rest on the kind of part. Dtypes with neither a vendor figure nor a measurement stay missing.

@@ -134,9 +134,9 @@ class Ceilings(msgspec.Struct, frozen=True):
     allocator_slack: Ceiling | None = None
     """Share that the caching allocator keeps above what is allocated in a training step; None: not measured."""
     grouped_rate: Ceiling | None = None
-    """Rate of torch's grouped products of experts over that of single products; None: not measured, or no better a prediction than 1."""
+    """Rate of torch's grouped expert products over that of single ones; None: not measured, or no better than 1."""
     node_collectives: tuple[NodeCollective, ...] = ()
-    """Over several nodes, by measurement alone; without one, `planner.hardware.catalogue.interconnects` gives the assumed network."""
+    """Measured over several nodes; without a measurement `planner.hardware.catalogue.interconnects` gives the assumed network."""
 
     def weight_bandwidth(self, stored: str) -> Ceiling:
         """Bytes per second at which weights stored as `stored` are read."""

@@ -27,7 +27,7 @@ LEAST_LATENCY_SHARE = 0.2
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
-    """Latency and efficiency of every collective measured among several of `gpu` in one machine; points over several nodes are left out."""
+    """Latency and efficiency of every collective measured among several of `gpu` in one machine, not over nodes."""
     link, rate = usual_link(gpu)
     timings = [one for one in _timings(points) if one.nodes == 1]
     found = {
@@ -74,7 +74,7 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
 
 
 def _is_its_own(exchange: _Timing, timings: Sequence[_Timing]) -> bool:
-    """Whether an all-to-all's own figures predict the messages between its ends better than those of an all-reduce of as many ranks.
+    """Whether an all-to-all's own figures predict its middle messages better than an all-reduce's of the same number of ranks.
 
     True where there is nothing between, or no all-reduce; the ends are left out, since the figures are fitted to them.
     """
@@ -114,7 +114,7 @@ def _timings(points: Iterable[Measurement]) -> Iterator[_Timing]:
 
 
 def _operation(one: Measurement) -> CollectiveOp | None:
-    """The measured collective; None where the point is none, or cannot be planned with."""
+    """The measured collective; None for other points and unusable ones."""
     if one.kind != "collective" or not one.reliable or not isinstance(one.parameters.get("series"), list):
         return None
     return next((name for name in COLLECTIVE_OPS if name == one.parameters.get("op")), None)

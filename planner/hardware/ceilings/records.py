@@ -133,7 +133,7 @@ class CeilingRecords:
         return tuple(sorted(found, key=lambda record: (record.gpu is None, -record.conditions)))
 
     def kind_of(self, gpu: Gpu) -> str:
-        """Name of the narrowest kind `gpu` belongs to, '' when only to the widest; measuring one part of a kind adjusts the others."""
+        """Name of the narrowest kind of `gpu`, '' for only the widest; measuring one part of a kind adjusts the others."""
         return next((record.name for record in self.of(gpu) if record.gpu is None and record.conditions), "")
 
 

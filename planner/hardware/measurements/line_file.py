@@ -70,7 +70,7 @@ class LineFile:
                 raise
 
     def set_aside(self, sound: Callable[[bytes], bool], wait_s: float = LOCK_WAIT_S) -> tuple[int, Path]:
-        """Move the lines that are not `sound` to a file beside this one, first written there; (how many, its path). Raises `OSError`."""
+        """Move lines that are not `sound` to a file beside this one: (number, its path). Raises `OSError`."""
         aside = LineFile(self.path.with_name(f"{self.path.stem}.damaged{self.path.suffix}"), b"")
         with self._locked(wait_s):
             lines = self.path.read_bytes().split(b"\n")

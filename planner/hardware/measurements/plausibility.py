@@ -17,7 +17,7 @@ COMPUTE_OVER = 1.05
 BANDWIDTH_OVER = 1.02
 """Margin for figures of a data sheet being rounded."""
 LINK_OVER = 1.10
-"""Margin for switches that add up themselves and so carry more than the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
+"""Margin for switches that add up in the network and so exceed the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
 LEAST_LAUNCH_S = 1e-7
 """No operator is launched faster: a tenth of the fastest launch seen on CPUs and GPUs."""
 SAME_UNITS = {"mxfp8": "fp8"}

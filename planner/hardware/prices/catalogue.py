@@ -103,7 +103,7 @@ def catalogued_offers(
     as_of: str,
     source: str,
 ) -> CataloguedOffers:
-    """The offers of a file's `text`; raises `UnusablePrices` where it is no such table. `known` offers name the GPU of an instance."""
+    """The offers in `text`; raises `UnusablePrices` for another table. `known` offers name the GPU of an instance."""
     found = CataloguedOffers()
     rows = list(read_rows(text, found.unusable))
     by_instance = {(offer.instance, offer.gpus): offer for offer in known if offer.provider == provider.provider}

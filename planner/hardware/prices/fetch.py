@@ -76,7 +76,7 @@ def _over(within_s: float, *, begun: bool) -> str:
 
 
 def fetch_first(urls: Sequence[str], timeout_s: float, until_s: float) -> Fetched:
-    """The file at the first of `urls` that answers, none asked after `until_s`; raises the `UnusablePrices` of the first where none does."""
+    """The file at the first of `urls` that answers before `until_s`; raises the `UnusablePrices` of the first of them."""
     wrong: UnusablePrices | None = None
     for url in urls:
         if wrong and time.monotonic() >= until_s:

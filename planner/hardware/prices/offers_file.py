@@ -28,7 +28,7 @@ def is_refreshed(path: Path) -> bool:
 
 
 def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> WriteResult:
-    """Replace the file, keeping the previous one as `.bak`. Raises `UserError`, with the file as it was, for offers it would refuse."""
+    """Replace the file, keeping the previous one as `.bak`. Raises `UserError` and changes nothing for unreadable offers."""
     try:
         before = path.read_bytes()
     except FileNotFoundError:

@@ -111,7 +111,7 @@ def refresh(
     timeout_s: float = TIMEOUT_S,
     within_s: float = TOTAL_S,
 ) -> Iterator[Refreshed]:
-    """Fetch and write the offers of `providers`, each as its file arrives; a failure leaves the offers of that provider as they were.
+    """Fetch and write the offers of `providers`, each as its file arrives; a failure keeps that provider's offers.
 
     `timeout_s` limits each file, `within_s` all of them together.
     """

@@ -69,7 +69,7 @@ class NoInterpreter:
 
 
 def probe_interpreter(python: Path | None = None) -> Interpreter | NoInterpreter:
-    """Inspect `python`: a file, a command on PATH, or a virtual environment; None: the running one. Blocks, unlike `probe_interpreter_async`."""
+    """Inspect `python`: a file, a command on PATH, or a virtual environment; None: the running one. Blocks."""
     return asyncio.run(probe_interpreter_async(python))
 
 
@@ -136,7 +136,7 @@ def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpr
 
 
 def _executable(python: Path | None) -> str | NoInterpreter:
-    """The file to start, or why there is none."""
+    """The file to start, or why it cannot be found."""
     if python is None:
         if sys.executable:
             return sys.executable

@@ -77,7 +77,7 @@ class RunLock:
 KEPT_JOURNALS = 50
 """Closed journals that are kept to be looked at, the newest."""
 RUN = re.compile(rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}{re.escape(OPEN_SUFFIX)}")
-"""Names of journals; a file of any other is none of ours."""
+"""Names of journals; other files are ignored."""
 MOST_BYTES = 256 * MIB
 """Largest size of a journal that is read: a hundred times the largest of a standard suite."""
 CUT_OFF = "the worker ended during this point, with no planner left to start it again"
@@ -91,7 +91,7 @@ def journal_path(state: Path, run: str) -> Path:
 
 
 def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
-    """Mark a journal whose results are all in the store, and drop the oldest; returns its new path. `ending`: a further part of its name."""
+    """Rename a journal whose results are all in the store, drop the oldest, and return its path. `ending`: added to its name."""
     closed = path.with_name(f"{path.name.removesuffix(OPEN_SUFFIX)}{ending}.jsonl")
     try:
         if result.kept:
@@ -121,7 +121,7 @@ def recover_journals(state: Path, store: Store, canonical: Callable[[str], str |
 
 
 def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | None] | None) -> int:
-    """`recover_journals` for a caller that holds the lock. What is wrong with a journal goes to the store's warnings."""
+    """`recover_journals` for a caller that holds the lock. Faults of a journal go to the store's warnings."""
     before = len(store)
     for path in sorted(_open_journals(state)):
         try:

@@ -121,7 +121,7 @@ class BenchRun:
             await asyncio.gather(probe, stop, return_exceptions=True)
 
     def _prepare(self) -> Path | None:
-        """Take the lock and recover the results of killed runs; None where the state folder cannot be written. Raises `BusyError`."""
+        """Take the lock and recover results of killed runs; None without a writable state folder. Raises `BusyError`."""
         try:
             journal = journal_path(self.request.state, self.run)
             if not self._lock.take():

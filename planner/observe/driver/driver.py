@@ -72,7 +72,7 @@ class Driver:
 
     @classmethod
     def start(cls, silence_s: float = SILENCE_S) -> Self:
-        """Start the process, without waiting for the driver; raises `DriverError` where there is none to ask."""
+        """Start the process, without waiting for the driver; raises `DriverError` without a driver."""
         cls._stuck[:] = [one for one in cls._stuck if one.poll() is None]
         if not library_found() and not amd_found():
             raise DriverError("no driver")

@@ -78,7 +78,7 @@ Session = DriverSession | AmdSession
 
 
 def main(limit_s: float) -> None:
-    """Open the driver, tell how that went, then answer questions; ended by SIGALRM `limit_s` after the last sign of life."""
+    """Open the driver, report the outcome, then answer questions; SIGALRM ends it `limit_s` after the last heartbeat."""
 
     def tell(line: bytes = b"") -> None:
         signal.setitimer(signal.ITIMER_REAL, limit_s)

@@ -10,7 +10,7 @@ from planner.observe.driver.nvml import NvmlState
 from planner.observe.snapshot import CapabilityState, DeviceSnapshot
 
 ListedProcesses = Literal["as before", "list", "none"]
-"""Whether a reading lists the processes on each GPU anew, repeats the last list, or stops listing."""
+"""Whether a reading lists the processes on each GPU, repeats the last list, or stops listing."""
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Values read from a GPU, with a reason for every value that is absent; averages of hardware counters (GPM) over the poll interval."""
+"""Values read from a GPU, with a reason for absent ones, and averages of hardware counters (GPM) over the poll interval."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ class GpmRing:
 
 
 def split_states(values: Mapping[str, float | CapabilityState]) -> tuple[dict[str, float], dict[str, str]]:
-    """The numbers among `values`, and the reason of each that is none."""
+    """The numbers among `values`, and the reasons of the others."""
     numbers = {field: value for field, value in values.items() if not isinstance(value, str)}
     return numbers, {field: REASON_TEXTS[value] for field, value in values.items() if isinstance(value, str)}

@@ -47,7 +47,7 @@ class Finders(msgspec.Struct, frozen=True):
     """Look-ups of names that tools write."""
 
     gpu: Callable[[str], Gpu | None]
-    """The part of a name or a driver's name; None where there is none."""
+    """The part of a name or a driver's name, or None."""
     model_names: frozenset[str]
     """Names of the catalogue."""
 

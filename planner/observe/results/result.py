@@ -1,4 +1,4 @@
-"""A result file, decoded once for every reader that looks at it, and its results: the settings it states and the values it saw, in SI."""
+"""A result file, decoded once for all readers, and its results: settings and measured values in SI."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def served(
     notes: Iterable[str] = (),
     **fields: Any,
 ) -> Result:
-    """The result of a service under the load `given`; `fields`: what the file states besides. Its name is that of the load unless `name` is given."""
+    """The result of a service under the load `given`; `fields`: further settings; `name`: by default the load's."""
     rate = given.get("request_rate_per_s")
     of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
     settings = {"task": "serve"} | stated(model=model, **fields) | format_of(model) | dict(given)
@@ -212,7 +212,7 @@ def served(
 def load(
     rate_per_s: float | None, at_once: float | None, requests: float | None, achieved_per_s: float | None = None
 ) -> dict[str, Any]:
-    """Load as fields of a request: a rate that the server kept up with, else a closed loop of `at_once` clients and `requests` in all.
+    """Load as fields of a request: a rate the server kept up with, else a closed loop of `at_once` clients and `requests`.
 
     Without a rate and a limit, clients send everything at once.
     """

@@ -32,7 +32,7 @@ class Timed:
     first_s: float | None = None
     last_s: float | None = None
     input_tokens: int | None = None
-    """Count of the server; None: it does not tell."""
+    """Count by the server; None: not reported."""
     cached_tokens: int = 0
     """Tokens of the prompt that the server says it had in a cache."""
     output_tokens: int = 0

@@ -68,7 +68,7 @@ class Poller(Telemetry):
 
     @property
     def thinned(self) -> bool:
-        """Whether only slow readings are taken, and no processes, because something is being timed here. Clearing it reads at once."""
+        """Whether only slow readings are taken, without processes, while something is timed here; clearing it reads at once."""
         return self._thinned
 
     @thinned.setter
@@ -164,7 +164,7 @@ class Poller(Telemetry):
             driver.close()
 
     def _processes_due(self, now_s: float) -> ListedProcesses:
-        """Whether the next reading lists who uses each GPU anew: where somebody looks and it is time to."""
+        """Whether the next reading lists the processes: when somebody looks, and not too often."""
         if not self._lists_processes:
             listed, self._listed_at_s = self._listed_at_s is not None, None
             return "none" if listed else "as before"

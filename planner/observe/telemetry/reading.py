@@ -56,7 +56,7 @@ def take_snapshot(
     state: NvmlState = "ready",
     detail: str = NVML_DETAILS["ready"],
 ) -> Snapshot:
-    """One reading of every GPU of `driver` (None: there is none, as `state` and `detail` say) and the host; raises `DriverError`."""
+    """One reading of every GPU of `driver` (None: no driver, as in `state` and `detail`) and the host; raises `DriverError`."""
     began_s, taken_at = time.monotonic(), dt.datetime.now(tz=dt.UTC)
     devices = () if driver is None else driver.read(slow=slow, processes=processes).devices
     host_snapshot = host_reader.read()

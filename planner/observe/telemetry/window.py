@@ -97,7 +97,7 @@ def observed_of(
 
 
 def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapshot:
-    """`device` with the counters of its slices added up where the driver gives none of the whole: parts without a slice do nothing."""
+    """`device` with the summed counters of its slices where the driver has none of the whole."""
     if gpu is None or not device.mig or device.sm_active_fraction is not None:
         return device
     profiles = {profile.name: profile for profile in profiles_of(gpu)}

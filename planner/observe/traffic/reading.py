@@ -17,7 +17,7 @@ from planner.workload.traffic.summary import Traffic, summarised
 from planner.workload.traffic.trace import Trace, joined
 
 LOOKED_AT = 1 << 16
-"""Bytes of a file that tell what it is."""
+"""Bytes of a file that identify its format."""
 KNOWN = (
     "Mooncake or ServeGen JSON lines, Azure or BurstGPT CSV, OpenTelemetry spans, an access log, or metrics of vLLM, SGLang or TGI"
 )

@@ -1,4 +1,4 @@
-"""Imported results in words: every value seen beside its prediction, and what would explain the difference."""
+"""Imported results as text: every measured value beside its prediction, and explanations of the difference."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEADS = ("value", "predicted", "seen", "off", "range")
 def result_section(
     title: str, found: Sequence[Verdict], why: Sequence[Explanation], *, refused: str = "", notes: Iterable[str] = ()
 ) -> Section:
-    """One result: its values as a table, the sentence about the main one, explanations, remarks. `refused`: why nothing is predicted."""
+    """One result: a table of its values, a sentence about the main one, explanations, remarks. `refused`: why there is no prediction."""
     parts: list[Paragraph | Points | object] = [Paragraph(refused or sentence(found))]
     if not refused:
         parts.append(text_table(HEADS, [_row(one) for one in found], HEADS[1:4]))

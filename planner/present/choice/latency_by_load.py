@@ -25,7 +25,7 @@ NO_SERVICE = "No latency by load: that takes a service whose replicas read and d
 
 
 def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None = None) -> list[Section]:
-    """The latency of `row` against its load in words, as a chart and as a table; `latency`: which (None: the one that is limited)."""
+    """The latency of `row` by load as text, chart and table; `latency`: which one (None: the one with a target)."""
     title = f"Latency of {count_and_device(row)} against load"
     if found is None or not found.points:
         return [Section(title, [Paragraph(NO_SERVICE)])]
@@ -41,7 +41,7 @@ def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None
 
 
 def sentences(found: UnderLoad) -> Iterator[str]:
-    """A sentence for the load at which each target is missed, and one for the load from which requests arrive faster than they are answered."""
+    """Sentences on the load at which each target is missed, and on the load above which requests queue up."""
     _, unit = UNITS[found.by]
     for one in found.ends:
         what = f"{one.share} of the {LATENCY_WORDS[one.latency]}"

@@ -126,7 +126,7 @@ def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:
 
 
 def nothing_fits_text(counts: Counts) -> str:
-    """What all candidates fail at: to fit, or, where some fit, a target."""
+    """The reason why all candidates fail: memory, or, where some fit, a target."""
     return f"None of {counts.considered:,} candidates {'meets every target' if counts.fit else 'fits'}"
 
 

@@ -122,7 +122,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class Dot(msgspec.Struct, frozen=True):
-    """One point with words of its own."""
+    """One labelled point."""
 
     x: float
     y: float

@@ -1,4 +1,4 @@
-"""Right-sizing advice: what was seen of each GPU, what limits it, and actions with what they save; for a fleet, tables of cost and waste."""
+"""Right-sizing advice: use and limits of each GPU, actions and their savings; for a fleet, tables of cost and waste."""
 
 from __future__ import annotations
 

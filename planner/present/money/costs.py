@@ -1,4 +1,4 @@
-"""Costs of a row over years: ways to pay month by month, break-evens in words, a table of providers, and charts over months and use."""
+"""Costs of a row over years: ways to pay, break-evens, a table of providers, and charts over months and use."""
 
 from __future__ import annotations
 

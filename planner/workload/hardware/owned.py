@@ -30,7 +30,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mig: Name | None = None
     """Profile of the slices its GPUs are cut into ('3g.40gb')."""
     purchase_usd: Dollars | None = None
-    """Price of one GPU (or slice) with its share of the machine; absent: the catalogue's price of the GPU alone, or a slice's part of it."""
+    """Price of one GPU (or slice) with its share of the machine; absent: the catalogue's price of the GPU, or the slice's share."""
 
     @property
     def part(self) -> str:

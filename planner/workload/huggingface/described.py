@@ -32,7 +32,7 @@ _MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
 
 
 TOLERANCE = 0.02
-"""Share by which FLOPs of the architecture may differ from those that were traced; small products without a layer are not all found."""
+"""Tolerated share between the FLOPs of the architecture and traced ones; small products without a layer are not all found."""
 
 
 class _Layer(msgspec.Struct):
@@ -154,7 +154,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
 
 
 def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, loose: int) -> list[Sublayer]:
-    """Products outside the layers, vectors, and `loose` parameters, of which these are a part; then the further uses of products and `head`."""
+    """Products outside the layers, vectors and other `loose` parameters; then repeated uses of products and `head`."""
     stored = {(name, inputs, outputs) for _, name, inputs, outputs, _ in outside}
     matrices: tuple[tuple[Role, int, int], ...] = tuple(("other", inputs, outputs) for _, _, inputs, outputs, _ in outside)
     uses = [*((inputs, outputs, count - 1) for *_, inputs, outputs, count in outside), head]
@@ -167,7 +167,7 @@ def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, lo
 
 
 def _require_flops(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
-    """Raises `ValueError` where a prompt takes other FLOPs than eager code: the head for every token, and all scores whatever a window hides."""
+    """Raises `ValueError` where a prompt's FLOPs differ from eager code, with the head for every token and unwindowed scores."""
     seen = a.attended_all + a.attended_window + a.attended_chosen
     told, made = tokens * (2 * a.active_matrix + 2 * seen * tokens + a.scan_flop), found["flops"][str(tokens)]
     if made and abs(told / made - 1) > TOLERANCE:

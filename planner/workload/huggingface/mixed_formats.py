@@ -95,7 +95,7 @@ class _Sorted(NamedTuple):
 
 
 def stored_parts(rules: Iterable[Rule], main: str, rest: str, architecture: Architecture) -> tuple[StoredPart, ...]:
-    """Parts of `architecture` that are not stored in its main format; `rest` is the format of modules for which there is no rule."""
+    """Parts of `architecture` that are not stored in its main format; `rest`: the format of modules without a rule."""
     given, found = _sorted(rules), []
     head = given.every.named.get("lm_head")
     if head not in {None, SIXTEEN_BITS} and architecture.head:

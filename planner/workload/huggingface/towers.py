@@ -1,4 +1,4 @@
-"""Towers of wrappers that join neighbouring patches behind their layers, with their projections: Kimi K2.5, Gemma 4, MiniMax M3 and others.
+"""Picture towers whose neighbouring patches are joined after the layers: Kimi K2.5, Gemma 4, MiniMax M3 and others.
 
 Each is known by the `model_type` of its wrapper, as transformers 5.23 builds it; published configs name some sizes otherwise.
 """

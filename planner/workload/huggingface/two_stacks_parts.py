@@ -61,7 +61,7 @@ def fsmt(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("led")
 def led(keys: ConfigKeys) -> dict[str, Any]:
-    """A window around every token of the prompt, in blocks of half of it; further projections for tokens that see all, which none is here."""
+    """A window around every token of the prompt, in half-window blocks; projections for tokens that see all are unused."""
     sizes = both_stacks(keys, Facts(embedding_norm=True), "led")
     source = sizes["source"]
     own, width, layers = _sizes_of(source), source.width, source.layers
@@ -101,7 +101,7 @@ def bigbird_pegasus(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("pegasus_x")
 def pegasus_x(keys: ConfigKeys) -> dict[str, Any]:
-    """Blocks of the prompt see themselves and a few tokens beside it, which see all; those take a norm of their own in every layer."""
+    """Blocks of the prompt see themselves and a few global tokens, which see all and have a norm in every layer."""
     sizes = both_stacks(keys, Facts(positions=16384, learned=False, last_norm=True), "pegasus_x", biased=False)
     source = sizes["source"]
     beside = keys.size("num_global_tokens", default=32)
@@ -192,7 +192,7 @@ _GEMMA = Block(wide_norms=True, branch_norms=True)
 
 @family("t5gemma2", _GEMMA)
 def t5gemma2(keys: ConfigKeys) -> dict[str, Any]:
-    """Two stacks of Gemma 3 with one embedding; a decoder layer reads its own tokens and the encoder's output with the same projections."""
+    """Two stacks of Gemma 3 with one embedding; decoder layers project their own tokens and the encoder's output alike."""
     inner, _ = keys.part("encoder"), keys.value("vocab_size")  # both parts say it, too
     decoder, encoder = gemma3(keys.part("decoder")), gemma3(inner.part("text_config"))
     layers, width, heads, groups, dim = (decoder[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))

@@ -240,7 +240,7 @@ def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
 
 
 def tower_architecture(tower: Tower) -> Architecture | None:
-    """The layers of `tower` as an architecture whose tokens are patches: its projection is shared out among them. None where they are not known."""
+    """The layers of `tower` as an architecture whose tokens are patches, which share its projection; None for unknown layers."""
     if (stack := tower.stack) is None:
         return None
     each = stack.patches / tower.tokens if tower.tokens else stack.patches

@@ -33,7 +33,7 @@ UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 """'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
 BLOOM_FABRIC_BYTES_PER_S = 4 * 12.5e9 / NODE_GPUS
 QUEUED = {(1024, 1024): 3000, (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000}
-"""(tokens in, out) -> requests that `trtllm-bench throughput` queues at once for TensorRT-LLM's perf-overview (release 1.1, "Preparing a Dataset")."""
+"""(tokens in, out) -> requests that `trtllm-bench throughput` queues at once (TensorRT-LLM 1.1, perf-overview, "Preparing a Dataset")."""
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
@@ -62,7 +62,7 @@ def whole(row: Row, column: str) -> int | None:
 
 
 def _model(row: Row, config_of: Callable[[str], Any]) -> Any:
-    """The model by its key; a GPT or its like by its stated sizes (GPT-2's shape: learned positions, plain MLP of 4 widths, tied head)."""
+    """The model by its key; GPT and BLOOM by stated sizes (GPT-2's shape: learned positions, plain MLP of 4 widths, tied head)."""
     key = model_key(row["model"])
     found = config_of(key)
     layers, width, heads = (whole(row, column) for column in ("n_layers", "d_model", "n_heads"))
@@ -137,7 +137,7 @@ def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Lengths, and the load: sequences at once, else a rate, else as many as fit; the requests of the whole run where the note counts them."""
+    """Lengths, and the load: concurrency, else a rate, else as many as fit; the number of requests if the note has it."""
     if not (row["isl"] and row["osl"]):
         raise NotPredicted("token lengths not stated")
     load: dict[str, Any] = {"concurrency": whole(row, "concurrency") or "max"}

@@ -66,7 +66,7 @@ SUMMED = re.compile(r"(SUM over|summed over) GPUs")
 
 
 def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float]:
-    """(quantity, value in SI) of a row; raises `NotPredicted` where the row means another quantity, `UserError` for an unknown unit."""
+    """(quantity, value in SI) of a row; raises `NotPredicted` for another quantity, `UserError` for an unknown unit."""
     metric, quantity, value, note = row["metric"], METRICS[row["metric"]], float(row["value"]), row["note"]
     if quantity == "fits":
         return quantity, float(not value)

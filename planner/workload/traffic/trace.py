@@ -111,7 +111,7 @@ class TraceBuilder:
             self.prefixes.append(np.nan if prefix is None else prefix)
 
     def trace(self, *, absolute: bool = False, timed: bool = True, prefix_basis: str = "") -> Trace:
-        """The requests in order; `absolute`: times are seconds since 1970, UTC. Raises `UserError` for times that cannot be seconds."""
+        """The requests in order; `absolute`: times are seconds since 1970, UTC. Raises `UserError` for impossible times."""
         times = np.array(self.times, dtype=np.float64)
         order = np.argsort(times, kind="stable")
         first = float(times[order[0]]) if times.size else 0.0

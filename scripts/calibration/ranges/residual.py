@@ -34,9 +34,9 @@ class Residual:
     """ln(measured ÷ predicted)."""
     facts: Mapping[str, float] = field(default_factory=dict)
     network: float = 0.0
-    """Half width that stands beside that of the formulas, whatever is fitted: of a network that was not measured, of a host whose engine is not named."""
+    """Half width added independently of the fit: of an unmeasured network, or of the host under an unnamed engine."""
     lengths: float = 0.0
-    """Half width of lengths that may be means, and of prompts that may meet, which counts for nothing in the fit: most of them are what they seem."""
+    """Half width of lengths that may be means, and of prompts that may meet; not part of the fit, since most are as stated."""
     held: Any = None
     """The comparison it comes from."""
     classes: tuple[str, str] = ("", "")
@@ -105,7 +105,7 @@ LEAST_PAIRS = 3
 
 
 def correlation(residuals: Sequence[Residual], pairs: Callable[[Residual, Residual], bool]) -> float:
-    """Mean over sources and kinds of the mean product of two residuals over their mean square, over the `pairs` that count; at least 0."""
+    """Mean over sources and kinds of the mean product of `pairs` of residuals over their mean square; at least 0."""
     groups: dict[tuple[str, str, str, str], list[Residual]] = defaultdict(list)
     for one in residuals:
         groups[one.kind, one.source, one.held.framework, one.held.model].append(one)

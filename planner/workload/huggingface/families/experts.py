@@ -86,7 +86,7 @@ def hy_v4(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("llama4_text")
 def llama4(keys: ConfigKeys) -> dict[str, Any]:
-    """Chunked attention but in every fourth layer; experts in every `interleave_moe_layer_step`-th, and one that all tokens pass."""
+    """Chunked attention except in every fourth layer; experts, one of them shared, in every `interleave_moe_layer_step`-th."""
     sizes = line_sizes(keys, kv_heads=8, head_dim=128, biased=True)
     layers, step = sizes["layers"], keys.size("interleave_moe_layer_step", default=1)
     listed = keys.items("moe_layers")
@@ -171,7 +171,7 @@ _INDEX = {
 
 @family("longcat_flash", Block(wide_router=True))
 def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
-    """Two latent attentions and two MLPs a layer, experts beside them; some of the choices of a token are experts without weights."""
+    """Two latent attentions and two MLPs a layer, with experts beside them, some of which have no weights."""
     sizes = latent_sizes(keys, layers=keys.size("num_layers", "num_hidden_layers"), ffn=keys.size("ffn_hidden_size"))
     layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
     experts = routed(keys, top_k="moe_topk", inner="expert_ffn_hidden_size")

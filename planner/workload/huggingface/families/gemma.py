@@ -79,12 +79,12 @@ def gemma4_unified(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("gemma4_text", Block(wide_norms=True, branch_norms=True))
 def gemma4(keys: ConfigKeys) -> dict[str, Any]:
-    """An embedding for every layer, where the config does not say that there is none."""
+    """An embedding for every layer, unless the config says 0."""
     return _gemma4(keys, layer_input=256)
 
 
 def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
-    """Full attention with larger heads, whose keys may be the values; where there are experts, all tokens pass the MLP beside them."""
+    """Full attention has larger heads, whose keys may be the values; experts stand beside an MLP for all tokens."""
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=4, head_dim=256)
     same = keys.flag("attention_k_eq_v", default=False)
     full_heads = keys.size("num_global_key_value_heads", default=sizes["kv_heads"]) if same else sizes["kv_heads"]

@@ -184,7 +184,7 @@ def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("mllama_text_model")
 def mllama(keys: ConfigKeys) -> dict[str, Any]:
-    """Llama 3.2 Vision: layers that attend to pictures between those of Llama, which a text alone does not pass; eight more rows of embedding."""
+    """Llama 3.2 Vision: layers between Llama's that attend to pictures, skipped by text; eight more rows of embedding."""
     named = keys.items("cross_attention_layers")
     crossing = len({one for one in named if isinstance(one, int)})
     sizes = line_sizes(keys)

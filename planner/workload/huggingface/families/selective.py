@@ -1,4 +1,4 @@
-"""Families with the selective state space of Mamba 1 and 2, alone or beside attention: Mamba, Falcon Mamba, Jamba, Zamba 1 and 2."""
+"""Families with the selective state space of Mamba, with or without attention: Mamba, Falcon Mamba, Jamba, Zamba 1 and 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoders that differ from BERT in more than sizes: scores by distance (DeBERTa), grouped products (SqueezeBERT), layers used again (ALBERT)."""
+"""Encoders with scores by distance (DeBERTa), grouped products (SqueezeBERT), or repeated layers (ALBERT)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = Block(attention_dropout=True)
 
 
 def _terms(keys: ConfigKeys) -> list[str]:
-    """Terms of scores beside that of two contents: `c2p`, a content and a distance, and `p2c`; published as a list or joined by bars."""
+    """Further terms of scores: `c2p`, a content and a distance, and `p2c`; published as a list or joined by bars."""
     given = keys.value("pos_att_type")
     listed = given.split("|") if isinstance(given, str) else given if isinstance(given, list) else []
     return [term for term in ("c2p", "p2c") if term in listed] if keys.flag("relative_attention", default=False) else []
@@ -31,14 +31,14 @@ def _plain(keys: ConfigKeys, vocabulary: int) -> dict[str, Any]:
 
 
 def _longest(keys: ConfigKeys) -> int:
-    """Distances that are told apart, on either side."""
+    """Distances that are distinguished, on either side."""
     given = keys.value("max_relative_positions")
     return given if isinstance(given, int) and 0 < given < 10**6 else keys.size("max_position_embeddings", default=512)
 
 
 @family("deberta", _BLOCK)
 def deberta(keys: ConfigKeys) -> dict[str, Any]:
-    """A product for query, key and value without biases of keys; distances up to the longest prompt, with projections of their own."""
+    """One product for query, key and value, without key biases; distances up to the longest prompt have projections."""
     sizes, terms = _plain(keys, 50265), _terms(keys)
     layers, width, heads, dim = (sizes[name] for name in ("layers", "width", "heads", "head_dim"))
     apart = Sublayer(part="attention", layers=layers, other=2 * width)  # biases of query and value, beside the product
