@@ -20,11 +20,7 @@ from pathlib import Path
 from planner.cli import main as run_planner
 from planner.cli.schema import SUBJECTS
 
-PARTS = {
-    "memory": "Bytes",
-    "performance": "Seconds",
-    "money": "Dollars",
-}
+PARTS = {"memory": "Bytes", "performance": "Seconds", "money": "Dollars"}
 """Folder of planner/engine -> its heading."""
 LONGEST_VALUE = 60
 FORMULAS_HEAD = """# Formulas and constants

@@ -70,12 +70,7 @@ class _Field(ctypes.Structure):
 
 
 class _GpmMetric(ctypes.Structure):
-    _fields_ = (
-        ("id", ctypes.c_uint),
-        ("code", ctypes.c_int),
-        ("value", ctypes.c_double),
-        ("names", ctypes.c_char_p * 3),
-    )
+    _fields_ = (("id", ctypes.c_uint), ("code", ctypes.c_int), ("value", ctypes.c_double), ("names", ctypes.c_char_p * 3))
 
 
 class _GpmRequest(ctypes.Structure):

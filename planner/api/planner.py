@@ -94,12 +94,7 @@ class Planner:
         return EstimateResult(Answers(answers))
 
     def study(
-        self,
-        study: Study | None = None,
-        *,
-        gpus: Sequence[str] = (),
-        prices: str = "",
-        given: Mapping[str, float] | None = None,
+        self, study: Study | None = None, *, gpus: Sequence[str] = (), prices: str = "", given: Mapping[str, float] | None = None
     ) -> StudyResult:
         """Compute per dollar over model or batch sizes; `given`: USD an hour of a GPU that go before the price set's."""
         return StudyResult(self.session.study(study, gpus=gpus, prices=prices, given=given, basis=self.basis))

@@ -197,13 +197,7 @@ def suite_elsewhere(chosen: str | None, *, over: bool) -> str:
 
 
 def write_job(
-    session: Session,
-    form: Form,
-    suite: str,
-    gpus: tuple[str, ...],
-    preset: str | None,
-    model: str | None,
-    spread: tuple[int, int],
+    session: Session, form: Form, suite: str, gpus: tuple[str, ...], preset: str | None, model: str | None, spread: tuple[int, int]
 ) -> int:
     """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
     from planner.paths import DEFAULT_PRESET

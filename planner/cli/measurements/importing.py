@@ -194,6 +194,5 @@ def _print(session: Session, taken: Taken) -> None:
     if len(taken.left_out) > MOST_NAMED:
         say(f"… and {len(taken.left_out) - MOST_NAMED:,} more files")
     print_sections(
-        (result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in taken.results),
-        console(),
+        (result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in taken.results), console()
     )

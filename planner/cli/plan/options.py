@@ -121,12 +121,7 @@ workload_options = options(
     click.argument("preset", required=False, shell_complete=preset_names),
     settings_option("Change one key of the workload (targets.p95_request_s=3); no value: choose for me."),
     click.option(
-        "--gpu",
-        "gpus",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=gpu_names,
-        help="Consider this GPU only (repeat for more).",
+        "--gpu", "gpus", multiple=True, metavar="NAME", shell_complete=gpu_names, help="Consider this GPU only (repeat for more)."
     ),
     own_option,
     click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),

@@ -177,11 +177,7 @@ def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> 
     from planner.cli.watch.table import telemetry_text
 
     out = CleanConsole()
-    with (
-        unwound_by_signals(),
-        Live(console=out, auto_refresh=False) as live,
-        Readings(origin, interval_s, again=True) as readings,
-    ):
+    with unwound_by_signals(), Live(console=out, auto_refresh=False) as live, Readings(origin, interval_s, again=True) as readings:
         for snapshot in readings:
             stale_for_s = readings.telemetry.stale_for_s()
             if snapshot is not None:

@@ -110,12 +110,7 @@ class Store:
             return before - len(self._measurements), result
 
     def latest(
-        self,
-        device: str | None = None,
-        fingerprint: str | None = None,
-        *,
-        suite: str | None = None,
-        without_run: str | None = None,
+        self, device: str | None = None, fingerprint: str | None = None, *, suite: str | None = None, without_run: str | None = None
     ) -> tuple[Measurement, ...]:
         """One measurement per device and point: the latest method, reliable before disturbed, one's own before others, the newest.
 

@@ -71,10 +71,7 @@ def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[C
     known = sorted({one.provider for one in catalogue.provider})
     problems = [
         Problem(
-            "--provider",
-            "",
-            f"{name!r} is not in the {catalogue.name}; in it: {', '.join(known)}.",
-            nearest_names(name, known),
+            "--provider", "", f"{name!r} is not in the {catalogue.name}; in it: {', '.join(known)}.", nearest_names(name, known)
         )
         for name in names
         if name.casefold() not in by_name

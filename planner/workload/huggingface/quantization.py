@@ -13,14 +13,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.huggingface.mixed_formats import Rule, formats_in, left_out, names_in, stored_parts
 from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 
-WHOLE = {
-    "eetq": "int8",
-    "fbgemm_fp8": "fp8",
-    "fp8": "fp8",
-    "mxfp4": "mxfp4",
-    "mxfp8": "mxfp8",
-    "nvfp4": "nvfp4",
-}
+WHOLE = {"eetq": "int8", "fbgemm_fp8": "fp8", "fp8": "fp8", "mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
 """`quant_method` -> format, where it says all."""
 _ALGORITHMS = {
     "FP8": "fp8",

@@ -66,9 +66,7 @@ class Trace(msgspec.Struct, frozen=True):
             return values if given is None else np.where(np.isnan(values), given, values)
 
         return replace(
-            self,
-            input_tokens=filled(self.input_tokens, input_tokens),
-            output_tokens=filled(self.output_tokens, output_tokens),
+            self, input_tokens=filled(self.input_tokens, input_tokens), output_tokens=filled(self.output_tokens, output_tokens)
         )
 
     def faster(self, factor: float) -> Trace:

@@ -8,15 +8,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.compressed import hyper_connections
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.huggingface.sizes import (
-    head_normed,
-    latent,
-    latent_sizes,
-    line_sizes,
-    projected,
-    routed,
-    windowed,
-)
+from planner.workload.huggingface.sizes import head_normed, latent, latent_sizes, line_sizes, projected, routed, windowed
 from planner.workload.sublayers import Attending, Reach, Sublayer, gated_mlp, projected_attention
 
 
@@ -106,13 +98,7 @@ def ernie4_5_moe(keys: ConfigKeys) -> dict[str, Any]:
     start, end = keys.count("moe_layer_start_index", absent=1), keys.value("moe_layer_end_index")
     last = end if isinstance(end, int) and 0 <= end < layers else layers - 1
     sparse = sum((layer + 1) % every == 0 for layer in range(start, last + 1))
-    experts = routed(
-        keys,
-        experts="moe_num_experts",
-        top_k="moe_k",
-        shared="moe_num_shared_experts",
-        corrected=True,
-    )
+    experts = routed(keys, experts="moe_num_experts", top_k="moe_k", shared="moe_num_shared_experts", corrected=True)
     biased = keys.flag("use_bias", default=False)
     return (
         sizes
@@ -196,12 +182,7 @@ def second_latent(sizes: dict[str, Any]) -> Sublayer:
     query, cached = sizes["query_rank"], rank + sizes["rotary_dim"]
     unpacked = heads * (sizes["head_dim"] - sizes["rotary_dim"] + sizes["value_dim"])
     attending = Attending(
-        layers=layers,
-        heads=heads,
-        score_dim=sizes["head_dim"],
-        value_dim=sizes["value_dim"],
-        cached=cached,
-        read=cached,
+        layers=layers, heads=heads, score_dim=sizes["head_dim"], value_dim=sizes["value_dim"], cached=cached, read=cached
     )
     return Sublayer(
         part="attention",

@@ -125,11 +125,7 @@ def gemma3n(keys: ConfigKeys) -> dict[str, Any]:
     sizes |= _attentions(keys, sizes, full_dim=sizes["head_dim"], full_heads=sizes["kv_heads"], joined=False)
     embedding, beside = _layer_inputs(keys, sizes, absent=256)
     narrow: tuple[tuple[Role, int, int], ...] = (("other", width, rank), ("other", rank, width))
-    mixed: tuple[tuple[Role, int, int], ...] = (
-        ("other", width, copies),
-        ("other", copies, copies),
-        ("other", copies, copies**2),
-    )
+    mixed: tuple[tuple[Role, int, int], ...] = (("other", width, copies), ("other", copies, copies), ("other", copies, copies**2))
     outside: tuple[tuple[Role, int, int], ...] = (("other", width, width),) * (2 * (copies - 1))
     return sizes | {
         "norms": 4,

@@ -154,13 +154,7 @@ def zaya(keys: ConfigKeys) -> dict[str, Any]:
     narrow = keys.size("router_hidden_size", default=256)
     products = narrow * (width + 2 * narrow + experts["experts"] + 1)
     beside = (
-        Sublayer(
-            part="router",
-            layers=layers,
-            convolution=products - width * experts["experts"],
-            other=3 * narrow,
-            norm=narrow,
-        ),
+        Sublayer(part="router", layers=layers, convolution=products - width * experts["experts"], other=3 * narrow, norm=narrow),
         Sublayer(part="router", layers=layers - 1, other=narrow),
         Sublayer(part="mlp", layers=layers, other=4 * width),
         Sublayer(part="mlp", layers=1, other=2 * width),

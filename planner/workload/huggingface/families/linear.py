@@ -44,10 +44,7 @@ def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool | Non
     return Sublayer(
         part="attention",
         layers=layers,
-        matrices=(
-            *((("in", width, inputs + outputs), ("in", width, 2 * heads)) if joined else split),
-            ("out", outputs, width),
-        ),
+        matrices=(*((("in", width, inputs + outputs), ("in", width, 2 * heads)) if joined else split), ("out", outputs, width)),
         convolution=inputs * kernel,
         other=2 * heads,
         norm=value,
@@ -87,10 +84,7 @@ def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, lo
         norm=dim,
         attending=(
             Attending(
-                layers=layers,
-                state=3 * inner * kernel,
-                wide_state=inner * dim,
-                scan_flop=heads * (6 * CHUNK * dim + 6 * dim * dim),
+                layers=layers, state=3 * inner * kernel, wide_state=inner * dim, scan_flop=heads * (6 * CHUNK * dim + 6 * dim * dim)
             ),
         ),
     )

@@ -49,11 +49,7 @@ def deberta(keys: ConfigKeys) -> dict[str, Any]:
         layers=layers, heads=heads, score_dim=2 * dim * len(terms)
     )  # distances on both sides, as many as there are tokens
     projections = Sublayer(
-        part="attention",
-        layers=0,
-        stored=layers,
-        matrices=(("other", width, width),) * len(terms),
-        bias=width * ("p2c" in terms),
+        part="attention", layers=0, stored=layers, matrices=(("other", width, width),) * len(terms), bias=width * ("p2c" in terms)
     )
     return sizes | {"per_layer_embedding": 2 * _longest(keys) * width, "beside": (apart, _seeing(seen), projections)}
 
