@@ -306,15 +306,9 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
     traces, caches = {}, {}
     for tokens in lengths:
         traces[tokens], answer = traced(model, storages, tokens, masked=masked)
-        caches[tokens] = cached(answer)
+        caches[str(tokens)] = cached(answer)  # before the decoding step, which extends it
     one = traces[lengths[0]]
-    try:
-        step = traced(model, storages, 1, answer.get("past_key_values"))[0].total
-    except ValueError:  # a cache of recurrences alone, which some versions cannot go on with
-        step = None
-    widths = [
-        value.shape[-1] for name, value in tensors.items() if kind_of(name, modules[name.rpartition(".")[0]], value) == "embedding"
-    ]
+    listed = [[name, kind_of(name, modules[name.rpartition(".")[0]], value), list(value.shape)] for name, value in tensors.items()]
     return {
         "format": FORMAT,
         "torch": torch.__version__,
@@ -326,10 +320,8 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "encoder": "ForMaskedLM" in type(model).__name__,
         "towers": sum(value.numel() for name, value in whole.items() if name in apart)
         + sum(size for name, size in biases.items() if name in apart),
-        "embedding_width": widths[0] if widths else 0,
-        "tensors": [
-            [name, kind_of(name, modules[name.rpartition(".")[0]], value), list(value.shape)] for name, value in tensors.items()
-        ],
+        "embedding_width": next((shape[-1] for _, kind, shape in listed if kind == "embedding"), 0),
+        "tensors": listed,
         "used": sorted(one.used),
         "products": [
             [where, name, inputs, outputs, max(1, round(flops / (2 * inputs * outputs * lengths[0])))]
@@ -341,10 +333,19 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "scores": {str(tokens): dict(trace.flops) for tokens, trace in traces.items()},
         "score_shapes": dict(one.scores),
         "flops": {str(tokens): trace.total for tokens, trace in traces.items()},
-        "step_flops": step,
-        "caches": {str(tokens): found for tokens, found in caches.items()},
+        "step_flops": step_flops(model, storages, answer.get("past_key_values")),
+        "caches": caches,
         "saved_bytes": None if one.expert_flops else saved_bytes(model, stack, storages, lengths),
     }
+
+
+def step_flops(model: Any, storages: dict[int, str], cache: Any) -> int | None:
+    """FLOPs of a decoding step; None with a cache of recurrences only, which some versions cannot continue."""
+    try:
+        total: int = traced(model, storages, 1, cache)[0].total
+    except ValueError:
+        return None
+    return total
 
 
 def main() -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.answers.figure import value_of
@@ -144,23 +145,7 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
             sorts_by="price of what is bought",
         ),
         *(job_columns() if training else _service_columns()),
-        _figures(
-            "usd-per-million",
-            "$/M tok",
-            _if_it_fits(lambda row: row.answer.usd_per_million_tokens),
-            money_text,
-            60 if training else 85,
-            "$ per million tokens",
-        ),
-        _figures(
-            "flop-per-usd",
-            "FLOP/$",
-            _if_it_fits(lambda row: row.answer.flop_per_usd),
-            si_text,
-            97 if task.get("objective") == "flop-per-usd" else 20,
-            "FLOP per $",
-            best_is_high=True,
-        ),
+        *_efficiency_columns(60 if training else 85, 97 if task.get("objective") == "flop-per-usd" else 20),
         Column("limit", "limit", lambda row: _limit(row) or UNKNOWN, priority=75, sort=_limit, sorts_by="what limits"),
         Column(
             "provider",
@@ -173,6 +158,13 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
         Column("network", "network", lambda row: network_text(row) or UNKNOWN, priority=50, sort=network_text, sorts_by="network"),
         Column("why", "why", lambda row: row.why, least_width=LEAST_WHY_WIDTH),
     ]
+
+
+def _efficiency_columns(of_tokens: int, of_flop: int) -> Iterator[PlanColumn]:
+    """Dollars per million tokens and FLOP per dollar, with these priorities."""
+    tokens, flop = (_if_it_fits(attrgetter(f"answer.{name}")) for name in ("usd_per_million_tokens", "flop_per_usd"))
+    yield _figures("usd-per-million", "$/M tok", tokens, money_text, of_tokens, "$ per million tokens")
+    yield _figures("flop-per-usd", "FLOP/$", flop, si_text, of_flop, "FLOP per $", best_is_high=True)
 
 
 def job_columns() -> list[PlanColumn]:

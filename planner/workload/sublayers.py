@@ -13,6 +13,8 @@ Role = Literal[
     "index", "index_key", "index_weights", "in", "out", "other",
 ]  # fmt: skip
 """Use of a matrix: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""
+Matrices = tuple[tuple[Role, int, int], ...]
+"""(role, inputs, outputs) of each matrix."""
 Reach = Literal["all", "window", "chosen", "source"]
 """Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), `chosen` ones of all it keeps, or the output of
 an encoder, whose keys and values it keeps as they are."""
@@ -68,8 +70,7 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
     first: int = 0
     stored: int | None = None
     """Number of layers with weights of their own; None: all. The others use the same again."""
-    matrices: tuple[tuple[Role, int, int], ...] = ()
-    """(role, inputs, outputs) of each."""
+    matrices: Matrices = ()
     convolution: int = 0
     """Parameters of channel-wise convolutions over the last tokens, and of small products outside the library's layers."""
     other: int = 0
@@ -103,19 +104,19 @@ def projected_attention(
     width: int,
     seen: Attending,
     *,
-    further: tuple[tuple[Role, int, int], ...] = (),
+    further: Matrices = (),
     also: tuple[Attending, ...] = (),
     **rest: int | None,
 ) -> Sublayer:
     """Attention with a projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
     query, key, value = seen.heads * seen.score_dim, seen.kv_heads * seen.score_dim, seen.kv_heads * seen.value_dim
-    matrices: tuple[tuple[Role, int, int], ...] = (
+    matrices: Matrices = (
         ("q", width, query), ("k", width, key), ("v", width, value), ("o", seen.heads * seen.value_dim, width), *further
     )  # fmt: skip
     return Sublayer(part="attention", layers=seen.layers, matrices=matrices, attending=(seen, *also), **rest)  # type: ignore[arg-type]
 
 
-def gated_mlp(width: int, ffn: int) -> tuple[tuple[Role, int, int], ...]:
+def gated_mlp(width: int, ffn: int) -> Matrices:
     """Matrices of an MLP with a gate."""
     return ("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)
 

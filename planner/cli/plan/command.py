@@ -74,12 +74,7 @@ def plan(
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
-    if wanted and form in {"csv", "markdown"}:
-        raise click.UsageError(f"--{wanted[0]} goes with the table or --json, not with --{form}.")
-    if emit and (form or wanted):
-        raise click.UsageError(
-            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time, --load and --money out."
-        )
+    _refuse_combinations(wanted, form, emit)
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
 
@@ -103,11 +98,11 @@ def plan(
     if memory or operators:
 
         def details(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
-            time = session.time_detail(workload, row, basis=command.basis) if operators else None
-            return {
-                "memory_detail": session.memory_detail(workload, row, basis=command.basis) if memory else None,
-                "time_detail": time,
+            of = {
+                "memory_detail": session.memory_detail if memory else None,
+                "time_detail": session.time_detail if operators else None,
             }
+            return {name: find(workload, row, basis=command.basis) if find else None for name, find in of.items()}
 
         found = _detailed(found, workload, details, each=form == "json")
     first = found.best
@@ -117,6 +112,15 @@ def plan(
     _write(found, form, command, more, each_gpu=each_gpu)
     _keep_prediction(session, workload, found, tell=form is None)
     return ExitCode.ANSWERED if found.best else ExitCode.NOTHING_FOUND
+
+
+def _refuse_combinations(wanted: list[str], form: str | None, emit: str | None) -> None:
+    if wanted and form in {"csv", "markdown"}:
+        raise click.UsageError(f"--{wanted[0]} goes with the table or --json, not with --{form}.")
+    if emit and (form or wanted):
+        raise click.UsageError(
+            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time, --load and --money out."
+        )
 
 
 def _keep_prediction(session: Session, workload: Workload, found: Plan, *, tell: bool) -> None:

@@ -125,7 +125,7 @@ def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingL
 
 
 def _times(ceiling: Ceiling, factor: float) -> Ceiling:
-    return Ceiling(ceiling.value * factor, ceiling.spread, ceiling.basis, ceiling.source)
+    return msgspec.structs.replace(ceiling, value=ceiling.value * factor)
 
 
 def _line(name: str, unit: str, spec: float | None, used: Ceiling, before: Ceiling | None) -> CeilingLine:

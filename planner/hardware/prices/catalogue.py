@@ -17,8 +17,8 @@ from planner.hardware.prices.catalogue_rows import Row, assembled, read_rows
 from planner.hardware.prices.offers import Offer
 from planner.reading import read_toml
 from planner.schema import read_struct
+from planner.units import GIB
 
-GIB = 2**30
 FLAT = 0.005
 """Variation of spot ÷ list price between regions below which the spot price is a placeholder, not a market price."""
 

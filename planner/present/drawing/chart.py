@@ -119,6 +119,8 @@ class Curve(msgspec.Struct, frozen=True):
     name: str
     """Empty: it only joins dots."""
     points: Sequence[Point]
+    ranges: Sequence[tuple[float, float]] = ()
+    """(low, high) at each point, which are shaded."""
 
 
 class Dot(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Role, Sublayer
+from planner.workload.sublayers import Matrices, Sublayer
 
 WINDOWED = ("sliding_attention", "chunked_attention")
 """Values of `layer_types` of layers that attend to a window or to chunks, of which the widest window counts."""
@@ -139,6 +139,6 @@ def narrowed(width: int, inner: int, layers: int, biased: bool = False, norm: in
     """Routed experts of `layers` layers that read and return `inner` elements of a token (0: all): two projections and a norm."""
     if not inner:
         return {}
-    matrices: tuple[tuple[Role, int, int], ...] = (("other", width, inner), ("other", inner, width))
+    matrices: Matrices = (("other", width, inner), ("other", inner, width))
     projections = Sublayer(part="mlp", layers=layers, matrices=matrices, bias=(inner + width) * biased, norm=norm)
     return {"narrowed": inner, "beside": (projections,)}

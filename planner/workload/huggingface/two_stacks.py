@@ -16,7 +16,7 @@ from planner.workload.huggingface.families.gpt import plain_block
 from planner.workload.huggingface.families.llama import gemma2
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Matrices, Sublayer
 
 SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
 """Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not say."""
@@ -61,7 +61,7 @@ def _crossing(
     width, heads, groups, dim = sizes["width"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"]
     inner, key = heads * dim, groups * dim
     seen = Attending.scored(layers, heads, groups, dim, reach="source")
-    matrices: tuple[tuple[Role, int, int], ...] = (("q", width, inner), ("o", inner, width))
+    matrices: Matrices = (("q", width, inner), ("o", inner, width))
     asks = Sublayer(part="attention", layers=layers, matrices=matrices, bias=bias, norm=norm, attending=(seen,))
     answers = Sublayer(
         part="attention", layers=layers, matrices=(("k", read or width, key), ("v", read or width, key)), bias=key_bias

@@ -8,7 +8,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.encoders.bert import Encoder, read_encoder
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import Attending, Sublayer, projected_attention
 
 _BLOCK = Block(attention_dropout=True)
 
@@ -111,14 +111,7 @@ def albert(keys: ConfigKeys) -> dict[str, Any]:
     layers, width, heads, dim, ffn = (sizes[name] for name in ("layers", "width", "heads", "head_dim", "ffn"))
     inner = keys.size("inner_group_num", default=1)
     stored, used = keys.size("num_hidden_groups", default=1) * inner, layers * inner
-    attention = Sublayer(
-        part="attention",
-        layers=used,
-        stored=stored,
-        matrices=(("q", width, width), ("k", width, width), ("v", width, width), ("o", width, width)),
-        bias=4 * width,
-        norm=4 * width,
-        attending=(Attending.scored(used, heads, heads, dim).uncached,),
-    )
+    seen = Attending.scored(used, heads, heads, dim).uncached
+    attention = projected_attention(width, seen, stored=stored, bias=4 * width, norm=4 * width)
     mlp = Sublayer(part="mlp", layers=used, stored=stored, matrices=(("up", width, ffn), ("down", ffn, width)), bias=ffn + width)
     return sizes | {"layers": used, "norms": 0, "attention_bias": 0, "dense_layers": 0, "instead": (attention, mlp)}
