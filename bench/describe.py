@@ -100,7 +100,7 @@ class Trace:
 
 
 def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None, *, masked: bool = False) -> tuple[Trace, Any]:
-    """One pass over `tokens` of one sequence, and what the model answered; `masked`: with a mask that hides nothing."""
+    """One pass over `tokens` of one sequence, and the model's output; `masked`: with a mask that hides nothing."""
     import torch
     from torch.fx.experimental import _config as settings
     from torch.utils._python_dispatch import TorchDispatchMode

@@ -56,7 +56,7 @@ class Point:
     id: str
     """Stable over runs and machines: 'gemm/bf16/1024x1024x1024'."""
     kind: str
-    """'gemm', 'copy', 'train', …: what is measured, and with it the unit of the value."""
+    """'gemm', 'copy', 'train', …: the operation, and with it the unit of the value."""
     label: str
     device: str
     """Device it runs on: 'cpu' or 'cuda:0'."""
@@ -194,7 +194,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """Sent once a second from a thread of its own."""
+    """Sent once a second from a separate thread."""
 
     type: ClassVar[str] = "heartbeat"
     elapsed_s: float

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench.suite import Wish
 
 IDLE_S = 1.0
-"""Time without work of its own after which a busy GPU works for others: the period over which a driver reports utilisation."""
+"""Idle time after which a busy GPU works for others: the period over which a driver reports utilisation."""
 KEPT_BYTES = 256 * 2**20
 """Most memory that may stay allocated after a point that failed; with more the next points would lack it."""
 

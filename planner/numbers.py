@@ -1,6 +1,6 @@
 """Types of input fields: finite numbers within a range, texts and lists of limited length, as the schema and messages show.
 
-The ends lie far beyond what is built or rented, and close enough that products of several of them stay finite.
+The limits lie far beyond real hardware, and close enough that products of several of them stay finite.
 """
 
 from __future__ import annotations

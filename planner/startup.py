@@ -72,7 +72,7 @@ def end_at_interrupt() -> None:
 
 
 def raise_at_interrupt() -> None:
-    """Raise KeyboardInterrupt at Ctrl+C, so that what runs can clean up."""
+    """Raise KeyboardInterrupt at Ctrl+C, so that running code can clean up."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -94,7 +94,7 @@ def stderr_may_fail() -> Iterator[None]:
 
 
 def forget(stream: Any) -> None:
-    """Send what is left for stdout or stderr nowhere: nobody reads it, or it cannot be written."""
+    """Discard further output to stdout or stderr, which nobody reads or which cannot be written."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError):
         os.dup2(nowhere, stream.fileno())

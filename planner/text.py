@@ -1,4 +1,4 @@
-"""Text that a stranger wrote (a label, a name, an error, a path), made harmless before it reaches a terminal or a file.
+"""Untrusted text (a label, a name, an error, a path), made harmless before it reaches a terminal or a file.
 
 A terminal obeys control characters: C0, ESC, DEL, C1. Bidirectional and invisible signs make text read as what it is not, and some
 signs end lines or are forbidden in XML and YAML.
@@ -33,7 +33,7 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if sign in _LINE_SIGNS else REPLACEMENT) -> str:
-    """`text`, clean and on one line; `replacement` says what stands for a sign."""
+    """`text`, clean and on one line; `replacement`: substitute of a removed character."""
     return text if text.isprintable() else _UNSAFE_IN_LINE.sub(lambda sign: replacement(sign[0]), text)
 
 

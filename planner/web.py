@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from urllib.request import OpenerDirector
 
 FIRST_WORDS = 300
-"""Bytes shown of what a server says when it refuses."""
+"""Bytes shown of a server's refusal."""
 
 
 class NoAnswerError(Exception):

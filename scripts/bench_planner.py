@@ -73,7 +73,7 @@ poller.stop()
 
 
 def environment(home: str) -> dict[str, str]:
-    """A home of its own and Python's own settings, so that neither a saved form nor missing bytecode changes what is timed."""
+    """A separate home and Python's default settings, so that neither a saved form nor missing bytecode affects the times."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("TEXTUAL", "PYTHON")) and name != "NO_COLOR"}
     return plain | own_folders(home) | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 

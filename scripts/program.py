@@ -18,7 +18,7 @@ def own_folders(home: str) -> dict[str, str]:
 
 
 def run_program(arguments: Sequence[str], home: str, given: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command, ended, with what it wrote; `given` is its standard input."""
+    """The completed command with its output; `given` is its standard input."""
     command = [sys.executable, "-m", "planner", *arguments]
     environment = {**os.environ, **own_folders(home), **variables}
     return subprocess.run(command, env=environment, input=given, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -142,7 +142,7 @@ def measured(folder: Path, environment: dict[str, str]) -> Path:
 
 
 def main() -> None:
-    """Run it all; says what was imported."""
+    """Run everything and print the imported results."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
         raise SystemExit(

@@ -117,7 +117,7 @@ class ShownScreen:
 
 
 def parts(folder: Path, share: float, ending: contextlib.ExitStack) -> list[Part]:
-    """The work, with `share` of its rounds; what it leaves open is closed by `ending`."""
+    """The work, with `share` of its rounds; `ending` closes open resources."""
     session = Session.open(state=folder / "state", config=folder / "config")
     demo = read_demo()
     recorder = Recorder(folder / "recording.jsonl", 2**20)

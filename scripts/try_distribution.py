@@ -1,6 +1,6 @@
 """Install wheel and sdist of a folder as separate tools, and try the program: version, a plan, screen, licence, notices.
 
-Usage: try_distribution.py FOLDER UV. What is installed lies in a temporary folder and goes with it.
+Usage: try_distribution.py FOLDER UV. Everything is installed into a temporary folder that is removed.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
 
 
 def _words_of(meeting: str, rank: int) -> Path:
-    """File of what a rank writes to its standard error."""
+    """File for the standard error of a rank."""
     return Path(meeting) / f"rank-{rank}.txt"
 
 

@@ -167,7 +167,7 @@ def _waited_s(call: Callable[[], Any]) -> float:
 
 
 def _queue(torch: Any, call: Callable[[], Any], size: int) -> tuple[Callable[[], Any], int]:
-    """(what runs several calls back to back, their number): from a graph where the message is small and torch can record one."""
+    """(function that runs several calls back to back, their number): a graph for small messages, where torch can record one."""
     calls = max(1, min(MOST_QUEUED, QUEUED_BYTES // size))
 
     def several() -> None:

@@ -89,7 +89,7 @@ class Rotating:
 
 
 def rotating(make: Callable[[], Callable[[], Any]], set_bytes: float, device: Device) -> Rotating:
-    """The calls that `make` gives, each with `set_bytes` of operands of its own: on a GPU as many as its L2 cache cannot hold."""
+    """The calls that `make` returns, each with separate operands of `set_bytes`: on a GPU more than its L2 cache holds."""
     sets = 1 if device.is_cpu else max(1, math.ceil(ROTATED_CACHES * device.cache_bytes / max(set_bytes, 1.0)))
     return Rotating([make() for _ in range(sets)])
 
@@ -152,7 +152,7 @@ def scale_count(dtype: str, rows: int, k: int) -> int:
 
 
 class Product:
-    """A·B into C. `refresh` fills C with new random numbers: what is overwritten costs power too."""
+    """A·B into C. `refresh` fills C with new random numbers, since overwriting costs power too."""
 
     def __init__(self, left: Any, right: Any, out: Any) -> None:
         self.left, self.right, self.out = left, right, out

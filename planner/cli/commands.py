@@ -1,4 +1,4 @@
-"""Groups of commands, and the table of all commands: each a module of its own, imported only when that command runs."""
+"""Groups of commands, and the table of all commands, whose modules are imported only when a command runs."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ COMMANDS = {
     "estimate": LazyCommand(
         "planner.cli.estimate.command:estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."
     ),
-    "fit": LazyCommand("planner.cli.decide.fit:fit", "List what given GPUs can run: model, precision, context, users."),
+    "fit": LazyCommand("planner.cli.decide.fit:fit", "List models that run on given GPUs: model, precision, context, users."),
     "guide": LazyCommand(
         "planner.cli.decide.guide:guide", "Five questions to a decision: profile, bottleneck, size, where, commitment."
     ),

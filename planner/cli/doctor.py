@@ -27,7 +27,7 @@ TOPIC = 14
 @json_option
 @pass_invocation
 def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
-    """Show what was found here: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
+    """Show this installation: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
     found = examine(invocation, python)
     if as_json:
         listing.print_json(found)

@@ -1,4 +1,4 @@
-"""`gpu-planner predictions`: list what was predicted, record what was measured of it, import results, remove both."""
+"""`gpu-planner predictions`: list predictions, record their results, import results, remove both."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MOST_IMPORT_BYTES = 1 << 26
 
 @click.group(cls=DefaultGroup, default="list")
 def predictions() -> None:
-    """Predictions and what was measured of them; ranges learn from both, on this machine alone."""
+    """Predictions and their results; ranges learn from both, on this machine only."""
 
 
 @predictions.command("list")
 @json_option
 @pass_invocation
 def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
-    """List predictions with their ranges and what was measured, the newest last, and what ranges have learned."""
+    """List predictions with their ranges and results, the newest last, and the learned changes of ranges."""
     session = invocation.session()
     log = session.predictions
     found, seen, learned = log.predicted(), log.seen(), session.own_results()
@@ -62,10 +62,10 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
 @predictions.command("seen")
 @click.argument("name", metavar="ID")
 @click.argument("values", nargs=-1, required=True, metavar="FIGURE=VALUE...")
-@click.option("--source", default="", metavar="TEXT", help="Where it was seen.")
+@click.option("--source", default="", metavar="TEXT", help="Place of the measurement.")
 @pass_invocation
 def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: str) -> int:
-    """Record what was measured of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
+    """Record the result of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
     from planner.session.prediction_log import results
 
     session = invocation.session()
@@ -100,7 +100,7 @@ def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
 
 
 def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Seen]]:
-    """One result and what is predicted of it now; raises `UserError`."""
+    """One result and its prediction now; raises `UserError`."""
     import msgspec
 
     from planner.session.prediction_log import predicted_and_seen
@@ -122,7 +122,7 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
 @click.option("--all", "everything", is_flag=True, help="Forget all of them; ranges are then as shipped.")
 @pass_invocation
 def remove_predictions(invocation: Invocation, names: tuple[str, ...], everything: bool) -> int:
-    """Delete predictions and what was measured of them."""
+    """Delete predictions and their results."""
     if bool(names) == everything:
         raise click.UsageError("Name what to forget, or say --all.")
     session = invocation.session()
@@ -165,7 +165,7 @@ def _parsed(text: str, figures: Sequence[str], where: str) -> tuple[str, float]:
 
 
 def _rows(one: Predicted, seen: dict[tuple[str, str], Seen]) -> list[tuple[str, ...]]:
-    """A row for each figure; the first says what was asked."""
+    """A row for each figure; the first has the request."""
     rows = list[tuple[str, ...]]()
     for place, (name, of) in enumerate(one.figures.items()):
         known = seen.get((one.id, name))

@@ -28,7 +28,7 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
     type=click.Choice(["width", "batch"]),
     default="width",
     show_default=True,
-    help="What grows: the model at a fixed batch, or the batch of one model.",
+    help="Axis: the size of the model at a fixed batch, or the batch of one model.",
 )
 @click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Study this GPU (repeat for more; all: the whole catalogue).")
 @click.option(

@@ -72,7 +72,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def power_limits_w(self) -> dict[str, float]:
-        """Lowest limit in force of each whole GPU, by name, where it is below what the part ships with."""
+        """Lowest power limit in force of each whole GPU, by name, where it is below the default."""
         found: dict[str, float] = {}
         for local in self.gpus:
             limit, part = local.facts.power_limit_w, local.gpu

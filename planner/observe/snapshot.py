@@ -42,7 +42,7 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Busy share of all logical CPUs since the previous snapshot."""
     memory_total_bytes: Reading | None = None
     memory_used_bytes: Reading | None = None
-    """Total less what the kernel could give to a new program."""
+    """Total less the memory available to a new program."""
     reasons: dict[str, str] = {}
 
 

@@ -34,7 +34,7 @@ class Learned(NamedTuple):
 
 
 def learned(pairs: Iterable[Pair]) -> Mapping[str, Learned]:
-    """Kind -> what is learned of it; kinds without results are not there."""
+    """Kind -> its learned factor; kinds without results are absent."""
     ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
     groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
     for one in pairs:

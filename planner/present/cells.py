@@ -185,7 +185,7 @@ def figure_cell(figure: Figure | None, text: NumberText) -> Cell:
 
 
 def range_cell(figure: Figure | None, text: NumberText) -> Cell:
-    """The value of `figure` with its range and what it rests on."""
+    """The value of `figure` with its range and basis."""
     if figure is None or not is_known(figure.value):
         return Cell()
     return Cell(text(figure.value), spread_text(figure), figure.basis)

@@ -1,4 +1,4 @@
-"""The ranking: its columns, the reasons of its rows, and what stands above and below the table."""
+"""The ranking: its columns, the reasons of its rows, and the text above and below the table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 GENERATING = ("serve", "generate")
 IDENTITY = ("rank", "gpu", "gpus", "layout", "memory")
-"""Columns that say what a row is and whether it fits; the others hold nothing where a row cannot run."""
+"""Columns that identify a row and its verdict; the others are empty where a row cannot run."""
 ALWAYS = (*IDENTITY, "rate", "usd-per-h", "usd-per-million", "flop-per-usd", "limit", "provider", "why")
 """Columns that are kept even where every row is unknown."""
 LEAST_WHY_WIDTH = 28
@@ -274,7 +274,7 @@ def reasons(plan: Plan, *, limit_shown: bool) -> list[str]:
 
 
 def heading(plan: Plan) -> list[str]:
-    """Summary of a plan: the workload, how many candidates fit, what they are ranked by, and the age of the prices."""
+    """Summary of a plan: the workload, the number of candidates that fit, the objective, and the age of the prices."""
     task, counts = plan.task, plan.counts
     parts = [
         task.get("title") or f"{model_title(task)}, {task['task']}",

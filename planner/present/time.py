@@ -13,7 +13,7 @@ from planner.units import bytes_text, count_text, digits, duration_text, percent
 
 
 class OperatorLine(NamedTuple):
-    """One operator of a phase in a table, or all that are too short for a line of their own."""
+    """One operator of a phase in a table, or the sum of all short ones."""
 
     phase: PhaseTime
     name: str

@@ -177,7 +177,7 @@ class Inventory:
 
     @cached_property
     def predictions(self) -> PredictionLog:
-        """Predictions, and what was seen of them."""
+        """Predictions and their results."""
         from planner.predictions.log import PredictionLog
 
         return PredictionLog(self.state)

@@ -1,4 +1,4 @@
-"""The log of predictions: entries made of answers, with what was asked and each figure's range, and what was seen of them."""
+"""The log of predictions: entries made of answers, with the request, each figure's range, and the results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GENERATING = ("prefill_s", "ttft_s", "tpot_s", "request_s", "decode_tokens_per_s
 MEMORY = "memory_bytes"
 """Figures of an answer that are kept."""
 OF_SEARCH = ("title", "description", "targets", "gpus_considered", "providers", "max_gpus", "objective", "market", "confidence")
-"""Keys of a workload that say how to search, not what is run."""
+"""Keys of a workload about the search, not the work."""
 DEGREES = (
     *("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages"),
     *("sharding", "checkpointing", "micro_batch", "prefill_replicas"),
@@ -100,7 +100,7 @@ def predicted_and_seen(
 
 
 def log_results(session: Session, pairs: Sequence[tuple[Predicted, Sequence[Seen]]]) -> None:
-    """Keep predictions with what was seen of them, so that ranges learn from them; raises `NotKeptError`."""
+    """Keep predictions with their results, so that ranges learn from them; raises `NotKeptError`."""
     for said, seen in pairs:
         session.predictions.add(said).require()
         session.predictions.add_seen(*seen).require()

@@ -1,6 +1,6 @@
 """One planning session: workloads in, plans, estimates, studies and advice out.
 
-The only room front ends (`planner.cli`, `widgets`) go through; they format what it returns.
+Front ends (`planner.cli`, `widgets`) use only this package, and format its answers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_KEPT = 8
 
 
 class Session(Inventory):
-    """Plans, estimates, studies and advice, on what the session has."""
+    """Plans, estimates, studies and advice, from the session's data."""
 
     def __init__(self, *, state: Path, config: Path) -> None:
         super().__init__(state=state, config=config)

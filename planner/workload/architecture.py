@@ -42,7 +42,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     tied: bool
     """The output head is the input embedding."""
     embedding_width: int | None = None
-    """Width of the embedding and of what the head multiplies, where it is not the width of the layers (OPT 350M)."""
+    """Width of the embedding and of the head's input, where it differs from the layers' (OPT 350M)."""
     learned_positions: int = 0
     token_types: int = 0
     """Rows of the embedding of segments (BERT)."""
@@ -124,7 +124,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     source: Architecture | None = None
     """Encoder of the prompt, with the projections of its output to keys and values; sizes are the decoder's, counts include both."""
     source_tokens: int = 0
-    """Tokens the encoder reads of every request, whatever it holds (Whisper: 30 seconds of sound); 0: as many as the prompt has."""
+    """Tokens the encoder reads for every request (Whisper: 30 seconds of sound); 0: the tokens of the prompt."""
     stored_as: str = ""
     """Format of most weights in the file that the model was read from, where it says one; see `planner.workload.weights`."""
     stored_parts: tuple[StoredPart, ...] = ()
@@ -245,7 +245,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def mixing_matrix(self) -> float:
-        """Matrix parameters of a layer's attention and of what is beside it, the mean over the layers."""
+        """Matrix parameters of a layer's attention and the parts beside it, the mean over the layers."""
         parts = (*(one for one in self.instead if one.part == "attention"), *self.beside)
         return (self.attention_layers * self.attention_matrix + sum(one.used for one in parts)) / self.layers
 

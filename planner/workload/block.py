@@ -38,7 +38,7 @@ class Block(msgspec.Struct, frozen=True):
     inner_dropout: bool = False
     """Dropout stands before the MLP's last product."""
     narrow_norm_input: bool = False
-    """RMSNorm multiplies its input as it is, so that this is kept beside what was widened of it (T5)."""
+    """RMSNorm multiplies its unwidened input, which is kept beside the widened copy (T5)."""
     capped_scores: bool = False
     narrow_loss: bool = False
     """The loss is computed of the logits as they are, without a copy in FP32."""

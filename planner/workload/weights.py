@@ -1,4 +1,4 @@
-"""Storage formats of weights: the bytes of each, with block scales and zero points, and what it leaves in 16 bits."""
+"""Storage formats of weights: the bytes of each, with block scales and zero points, and the parts left in 16 bits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoredWeights(msgspec.Struct, frozen=True):
     """Vectors outside the layers."""
     architecture: Architecture
     mixing: float
-    """Mean bytes per parameter of the matrices of attention and of what is beside it."""
+    """Mean bytes per parameter of the matrices of attention and the parts beside it."""
     mlp: float
     """Mean bytes per parameter of the matrices of MLPs and shared experts."""
 

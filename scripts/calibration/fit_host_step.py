@@ -101,7 +101,7 @@ def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
 
 
 def shipped(of: Sequence[Timed]) -> Floats:
-    """Logarithmic errors with what the engines' records say."""
+    """Logarithmic errors with the shipped values of the engines."""
     engines = (one.loop.engine for one in of)
     hosts = (Host(e.host_step_s, e.host_sequence_s, e.mixed_launches_per_layer, e.mixed_factor) for e in engines)
     return with_hosts(of, hosts)

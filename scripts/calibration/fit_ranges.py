@@ -57,7 +57,7 @@ NOT_OF_TIMES = (
 )  # fmt: skip
 """Facts of memory alone, and those that move one end of a range by a formula."""
 RATES = frozenset({"decode", "batch throughput", "serving throughput"})
-"""Kinds of comparisons of what is generated that are rates; the others are times."""
+"""Kinds of comparisons of generation that are rates; the others are times."""
 TTFT = "time to first token"
 WAITING = (TTFT, "request time")
 """Kinds whose range may reach up by a cold start."""

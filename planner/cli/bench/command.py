@@ -235,7 +235,7 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
-    """(points, fingerprint): what runs of `suite` under the fingerprint of the last one have measured."""
+    """(points, fingerprint) measured by runs of `suite` with the fingerprint of the last one."""
     runs = [run for run in store.runs() if run.suite == suite]
     if not runs:
         return (), None

@@ -1,4 +1,4 @@
-"""`gpu-planner bench --suite serve`: an OpenAI-compatible server under load, beside what is predicted of it."""
+"""`gpu-planner bench --suite serve`: an OpenAI-compatible server under load, beside its prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gpu-planner ceilings`: what a GPU is taken to reach, what that rests on, and what measuring changed."""
+"""`gpu-planner ceilings`: the rates assumed for a GPU, their basis, and the effect of measurements."""
 
 from __future__ import annotations
 

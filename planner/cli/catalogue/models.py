@@ -108,7 +108,7 @@ def _as_read(known: Model) -> dict[str, Any]:
 
 
 def _parameters(architecture: Architecture) -> dict[str, int]:
-    """Parameters of the whole model, of what one token passes, of the layers that predict further tokens, and of towers."""
+    """Parameters of the whole model, of those one token uses, of layers that predict further tokens, and of towers."""
     further = {"mtp": architecture.mtp_parameters} if architecture.mtp_layers else {}
     further |= {"vision": architecture.towers} if architecture.towers else {}
     return {"total": architecture.total, "active": architecture.active, "embedding": architecture.embedding, **further}

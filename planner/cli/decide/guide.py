@@ -1,4 +1,4 @@
-"""`gpu-planner guide`: from what runs, or from five answers, to what is to be signed, ending in the report."""
+"""`gpu-planner guide`: from a running job, or from five answers, to a contract and the report."""
 
 from __future__ import annotations
 

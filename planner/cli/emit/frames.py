@@ -24,7 +24,7 @@ SLURM_JOB = (
     f'PORT="$(({PORT} + SLURM_JOB_ID % 10000))"',
     "export HEAD PORT",
 )
-"""Run once, before srun; jobs that share a node get ports of their own."""
+"""Run once, before srun; jobs that share a node get separate ports."""
 SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
 """Run on each node, under srun."""
 JOB_INDEX = '"$JOB_COMPLETION_INDEX"'

@@ -37,7 +37,7 @@ class Job(msgspec.Struct, frozen=True):
     count: int = 1
     """GPUs of a machine; two or more measure collectives too."""
     nodes: int = 1
-    """Machines of one job; two or more measure what they do together."""
+    """Machines of one job; two or more measure communication between them."""
     vendor: str = "NVIDIA"
     products: tuple[str, ...] = ()
     """Names that drivers give `gpus`."""

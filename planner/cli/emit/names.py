@@ -64,6 +64,6 @@ def accelerators(gpus: Sequence[str]) -> tuple[str, ...]:
 
 
 def site_name(name: str) -> str:
-    """A guess at what a cluster calls it: 'H100 SXM5 80GB' -> 'h100'."""
+    """A guess at a cluster's name for it: 'H100 SXM5 80GB' -> 'h100'."""
     first = name.split(maxsplit=1)[0].lower()
     return first if first not in {"rtx", "quadro"} else "".join(name.lower().split()[:2])

@@ -1,4 +1,4 @@
-"""`gpu-planner plan --emit`: what the plan ranks first, as a job: ranks of a training program, or a service."""
+"""`gpu-planner plan --emit`: the first row of a plan as a job: ranks of a training program, or a service."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     images: Mapping[str, str]
     """Vendor -> container image."""
     rounded: Mapping[str, str]
-    """Storage format -> what the engine rounds weights of 16 bits to as it loads them; the others have to be in the checkpoint."""
+    """Storage format -> the engine's option that rounds 16-bit weights on loading; other formats have to be in the checkpoint."""
     caches: Mapping[str, str]
     """Format of the cache -> the engine's word for it."""
     starts: str

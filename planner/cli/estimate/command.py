@@ -1,4 +1,4 @@
-"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; what has arrived is answered at once, here or by a cluster."""
+"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; lines are answered as they arrive, here or by a cluster."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _session(config: Path | None, state: Path | None, exact: bool) -> Session:
 CHUNK_LINES = 2048
 """Lines evaluated together in one process: enough to spread the cost of a call, few enough to keep answers coming."""
 READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
-"""Read at once; what comes in faster than anyone writes line by line; and the most that is gathered of it."""
+"""Bytes of one read; bytes that no one writes line by line, so that more is gathered; and the most gathered."""
 YOUNG_OBJECTS = 200_000
 """Objects allocated before a garbage collection. Answers have no cycles; with Python's default of 700 collections take a twentieth of the time."""
 PAUSE_S = 0.005

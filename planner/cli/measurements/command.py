@@ -1,4 +1,4 @@
-"""`gpu-planner measurements`: list what was measured here, imported or shipped; export, import and remove it."""
+"""`gpu-planner measurements`: list, export, import and remove measurements taken here, imported or shipped."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> Take
 
 
 def _each_once(problems: Sequence[Problem]) -> list[Problem]:
-    """One problem for what is wrong in the same way with several files, such as a setting that all of them lack."""
+    """One problem for the same fault of several files, such as a setting that all of them lack."""
     files: dict[tuple[str, str], dict[str, Problem]] = {}
     for one in problems:
         files.setdefault((one.key, one.message), {}).setdefault(one.where, one)

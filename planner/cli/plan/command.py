@@ -124,7 +124,7 @@ def _refuse_combinations(wanted: list[str], form: str | None, emit: str | None) 
 
 
 def _keep_prediction(session: Session, workload: Workload, found: Plan, *, tell: bool) -> None:
-    """Keep what the plan predicts, once the answer is out: a disk that takes its time does not hold it up."""
+    """Keep the plan's predictions after the answer is out, so that a slow disk does not delay it."""
     from planner.session.prediction_log import log_plan
 
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""The question to `plan` and `report`: a workload, changes of it, what the answer rests on, and the terms of costs over years."""
+"""Options of `plan` and `report`: a workload, changes of it, the basis of the answer, and the terms of costs over years."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ workload_options = options(
         "--gpu", "gpus", multiple=True, metavar="NAME", shell_complete=gpu_names, help="Consider this GPU only (repeat for more)."
     ),
     own_option,
-    click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),
+    click.option("--objective", type=click.Choice(get_args(Objective)), help="Objective of the ranking."),
     basis_option,
 )
 """The argument PRESET and the options that change it, which `plan_command` takes by name."""

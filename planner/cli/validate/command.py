@@ -70,7 +70,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
 
 
 def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet, list[Comparison], Counter[str]]:
-    """The folder's experiments, their comparisons, and what the engine said to those it refused."""
+    """The folder's experiments, their comparisons, and the reasons of refused ones."""
     from planner.engine.validation import compared
     from planner.workload.published.experiments import read_published
 

@@ -1,4 +1,4 @@
-"""Links inside a node and networks between nodes: what a part is assumed to have where nobody measured it."""
+"""Links inside a node and networks between nodes that are assumed for a part without a measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PCIE_BYTES_PER_S = 32e9
 FABRIC_EFFICIENCY = 0.8
 """Share of the adapters' rate that a ring across nodes reaches: an assumption, not fitted to any public table."""
 FABRIC_LATENCY = 2.0
-"""Latency of a collective across nodes ÷ one of as many ranks inside a node: an assumption."""
+"""Latency of a collective across nodes ÷ one of the same number of ranks inside a node: an assumption."""
 ELSEWHERE_SHARE = 0.5
 """Share of the deviation measured over some nodes that is assumed at twice or half as many; a quarter at four times as many."""
 AMPERE_YEAR, HOPPER = 2020, 9
@@ -72,7 +72,7 @@ def usual_fabric(gpu: Gpu) -> Fabric:
 
 
 def fabric_kind(name: str) -> Fabric:
-    """The kind of a network by its name: Ethernet is a port that the GPUs of a node share, all others are adapters of their own."""
+    """The kind of a network by its name: Ethernet is a port shared by the GPUs of a node, others have an adapter for each."""
     return "ethernet" if name.casefold().startswith(("ethernet", "none")) else "infiniband"
 
 

@@ -1,4 +1,4 @@
-"""Shares of an uncut GPU: what a program has that shares one with others, by turns and in a part of its memory."""
+"""Shares of an uncut GPU, used by several programs in turn, each in a part of its memory."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import msgspec
 from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, Link
 
 Basis = Literal["spec", "public", "transferred", "measured"]
-"""Weakest to strongest. 'spec': the vendor's figure times what is usual for its kind; 'public': measured elsewhere on this part;
+"""Weakest to strongest. 'spec': the vendor's figure times the usual share of its kind; 'public': measured elsewhere on this part;
 'transferred': scaled by a measurement of another dtype or a related part; 'measured': on this device."""
 COLLECTIVE_KNEE = 0.62
 """Exponent by which a collective's latency and transfer add up: to more than their sum, as the pipeline fills late."""
@@ -132,7 +132,7 @@ class Ceilings(msgspec.Struct, frozen=True):
     context_bytes: Ceiling | None = None
     """Device memory of a process with torch before its first tensor; None: not measured, the serving engine's record gives it."""
     allocator_slack: Ceiling | None = None
-    """Share that the caching allocator keeps above what is allocated in a training step; None: not measured."""
+    """Share that the caching allocator reserves beyond its allocations in a training step; None: not measured."""
     grouped_rate: Ceiling | None = None
     """Rate of torch's grouped expert products over that of single ones; None: not measured, or no better than 1."""
     node_collectives: tuple[NodeCollective, ...] = ()

@@ -1,4 +1,4 @@
-"""The weight of one measured point: its spread, its basis, its source, and whether it replaces what was known before.
+"""The weight of one measured point: its spread, its basis, its source, and whether it replaces the earlier figure.
 
 Spreads are half widths of a 90 % range of the logarithm.
 """
@@ -46,7 +46,7 @@ def source_of(points: Sequence[Measurement], what: str) -> str:
 
 
 def ceiling_from(point: Measurement, value: float, spread: float = 0.0) -> Ceiling:
-    """`value` as a ceiling that rests on one point; `spread` is what the formula adds to that of the point."""
+    """`value` as a ceiling that rests on one point; `spread`: the formula's, added to that of the point."""
     return Ceiling(value, math.hypot(spread_of(point), spread), basis_of([point]), source_of([point], point.point))
 
 

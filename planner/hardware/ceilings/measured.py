@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 COPY_READ_MOST = 1.5
-"""Reading alone may beat a copy by this much: on a CPU a copy also fetches what it overwrites."""
+"""Reading may beat a copy by this factor: on a CPU a copy also fetches the memory it overwrites."""
 LATENCY_MOST = 0.5
 """Largest share of a vector product's time that is attributed to the launch of its kernel."""
 ONE_KIND_SPREAD = 0.1
@@ -33,7 +33,7 @@ DISAGREEMENT = 0.25
 CONTEXT_POINT, SLACK_POINT = "memory/context", "memory/slack"
 """Bytes a process takes before its first tensor; bytes the allocator keeps and does not use in a training step."""
 SLACK_FLOOR = 1e-3
-"""Share of what is allocated that stands for an allocator that keeps nothing back."""
+"""Slack, as a share of allocations, below which an allocator counts as keeping nothing."""
 SLACK_SPREAD = 0.3
 """Spread of applying the share kept back in one training step to other jobs."""
 
@@ -161,7 +161,7 @@ def _context_bytes(points: Sequence[Measurement]) -> Ceiling | None:
 
 
 def _allocator_slack(points: Sequence[Measurement]) -> Ceiling | None:
-    """Memory the allocator kept and did not use, as a share of what was allocated."""
+    """Reserved but unused memory of the allocator, as a share of its allocations."""
     for one in points:
         allocated = one.parameters.get("allocated_bytes")
         if (

@@ -45,7 +45,7 @@ class CollectiveShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ceilings of one part (`gpu`) or one kind of part (`name`); what is left out comes from a wider kind."""
+    """Ceilings of one part (`gpu`) or one kind of part (`name`); missing figures come from a wider kind."""
 
     gpu: str | None = None
     """Canonical name of the part measured; its figures are 'public'."""

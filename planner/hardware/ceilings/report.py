@@ -36,7 +36,7 @@ class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Residual(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured point beside what the fitted formula gives for it."""
+    """One measured point beside the value of the fitted formula."""
 
     point: str
     unit: str
@@ -63,7 +63,7 @@ class CeilingReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report(gpu: Gpu, used: Ceilings, spec: Ceilings, points: Iterable[Measurement]) -> CeilingReport:
-    """`used` beside `spec` (what is known without measurements); `points` are those of the store and may be of any part."""
+    """`used` beside `spec` (without measurements); `points`: those of the store, of any part."""
     own = [one for one in points if one.device == gpu.name and one.value]
     residuals = _residuals(used, own)
     errors = sorted(abs(one.error) for one in residuals)
@@ -115,7 +115,7 @@ def _inside_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingL
 
 
 def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
-    """Lines of collectives measured over several machines, beside what is assumed of their network."""
+    """Lines of collectives measured over several machines, beside the assumed network."""
     for one in sorted(used.node_collectives, key=lambda one: (one.op, one.nodes, one.gpus)):
         name = f"{one.op.replace('_', '-')} of {one.gpus} over {one.nodes} nodes ({one.fabric})"
         usual = Ceiling(one.adapters_bytes_per_s * FABRIC_EFFICIENCY, one.bytes_per_s.spread, "spec", "assumed")

@@ -37,7 +37,7 @@ def encoded(lines: Iterable[Line]) -> bytes:
 
 
 def decoded(text: bytes) -> tuple[list[Line], list[str]]:
-    """The lines of `text` that can be read and be true, and what is wrong with each of the others."""
+    """The readable and plausible lines of `text`, and the faults of the others."""
     problems: list[str] = []
     try:
         found = _DECODER.decode_lines(text)

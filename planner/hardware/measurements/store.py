@@ -84,7 +84,7 @@ class Store:
             return len(self._measurements) - before, result
 
     def add_run(self, run: Run) -> WriteResult:
-        """Note that a run began (or replace what was noted of it)."""
+        """Record the start of a run, or replace its record."""
         return self._write([Line(run=run)])
 
     def end_run(self, run: str, state: RunState) -> WriteResult:
@@ -94,7 +94,7 @@ class Store:
             return self._write([Line(run=msgspec.structs.replace(self._runs[run], state=state))] if run in self._runs else [])
 
     def add_prediction(self, prediction: Prediction) -> WriteResult:
-        """Keep what was predicted of a point that is now measured; once per run and point."""
+        """Keep the prediction of a point that is now measured; once per run and point."""
         with self._lock:
             self._read()
             known = (prediction.run, prediction.point) in self._predictions
@@ -175,7 +175,7 @@ class Store:
         return known is None or one.rounds > known.rounds
 
     def _read(self) -> None:
-        """Apply what was written to the file since it was last read, by this process or another."""
+        """Apply lines written to the file since it was last read, by this process or another."""
         if self._file is None:
             return
         try:

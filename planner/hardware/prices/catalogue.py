@@ -69,7 +69,7 @@ class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class CataloguedOffers(msgspec.Struct):
-    """Offers of one file, and what was left out of it."""
+    """Offers of one file, and the rows left out of it."""
 
     offers: list[Offer] = msgspec.field(default_factory=list)
     unknown: Counter[str] = msgspec.field(default_factory=Counter)

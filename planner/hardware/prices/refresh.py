@@ -136,7 +136,7 @@ def _refreshed(
     today: dt.date,
     dry_run: bool,
 ) -> Refreshed:
-    """Read what was fetched, compare it with what is in use, and write it unless there is a reason not to."""
+    """Read the fetched file, compare it with the offers in use, and write it unless there is a reason not to."""
     as_of = min(fetched.modified or today, today).isoformat()
     source = f"{catalogue.name}, {fetched.url}, {_date_text(provider, fetched, today)}"
     read = catalogued_offers(

@@ -22,7 +22,7 @@ LOOK_S = 20.0
 """A cold interpreter on a network disk may take this long to say its version."""
 LOOK_AGAIN_S = 0.05
 MOST_SAID = 1 << 20
-"""Bytes kept of what it prints."""
+"""Bytes kept of its output."""
 LOOK = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]

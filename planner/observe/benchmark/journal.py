@@ -134,7 +134,7 @@ def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | N
 
 
 def _recover(path: Path, text: bytes, store: Store, canonical: Callable[[str], str | None] | None) -> None:
-    """Store what is whole in one journal, and put it away: under a name that says so where something is damaged."""
+    """Store the intact results of one journal, and rename it; the name shows damage."""
     recorder = Recorder(store, path.name.removesuffix(OPEN_SUFFIX), canonical)
     progress = RunProgress()
     found: list[Measurement | None] = []

@@ -233,7 +233,7 @@ class BenchRun:
         return arguments + (["--skip", *request.skip] if request.skip else [])
 
     def _events_of(self, message: protocol.Message, measurement: Measurement | None) -> Iterator[Event]:
-        """The events of one message; `measurement` is what was stored of it."""
+        """The events of one message; `measurement`: the stored result."""
         self._progress.follow(message)
         point = self._progress.points.get(str(getattr(message, "point", "")))
         if isinstance(message, protocol.Plan):

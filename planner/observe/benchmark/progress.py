@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.events import FailureState
 
 LOADING_S = 120.0
-"""Until the worker has said what it measures: torch on a cold network disk holds the interpreter for long."""
+"""Limit until the worker reports its device: importing torch from a cold network disk takes long."""
 POINT_GRACE_S = 20.0
 """Beyond four times a point's cap: building its arrays, and the soak before the first point of a GPU."""
 

@@ -1,4 +1,4 @@
-"""The driver of the GPUs, asked through a process of its own: a call that never returns holds up nothing here.
+"""The driver of the GPUs, asked through a separate process, so that a call that never returns holds up nothing here.
 
 No process is started where the driver's library is not installed.
 """

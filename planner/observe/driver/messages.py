@@ -41,7 +41,7 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: float | None = None
     """Limit in force."""
     gpm_state: CapabilityState = "not supported"
-    """'ok' when SM, tensor and bandwidth counters can be read, else what stands in the way."""
+    """'ok' when SM, tensor and bandwidth counters can be read, else the reason."""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):

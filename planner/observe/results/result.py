@@ -90,19 +90,19 @@ MOST = 1e18
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration that was run, and what was seen."""
+    """One configuration that was run, and its results."""
 
     tool: str
     name: str = ""
     """Difference from the other results of its file: 'rate 4/s'."""
     settings: dict[str, Any]
-    """Fields of a request that the file states; what it leaves open is absent."""
+    """Fields of a request that the file states; others are absent."""
     seen: dict[Quantity, float]
     """Quantity of an answer -> value in SI; latencies are means over requests."""
     taken_at: str = ""
     """UTC or local time as the file writes it; empty where it does not."""
     notes: tuple[str, ...] = ()
-    """Remarks on what the file counts differently."""
+    """Remarks on figures that the file counts differently."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for an impossible value."""
@@ -159,7 +159,7 @@ def number(given: Mapping[str, Any], *path: str, scale: float = 1.0) -> float | 
 
 
 def known(**values: float | None) -> dict[Any, float]:
-    """The values that are known and above 0: tools write 0 for what they did not measure."""
+    """The values that are known and above 0: tools write 0 for unmeasured ones."""
     return {name: value for name, value in values.items() if value is not None and value > 0}
 
 

@@ -48,7 +48,7 @@ LEAST_JOB_S = 600.0
 """Least time, in seconds, over which the labels of the work are looked for."""
 QUERY_TIMEOUT_S = 30.0
 AT_ONCE = 4
-"""Queries in flight: a server answers about as many at a time as it has processors."""
+"""Queries in flight: a server answers about one for each of its processors at a time."""
 ACTIVITIES = ("sm_active_fraction", "kernel_resident_fraction")
 """Fields that say whether something ran, the better one first."""
 LINKS = tuple(f"{kind}_{way}_bytes_per_s" for kind in ("nvlink", "pcie") for way in ("tx", "rx"))

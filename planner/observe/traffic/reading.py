@@ -1,4 +1,4 @@
-"""Files of traffic, each read by what it holds."""
+"""Files of traffic, each read according to its content."""
 
 from __future__ import annotations
 

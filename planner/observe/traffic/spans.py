@@ -22,7 +22,7 @@ MOST_BYTES = 256 << 20
 INPUTS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 OUTPUTS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 CACHED = ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.input_tokens.cached", "gen_ai.usage.cached_input_tokens")
-"""Today's names first, then those of earlier versions and of exporters that had one of their own."""
+"""Current names first, then those of earlier versions and of particular exporters."""
 CALLS = {"", "chat", "text_completion", "generate_content"}
 """Operations that are one call of a model."""
 

@@ -61,7 +61,7 @@ class Facets(msgspec.Struct, frozen=True):
         return all(test(row) for test in self.tests)
 
     def over(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """`workload` with the search narrowed; what it leaves out already stays left out."""
+        """`workload` with the search narrowed further."""
         left_out = [*workload.get("exclude", ()), *self.changes.get("exclude", ())]
         return {**workload, **self.changes, **({"exclude": left_out} if left_out else {})}
 

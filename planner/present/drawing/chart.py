@@ -155,4 +155,4 @@ class Chart(msgspec.Struct, frozen=True):
     dots: Sequence[Dot] = ()
     limits: Sequence[Limit] = ()
     note: str = ""
-    """Note on how to read the chart, and on what it leaves out."""
+    """Note on how to read the chart, and on its omissions."""

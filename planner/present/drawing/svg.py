@@ -73,7 +73,7 @@ def _path(chart: Chart, points: Sequence[Point]) -> str:
 
 
 def _axes(chart: Chart) -> Iterator[str]:
-    """The grid with its values, the frame, and what the axes measure."""
+    """The grid with its values, the frame, and the titles of the axes."""
     bottom, right = HEIGHT - BOTTOM, _right(chart)
     for tick, text in _ticks(chart.x, (right - LEFT) // 60):
         x = _x(chart, tick)
@@ -108,7 +108,7 @@ def _limits(chart: Chart) -> Iterator[str]:
 
 
 def _curves(chart: Chart) -> Iterator[str]:
-    """The curves, each in a dash of its own, and their names at their right ends."""
+    """The curves, in different dashes, and their names at their right ends."""
     ends = spread_out([_y(chart, curve.points[-1][1]) for curve in chart.curves])
     for number, (curve, end) in enumerate(zip(chart.curves, ends, strict=True)):
         dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""

@@ -1,4 +1,4 @@
-"""Hardware of one's own, what it costs to keep, and people who use a service: keys of a workload."""
+"""Owned hardware, the cost of keeping it, and the users of a service: keys of a workload."""
 
 from __future__ import annotations
 

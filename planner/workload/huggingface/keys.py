@@ -143,7 +143,7 @@ class ConfigKeys:
         return self._config.get(name)
 
     def reject(self, name: str, message: str) -> None:
-        """Note what is wrong with `name`."""
+        """Record a fault of `name`."""
         self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:

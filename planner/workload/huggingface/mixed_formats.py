@@ -19,7 +19,7 @@ from planner.workload.matrices import Matrix, matrices
 from planner.workload.sublayers import HEAD, SIXTEEN_BITS, Role, StoredPart, layers_of
 
 MOST_RULES, MOST_PATTERNS, MOST_NAME = 50_000, 200, 300
-"""Most modules a config may name, most patterns among them, and most characters of one; what is beyond is not read."""
+"""Most modules a config may name, most patterns among them, and most characters of one; the rest is ignored."""
 MOST_REPEATS = 4
 """Most repetitions in a regular expression, none of them of a group: matching ends in time whatever a stranger wrote."""
 _OTHERS = re.compile(r"(^|\.)(mtp|visual|vision\w*|audio\w*|model\.visual|draft\w*)\b")

@@ -38,7 +38,7 @@ class Tower(NamedTuple):
     pixels: int = 0
     """Side of the square of pixels that makes one token; 0: all pictures have `tokens`."""
     stack: Stack | None = None
-    """None: what a picture takes is not known."""
+    """None: the work of a picture is unknown."""
     projection: int = 0
     """Matrix parameters that each token of a picture is multiplied with behind the layers."""
 

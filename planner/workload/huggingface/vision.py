@@ -20,7 +20,7 @@ QWEN_WHOLE_LAYERS = 4
 
 
 def _sizes(keys: ConfigKeys, **usual: int) -> list[int]:
-    """Sizes under the names of `usual`, with what the library takes where the config has none."""
+    """Sizes under the names of `usual`, with the library's defaults."""
     return [keys.size(name, default=size) for name, size in usual.items()]
 
 

@@ -1,7 +1,7 @@
 """Rules that make a request of a row of published measurements, each a table or one short function.
 
 A row that does not say enough for a request is left out with the reason (`NotPredicted`). What a source leaves open and hardly
-matters is filled in as the rule's docstring says. Names are looked up exactly, in lower case.
+matters is filled in as described at the rule. Names are looked up exactly, in lower case.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def _plain(lengths: Lengths | None) -> dict[str, Any]:
 
 
 def traced(trace: Trace) -> Trace:
-    """`trace`, whose lengths and times a replay needs; raises `UserError` naming what it lacks."""
+    """`trace`, if it has the lengths and times for a replay; raises `UserError` naming missing ones."""
     problems = []
     if not trace.requests:
         problems.append(Problem(trace.source, "", "holds no request that could be replayed."))

@@ -51,7 +51,7 @@ def answered(question: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def reason(error: Exception) -> str:
-    """The first line of what it says, without folders of this machine."""
+    """The first line of its message, without folders of this machine."""
     said = re.sub(r"/\S*/", "", (str(error).strip() or "nothing said").splitlines()[0])
     if said.startswith("OOM"):
         return OUT_OF_MEMORY

@@ -1,4 +1,4 @@
-"""Errors and coverage on what was left out (a source, a generation of GPUs, a class of architectures), as tables and a diagram."""
+"""Errors and coverage on held-out data (a source, a generation of GPUs, a class of architectures), as tables and a diagram."""
 
 from __future__ import annotations
 

@@ -37,12 +37,12 @@ residuals to cover a new one with q (Vovk et al., 2005)."""
 SMOOTH, CLOSE, ROUNDS = 0.3, 1e-3, 60
 """Distance of logarithms below which a quantile is fitted by squares, tolerance of the coefficients, and most rounds."""
 LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
-"""Facts that name an engine: no slope of their own, but one in each kind, of either sign."""
+"""Facts that name an engine, with one slope in each kind, of either sign."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Logarithms of half widths of kinds, slopes of facts, and slopes in a kind of engines and of what is not said."""
+    """Logarithms of half widths of kinds, slopes of facts, and slopes in a kind of engines and of unstated settings."""
 
     kinds: Mapping[str, float]
     facts: Mapping[str, float]
@@ -116,7 +116,7 @@ class Design:
             kept &= ~(self.least_0 & (found < 0))
 
     def named(self, found: Floats) -> Fitted:
-        """The coefficients by what they are of."""
+        """The coefficients by name."""
         known = dict(zip((name for _, name in self.names), map(float, found), strict=True))
         kinds = [kind for kind in KINDS if (kind, "") in known]
         scales = {kind: known["", ""] + known[kind, ""] for kind in kinds}

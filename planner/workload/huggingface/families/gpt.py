@@ -255,7 +255,7 @@ def xlm(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("xlnet", Block(attention_dropout=True), eager_attention=True)
 def xlnet(keys: ConfigKeys) -> dict[str, Any]:
-    """Attention in both directions, with scores of relative positions besides: of twice as many positions as tokens."""
+    """Attention in both directions, with scores of relative positions, twice as many as tokens."""
     width, heads, layers = (
         keys.size("d_model", "hidden_size"),
         keys.size("n_head", "num_attention_heads"),

@@ -43,7 +43,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     gated: bool = True
     joined_gate: bool = False
     gate: Literal["", "head", "whole"] = ""
-    """Attention's output is gated by a projection of its own: one value a head, or one an element."""
+    """A projection gates attention's output: one value a head, or one an element."""
     gate_vector: bool = False
     """Whether that gate has a further number a head."""
     sinks: bool = False

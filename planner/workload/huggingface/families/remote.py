@@ -23,7 +23,7 @@ def minicpm(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("exaone")
 def exaone(keys: ConfigKeys) -> dict[str, Any]:
-    """EXAONE 3 and 3.5: Llama with one name of its own."""
+    """EXAONE 3 and 3.5: Llama with one key renamed."""
     return llama(keys.also(num_hidden_layers=keys.value("num_layers")))
 
 
