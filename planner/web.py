@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import planner
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -60,8 +63,6 @@ def _read(url: str, until_s: float, most_bytes: float, within_s: float) -> Answe
     from http.client import HTTPException, InvalidURL
     from urllib.request import Request
 
-    import planner
-
     try:
         request = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # callers check the scheme
         with _opener(until_s).open(request, timeout=within_s) as answer:
@@ -98,7 +99,6 @@ def _whole(answer: HTTPResponse, most_bytes: float) -> bytes:
 def _opener(until_s: float) -> OpenerDirector:
     """An opener whose answers are read until `until_s`: a socket's time-out restarts with every byte."""
     import http.client
-    import io
     from urllib.request import HTTPHandler, HTTPSHandler, build_opener
 
     class Limited(io.RawIOBase):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import platform
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,11 +11,13 @@ from typing import Any, NamedTuple
 
 import click
 
+import planner
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal import sections as listing
 from planner.errors import UserError
 from planner.observe.machine import LocalGpu
+from planner.paths import presets_folder
 from planner.session import Session
 from planner.units import UNKNOWN, bytes_text, si_text
 
@@ -67,10 +71,6 @@ def _facts_or_error(topic: Topic, subject: Subject) -> Facts:
 
 
 def _program(_: Subject) -> Facts:
-    import platform
-
-    import planner
-
     return {
         "version": planner.__version__,
         "python": platform.python_version(),
@@ -126,8 +126,6 @@ def _torch(subject: Subject) -> Facts:
 
 
 def _folders(subject: Subject) -> Facts:
-    from planner.paths import presets_folder
-
     session = subject.session
     folders = {"presets": presets_folder(), "config": session.config, "state": session.state}
     return {name: {"path": str(path), "exists": path.is_dir()} for name, path in folders.items()}
@@ -145,8 +143,6 @@ def _catalogue(subject: Subject) -> Facts:
 
 def _prices(subject: Subject) -> Facts:
     session = subject.session
-    import datetime as dt
-
     dates: list[dt.date] = []
     own: dict[str, str] = {}
     for offer in session.offers:

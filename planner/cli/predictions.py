@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from planner.cli.commands import DefaultGroup
 from planner.cli.exits import ExitCode
@@ -101,8 +102,6 @@ def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
 
 def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Seen]]:
     """One result and its prediction now; raises `UserError`."""
-    import msgspec
-
     from planner.session.prediction_log import predicted_and_seen
     from planner.workload.tasks import Request
 
@@ -184,8 +183,6 @@ def _verdict(said: Predicted, figure: str, value: float) -> str:
 
 
 def _as_object(one: Predicted, seen: dict[tuple[str, str], Seen]) -> dict[str, Any]:
-    import msgspec
-
     figures = {
         name: {
             "value": of.value,

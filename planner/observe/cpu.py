@@ -16,7 +16,10 @@ NEON     2 pipes x 4 x 2 = 16; Neoverse V1 (2 x 256-bit SVE), V2 and V3 (4 x 128
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+import os
+import platform
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,8 +85,6 @@ def _arm_flop_per_cycle(flags: frozenset[str], name: str) -> dict[str, float]:
 
 def usable_cores(listed: tuple[host.Processor, ...], allowed: frozenset[int] | None, quota: float | None) -> Cores:
     """Physical cores among the logical CPUs of this process, at most its processor quota; hyper-threads of one core count once."""
-    import os
-
     mine = [processor for processor in listed if allowed is None or processor.number in allowed]
     cores = {processor.core for processor in mine}
     if not mine:
@@ -126,11 +127,6 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
 
     `allowed`: the logical CPUs to count (default: this process's affinity).
     """
-    import datetime as dt
-    import platform
-
-    from planner.hardware.catalogue.gpus import Gpu
-
     listed = host.processors(root)
     first = listed[0].entries if listed else {}
     name = host.cpu_name(root)

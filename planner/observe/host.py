@@ -6,6 +6,7 @@ Every reader takes the root folder to read below (`/` outside tests) and returns
 from __future__ import annotations
 
 import os
+import platform
 import re
 from pathlib import Path
 
@@ -90,8 +91,6 @@ def cpu_name(root: Path = ROOT) -> str:
 
 
 def _platform_cpu_name() -> str:
-    import platform
-
     if platform.system() == "Darwin":
         import subprocess
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +13,7 @@ from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.mig import profiles_of, slice_of
 from planner.observe.cpu import read_cpu
+from planner.observe.host import usable_processors
 from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
@@ -102,10 +104,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 def cpu_key(cpu: Gpu) -> str:
     """Beginning of the benchmark's fingerprints of this machine's processor: its name, cores and instruction set."""
-    import platform
-
     from bench.protocol import machine_key
-    from planner.observe.host import usable_processors
 
     cores = usable_processors()
     return machine_key({"device": cpu.name, "cores": len(cores) if cores else os.cpu_count() or 1, "arch": platform.machine()})

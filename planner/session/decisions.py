@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from planner.errors import UserError
+from planner.errors import Problems, UserError
 from planner.session.session import Session as Planning
 
 if TYPE_CHECKING:
@@ -115,7 +115,6 @@ class Session(Planning):
         from planner.engine.procurement.portfolio.portfolio import portfolio_of
         from planner.engine.procurement.portfolio.ways import on_shares
         from planner.engine.search.supply.owned_nodes import parts_of
-        from planner.errors import Problems
 
         problems, asked = Problems(where), list[Asked]()
         try:

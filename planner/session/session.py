@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from planner.errors import UserError
 from planner.session.inventory import Inventory
 
@@ -88,8 +90,6 @@ class Session(Inventory):
         the changes that help. `hints`: find for every GPU that is no solution the change that would make it one, which takes a few
         times as long.
         """
-        import msgspec
-
         from planner.engine.levers.plan import with_help
 
         task, supply = self._task(workload), self._supply(basis)
@@ -102,8 +102,6 @@ class Session(Inventory):
 
     def with_flips(self, workload: Workload, plan: Plan, *, basis: BasisChoice = "measured") -> Plan:
         """The `plan` for `workload` with the nearest changes of its inputs that put another GPU first; `basis`: the plan's."""
-        import msgspec
-
         from planner.engine.study.sensitivity import flips_of
 
         return msgspec.structs.replace(plan, flips=flips_of(self._task(workload), self._supply(basis), plan))
@@ -132,8 +130,6 @@ class Session(Inventory):
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
-        import msgspec
-
         try:
             self.gpus.find(row.gpu)
         except UserError:  # a part of this machine that the catalogue does not know
@@ -238,8 +234,6 @@ class Session(Inventory):
 
     def _task(self, workload: Workload, where: str = "") -> Task:
         """`workload` with its architecture; the last few are kept."""
-        import msgspec
-
         from planner.engine.evaluate.task import Task
         from planner.engine.job.people import with_request_rate
 
@@ -248,8 +242,6 @@ class Session(Inventory):
 
     def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
         """The whole plan for `task`; the last few are kept until new measurements come."""
-        import msgspec
-
         from planner.engine.search.plan import make_plan
 
         for other in self._tasks.values():

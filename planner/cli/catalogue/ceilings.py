@@ -13,7 +13,7 @@ from planner.cli.options import Invocation, basis_option, json_option, pass_invo
 from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
 from planner.cli.terminal.streams import print_line, say
 from planner.hardware.catalogue.gpus import Gpu
-from planner.hardware.ceilings.report import CeilingLine, CeilingReport, Residual
+from planner.hardware.ceilings.report import CeilingLine, CeilingReport, Residual, report
 from planner.session import Session
 from planner.units import UNKNOWN, percent_text, quantity_text, si_text
 
@@ -54,8 +54,6 @@ def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured",
 
 
 def _report(session: Session, part: Gpu, basis: Literal["measured", "spec"]) -> CeilingReport:
-    from planner.hardware.ceilings.report import report
-
     spec = session.ceilings(part, basis="spec")
     points = session.measurements() if basis == "measured" else ()
     return report(part, session.ceilings(part, basis=basis), spec, points)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, Number, json_option, pass_invocation
@@ -99,8 +100,6 @@ def _observed(session: Session, seconds: float | None, replay: Path | None) -> l
 
 def _command(session: Session, workload: Workload, invocation: Invocation) -> PlanCommand:
     """The command line that plans `workload`; keys of the default preset that it lacks are unset."""
-    import msgspec
-
     from planner.paths import DEFAULT_PRESET
     from planner.present.command_line import PlanCommand, spelled
 

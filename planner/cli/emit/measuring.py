@@ -15,6 +15,7 @@ from planner.cli.emit.names import SKY_NAMES, accelerators, site_name
 from planner.cli.exits import ExitCode
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
+from planner.paths import DEFAULT_PRESET
 from planner.session import Session
 
 Form = Literal["sky", "slurm", "docker", "kubernetes", "jobset", "kueue", "ray"]
@@ -200,8 +201,6 @@ def write_job(
     session: Session, form: Form, suite: str, gpus: tuple[str, ...], preset: str | None, model: str | None, spread: tuple[int, int]
 ) -> int:
     """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
-    from planner.paths import DEFAULT_PRESET
-
     if model is not None:
         session.architecture(model)
     named = [session.gpus.find(name).name for name in gpus]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
-from planner.cli.cluster.option import on_option
+from planner.cli.cluster.option import cluster_of, on_option
 from planner.cli.estimate.forks import Shared, spare_processors
 from planner.cli.estimate.lines import LONGEST_LINE, answer_lines, encoder
 from planner.cli.exits import ExitCode
@@ -45,8 +45,6 @@ class Asked(NamedTuple):
 
 def answer_on(on: str, invocation: Invocation, arriving: Iterator[list[bytes]], out: BinaryIO) -> None:
     """Answer the lines that are `arriving` on the cluster named `on`, in order; raises `UserError`."""
-    from planner.cli.cluster.option import cluster_of
-
     with cluster_of(on) as cluster:
         assert cluster is not None
         chunks = _chunks(invocation, arriving)

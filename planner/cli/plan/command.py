@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import msgspec
 
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
@@ -136,8 +137,6 @@ def _detailed(
     found: Plan, workload: Workload, details: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
 ) -> Plan:
     """`found` with details of `each` row, else of the best row of every named GPU, else of the first row."""
-    import msgspec
-
     named = bool(workload.gpus_considered)
     rows: list[PlanRow] = []
     seen: set[str] = set()

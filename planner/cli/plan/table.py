@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 from rich.console import Console
+from rich.text import Text
 
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.engine.answers.plan import Plan, PlanRow
@@ -22,8 +23,6 @@ MOST_COLUMNS_CUT = 2
 
 def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
     """Print the rows as a table fitted to `out`, its legend, and reasons without room in it; `each_gpu`: as for `cut`."""
-    from rich.text import Text
-
     if not plan.rows:
         return
     table = plan_table(plan)

@@ -12,10 +12,10 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
-from planner.engine.validation import Comparison
+from planner.engine.validation import Comparison, compared
 from planner.errors import UserError
 from planner.session import Session
-from planner.workload.published.experiments import PublishedSet
+from planner.workload.published.experiments import PublishedSet, read_published
 
 ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "model", "kind", "measured", "predicted", "low", "high")
 
@@ -71,9 +71,6 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
 
 def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet, list[Comparison], Counter[str]]:
     """The folder's experiments, their comparisons, and the reasons of refused ones."""
-    from planner.engine.validation import compared
-    from planner.workload.published.experiments import read_published
-
     shelf = frozenset(session.models.names())
     found = read_published(
         folder,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, Number, folder_options, json_option, pass_invocation
@@ -130,8 +131,6 @@ def rightsize(
 
 def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) -> None:
     """Keep the observed rate of a job on one GPU beside its prediction."""
-    import msgspec
-
     from planner.session.prediction_log import OF_SEARCH, log_results, predicted_and_seen
     from planner.workload.tasks import Request, trains
 
@@ -162,8 +161,6 @@ def _print(advice: Advice, badge: str, *, as_json: bool, each: bool) -> None:
 
 def _with_summary(advice: Advice, fleet: Sequence[FleetGpu]) -> Advice:
     """`advice` with the sums of a fleet and the memory errors of its GPUs."""
-    import msgspec
-
     from planner.engine.advice.fleet import summary_of
     from planner.observe.health import warning_text
 

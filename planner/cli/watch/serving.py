@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,8 +56,6 @@ def address_of(listen: str) -> tuple[str, int]:
 @contextmanager
 def served(latest: Latest, listen: str) -> Iterator[str]:
     """Serve the latest reading while this context is open; yields the page's address. Raises `UserError` where it cannot listen."""
-    import socket
-
     host, port = address_of(listen)
 
     class Server(ThreadingHTTPServer):

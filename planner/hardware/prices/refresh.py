@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -84,8 +85,6 @@ def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[C
 
 def base_url(source: str | None, catalogue: PriceCatalogue) -> str:
     """`source` (a URL or a local folder) as the URL of the catalogue's folder; None: the catalogue's own. Raises `UserError`."""
-    from urllib.parse import urlsplit
-
     if source is None:
         return catalogue.base
     with contextlib.suppress(ValueError):  # no address: 'http://['

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
 
 from planner.errors import Problem, UserError
 from planner.numbers import as_number
@@ -56,9 +58,6 @@ def read_spans(path: Path) -> Trace:
 
 def _known_prefix(trace: Trace) -> Trace:
     """Cache reads of a call that names none: none, where other calls of the file name theirs."""
-    import numpy as np
-    from msgspec.structs import replace
-
     return replace(trace, prefix_tokens=np.nan_to_num(trace.prefix_tokens))
 
 
