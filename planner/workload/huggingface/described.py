@@ -71,8 +71,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
     _, head_name, token_width, vocabulary, heads = head
     read = Counter(inputs for layer in layers for _, _, inputs, _, _ in layer.products.elements())
     width = token_width if token_width in read or not read else read.most_common(1)[0][0]
-    kind_of_head, shape_of_head = next((kind, shape) for name, kind, shape in found["tensors"] if name == head_name)
-    tied = kind_of_head == "embedding"
+    tied, size_of_head = next((kind == "embedding", _size(shape)) for name, kind, shape in found["tensors"] if name == head_name)
     sparse = [layer for layer in layers if layer.experts[0]]
     instead, beside, windows = _sublayers(layers, found)
     sums = Counter[str]()
@@ -80,7 +79,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         if _number(name, found["stack"]) is None and name != head_name:
             sums[kind] += _size(shape)
     loose = sum(sums[kind] for kind in ("matrix", "other", "convolution", "router", "expert"))
-    embedding = sums["embedding"] + (_size(shape_of_head) if tied else 0)
+    embedding = sums["embedding"] + size_of_head * tied
     attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
     experts: dict[str, Any] = {}
     if sparse:
@@ -91,7 +90,6 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
     beside += _ends(
         [one for one in outside if one[1] != head_name], (token_width, vocabulary, heads - 1), norm=sums["norm"], loose=loose
     )
-    downs = [inputs for layer in layers for _, role, inputs, _, _ in layer.products if role == "down"]
     saved = found.get("saved_bytes") or {}
     architecture = Architecture(
         **{"gated": True, **experts},
@@ -104,7 +102,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         kv_heads=attended.kv_heads,
         head_dim=max(1, attended.score_dim),
         value_dim=attended.value_dim if attended.value_dim != attended.score_dim else 0,
-        ffn=max(downs, default=width),
+        ffn=max((one[2] for layer in layers for one in layer.products if one[1] == "down"), default=width),
         vocabulary=vocabulary,
         tied=tied,
         embedding_width=token_width if token_width != width else None,
