@@ -1,4 +1,4 @@
-"""Writes docs/evidence/accuracy.md: what `gpu-planner validate FOLDER` finds, and how well the ceilings fit, put into the template.
+"""Writes docs/evidence/accuracy.md from its template: the result of `gpu-planner validate FOLDER`, and the fit of the ceilings.
 
     scripts/calibration/accuracy.py FOLDER [--operators FOLDER] [--out FILE]
 

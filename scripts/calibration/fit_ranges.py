@@ -57,14 +57,14 @@ NOT_OF_TIMES = (
 )  # fmt: skip
 """Facts of memory alone, and those that move one end of a range by a formula."""
 RATES = frozenset({"decode", "batch throughput", "serving throughput"})
-"""Kinds of comparisons of what is generated that are rates; the others are times."""
+"""Kinds of comparisons of generation that are rates; the others are times."""
 TTFT = "time to first token"
 WAITING = (TTFT, "request time")
 """Kinds whose range may reach up by a cold start."""
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
-    """Every published value that is predicted, as a residual; times and memory of training also as they are predicted where less is said."""
+    """The residual of every predicted value; of times and of memory in training also for requests that state less."""
     found = list[Residual]()
     for unsaid, experiments in asked_with_less(experiments_of(session, folder).experiments).items():
         answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
@@ -85,9 +85,9 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
 
 
 def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
-    """The experiments as their sources state them (""), and with less: without the engine's release, by the library of a program, without any engine.
+    """The experiments as stated (""), and with less: without the engine's release, by a program's library, without any engine.
 
-    Transformers, PyTorch and Megatron generating are not left out: who names no engine means one that is made for it.
+    The engine stays for Transformers, PyTorch and Megatron generating: an open engine means one made for serving.
     """
     asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "program": [], "engine": []}
     for experiment in experiments:
@@ -108,10 +108,7 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
 
 
 def residual_of(experiment: Experiment, answer: Answer, one: Comparison, architecture: str = "") -> Residual | None:
-    """The residual of one value; of memory, of the whole of what the device counts. None where nothing was predicted.
-
-    `architecture`: of the GPU.
-    """
+    """The residual of one value, or of the whole memory of a device; None without a prediction. `architecture`: of the GPU."""
     if one.predicted is None or one.kind == "fits" or one.predicted <= 0:
         return None
     kind = one.kind if experiment.request.task == "serve" else OF_A_BATCH.get(one.kind, one.kind)
@@ -208,7 +205,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
 
 
 def report(found: LeftOut) -> None:
-    """Print coverage, width and interval score of each kind with each source left out: of questions as they are stated, and of those that say less."""
+    """Print coverage, width and interval score of each kind with each source left out, as stated and with less stated."""
     half = found.half_widths()
     inside, wide, scores = (
         np.abs([one.reach for one in found.residuals]) <= half,

@@ -1,10 +1,10 @@
-"""Costs of a row over years: ways to pay month by month, break-evens in words, a table of providers, and charts over months and use."""
+"""Costs of a row over years: ways to pay, break-evens, a table of providers, and charts over months and use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.engine.money.costs import Costs, ProviderCosts, WayCosts
+from planner.engine.money.costs import Costs, WayCosts
 from planner.present.cells import Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, Point
 from planner.units import counted, digits, percent_text, short_usd_text, usd_text
@@ -121,7 +121,14 @@ def cost_sections(costs: Costs) -> list[Section]:
     found = [Section(heading, [*parts, *cost_charts(costs)])]
     if costs.providers:
         markets = [market for market in MARKETS if any(market in one.usd for one in costs.providers)]
-        table = [(one.provider, _instances(one), *(usd_text(one.usd.get(market)) for market in markets)) for one in costs.providers]
+        table = [
+            (
+                one.provider,
+                "; ".join([one.instance, *(f"{market}: {name}" for market, name in one.other_instances.items())]),
+                *(usd_text(one.usd.get(market)) for market in markets),
+            )
+            for one in costs.providers
+        ]
         title = f"{costs.horizon_months} months at each provider, $"
         found.append(Section(title, [text_table(("provider", "instance", *markets), table, markets)]))
     if facts := token_facts(costs):
@@ -164,11 +171,6 @@ def _told_apart(costs: Costs, ways: WayCosts) -> str:
     """'spot'; 'on-demand (given)' where another way has the same name."""
     alike = sum(one.way.name == ways.way.name for one in costs.ways) > 1
     return f"{ways.way.name} ({ways.way.who})" if alike else ways.way.name
-
-
-def _instances(one: ProviderCosts) -> str:
-    """'a3-highgpu-1g; reserved-1y: a3-highgpu-8g'."""
-    return "; ".join([one.instance, *(f"{market}: {name}" for market, name in one.other_instances.items())])
 
 
 def token_facts(costs: Costs) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""A portfolio as sections: what runs where, what is taken of each pool, and what the whole costs."""
+"""A portfolio as sections: placement, use of each pool, and total cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distance of published measurements from predictions: half widths of ranges by kind, and what makes a range wider (`presets/spreads/`)."""
+"""Errors of predictions of published measurements: half widths of ranges by kind, and facts that widen them (`presets/spreads/`)."""
 
 from __future__ import annotations
 

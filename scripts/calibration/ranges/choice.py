@@ -1,4 +1,4 @@
-"""Choice of how much kinds, facts and engines of ranges borrow from each other (`ranges.residuals.RIDGES`), judged by nested leaving out.
+"""Choice of the ridges of kinds, facts and engines (`ranges.residuals.RIDGES`) by nested cross-validation over sources.
 
 The ridges for a source are those with which the ranges of all other sources score best, each of these left out in turn. The score of the sources under
 ridges that were chosen without them is what choosing is worth.

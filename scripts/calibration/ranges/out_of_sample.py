@@ -1,4 +1,4 @@
-"""Errors and coverage on what was left out (a source, a generation of GPUs, a class of architectures), as tables and a diagram."""
+"""Errors and coverage on held-out data (a source, a generation of GPUs, a class of architectures), as tables and a diagram."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIDE, MARGIN = 320, 48
 
 
 def kinds_table(groups: Sequence[Sequence[Residual]]) -> str:
-    """A row for each kind: error over values and over sources, then coverage with a source, a generation of GPUs or a shape of models left out."""
+    """A row for each kind: error by value and by source; coverage with a source, a GPU generation or a model shape left out."""
     rows = []
     for group in groups:
         half, unseen = left_out(group).half_widths(), UnseenClasses(group)
@@ -65,7 +65,7 @@ def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
 
 
 def less_said_table(groups: Sequence[Sequence[Residual]]) -> str:
-    """Coverage with each source left out where less is said than the source states: without the engine's release, without the engine."""
+    """Coverage with each source left out, for requests without the engine's release, or without the engine."""
     rows = []
     for group in groups:
         half = left_out(group).half_widths()

@@ -35,14 +35,14 @@ UNITS = 60
 """About as many sources there are, each counted once in each kind. Split conformal prediction takes the share (n + 1)/n · q of n exchangeable
 residuals to cover a new one with q (Vovk et al., 2005)."""
 SMOOTH, CLOSE, ROUNDS = 0.3, 1e-3, 60
-"""Distance of logarithms below which a quantile is fitted by squares, change of the coefficients at which they are found, and the most rounds."""
+"""Distance of logarithms below which a quantile is fitted by squares, tolerance of the coefficients, and most rounds."""
 LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
-"""Facts that name an engine: no slope of their own, but one in each kind, of either sign."""
+"""Facts that name an engine, with one slope in each kind, of either sign."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Logarithms of half widths of kinds, slopes of facts, and slopes in a kind of engines and of what is not said."""
+    """Logarithms of half widths of kinds, slopes of facts, and slopes in a kind of engines and of unstated settings."""
 
     kinds: Mapping[str, float]
     facts: Mapping[str, float]
@@ -79,7 +79,7 @@ class Design:
                 yield "fact", ("", name), amount
 
     def fit(self, left_out: NDArray[np.bool_] | None = None, start: Floats | None = None) -> Floats:
-        """The coefficients without some residuals, by squares that are weighted anew until they are those of the quantile."""
+        """The coefficients without some residuals, by iteratively reweighted least squares."""
         kept = np.ones(len(self.sizes), dtype=bool) if left_out is None else ~left_out
         weight, logs, ridges = np.where(kept, self.weights, 0.0), np.log(self.sizes), self._ridges(kept)
         found = self._least_squares(weight, logs, ridges) if start is None else start
@@ -116,7 +116,7 @@ class Design:
             kept &= ~(self.least_0 & (found < 0))
 
     def named(self, found: Floats) -> Fitted:
-        """The coefficients by what they are of."""
+        """The coefficients by name."""
         known = dict(zip((name for _, name in self.names), map(float, found), strict=True))
         kinds = [kind for kind in KINDS if (kind, "") in known]
         scales = {kind: known["", ""] + known[kind, ""] for kind in kinds}
@@ -152,7 +152,7 @@ class LeftOut:
         return np.array([any(one.facts.get(name) for name in UNSAID) for one in self.residuals])
 
     def factor(self, kind: str, share: float = NOMINAL, *, less: bool = False, without: str | None = None) -> float:
-        """Factor on fitted half widths that holds `share` of a source of `kind` whose question leaves something open (`less`) or not, without a group."""
+        """Factor on fitted half widths that holds `share` of a source of `kind`, with less stated (`less`) or not, without a group."""
         kept = self.groups != without
         if less:
             found = self.factor(kind, share, without=without)

@@ -61,7 +61,7 @@ class UnseenClasses:
         return max(1.0, weighted_quantile(np.concatenate(ratios), np.concatenate(weight), min(1.0, NOMINAL * (1 + 1 / classes))))
 
     def inside(self) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-        """For each sort of class: which residuals are judged, and which of them lie inside; the factor is that of the other classes."""
+        """For each sort of class: the residuals that are judged, and those inside, with the factor of the other classes."""
         found = []
         for way, ratio, judged in zip(self._ways, self._ratios, self._judged, strict=True):
             factors = {name: self.factor(name) for name in set(way.groups.tolist())}
