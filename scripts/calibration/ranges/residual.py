@@ -39,8 +39,8 @@ class Residual:
     """Half width of lengths that may be means, and of prompts that may meet, which counts for nothing in the fit: most of them are what they seem."""
     held: Any = None
     """The comparison it comes from."""
-    classes: tuple[str, str] = ("", "")
-    """Architecture of the GPU, and shape of the model."""
+    classes: tuple[str, ...] = ("", "", "")
+    """Architecture of the GPU, shape of the model, and engine of a service; "": none that matters."""
     further_down: float = 0.0
     further_up: float = 0.0
     """Logarithms by which the range reaches further by a formula: to what the question may mean as well."""
