@@ -84,6 +84,7 @@ def test_a_queue_may_be_shorter_or_three_times_as_long() -> None:
     assert busy.evidence[APART] == pytest.approx(-USUAL_SHARE * math.log(1 - share), abs=2e-3)
     assert busy.evidence[TOGETHER] == pytest.approx(USUAL_SHARE * math.log(1 + (LONGER_QUEUE - 1) * share), abs=2e-3)
     assert idle.evidence.get(TOGETHER, 0.0) < busy.evidence[TOGETHER]
+    assert idle.ttft_s is not None
     assert high(idle) / idle.ttft_s.mean.value < high(busy) / busy.ttft_s.mean.value
 
 
