@@ -14,7 +14,8 @@ import numpy as np
 
 from planner.workload.published.spreads import KINDS
 from ranges.residual import Floats, Residual, interval_scores, mean_of_sources
-from ranges.residuals import RIDGES, left_out
+from ranges.residuals import RIDGES
+from ranges.unseen import sources_left_out
 
 TRIED = {"kind": (2.0, 6.0), "fact": (2.0, 6.0), "engine": (0.3, 1.0), "compared engine": (0.1, 1.0)}
 
@@ -35,7 +36,7 @@ def half_widths(residuals: Sequence[Residual], ridges: Mapping[str, float]) -> F
     before = dict(RIDGES)
     RIDGES.update(ridges)
     try:
-        return left_out(residuals).half_widths()
+        return sources_left_out(residuals).half_widths()
     finally:
         RIDGES.update(before)
 

@@ -39,8 +39,8 @@ class Residual:
     """Half width of lengths that may be means, and of prompts that may meet; not part of the fit, since most are as stated."""
     held: Any = None
     """The comparison it comes from."""
-    classes: tuple[str, str] = ("", "")
-    """Architecture of the GPU, and shape of the model."""
+    classes: tuple[str, ...] = ("", "", "")
+    """Architecture of the GPU, shape of the model, and engine of a service; "": none that matters."""
     further_down: float = 0.0
     further_up: float = 0.0
     """Logarithms by which a formula extends the range, to other meanings of the request."""
