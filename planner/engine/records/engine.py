@@ -9,6 +9,8 @@ import msgspec
 from planner.engine.records.fields import N, default
 from planner.units import GIB
 
+GATHERS, PERMUTES = 1, 2
+"""Kernels of routed experts (`EngineNumbers.expert_kernels`) that fetch tokens where they are, and that bring those of an expert together first."""
 BARE_CONTEXT_BYTES = 0.5 * GIB
 """Context of a plain PyTorch process. What an engine takes beyond it are its graphs and libraries, which no measured context holds."""
 
@@ -70,6 +72,10 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     torch_experts: N = default(0.0)
     """Routed experts are torch's own grouped products, whose measured rate holds for them."""
+    own_reduce: N = default(0.0)
+    """1: it brings all-reduces of its own for few tokens inside a node (vLLM's and SGLang's custom all-reduce, TensorRT-LLM's one-shot kernel)."""
+    expert_kernels: N = default(0.0)
+    """Kernels of a service's routed experts, `GATHERS` or `PERMUTES` (`performance.operators.expert_kernels`); 0: not known."""
     fuses_experts: N = default(0.0)
     """Experts' activation and rounding to 8 bit happen inside their grouped products where kernels exist (CuTeDSL, Blackwell)."""
     fp32_between: N = default(0.0)
@@ -108,6 +114,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Most prompt tokens in one pass of a service on a small GPU; 0: as on any other."""
     huge_chunk: N = default(0.0)
     """Most prompt tokens in one pass of a service on a GPU of 160 GiB or more; 0: as on any other."""
+    pool_of_free: N = default(0.0)
+    """1: the engine's share is one of the memory that weights and temporaries leave free, as its cache alone takes it; 0: of the whole GPU."""
     prompts_first: N = default(1.0)
     """Running sequences wait while prompts are computed; else both share an iteration."""
     waiting_prompts: N = default(3.25)

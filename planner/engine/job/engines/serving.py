@@ -7,6 +7,7 @@ import math
 from msgspec.structs import replace
 
 from planner.engine.job.engine import CONTEXT, Engine
+from planner.engine.records.engine import GATHERS, PERMUTES
 from planner.units import GIB
 
 GENERIC = "generic"
@@ -29,6 +30,8 @@ FIRST = (
     Engine(
         name="vllm",
         label="vLLM",
+        expert_kernels=GATHERS,
+        own_reduce=1,
         rounds_blocks_apart=True,
         compute_capability=(7, 0),
         most_sequences=256,
@@ -57,6 +60,8 @@ FIRST = (
     Engine(
         name="sglang",
         label="SGLang",
+        expert_kernels=GATHERS,
+        own_reduce=1,
         launches_per_layer=EAGER,
         routing_launches=200.0,
         graph_context=math.inf,
@@ -85,6 +90,7 @@ FIRST = (
     Engine(
         name="tensorrt-llm",
         label="TensorRT-LLM",
+        own_reduce=1,
         compute_capability=(8, 0),
         interleaves_stages=True,
         kernels_per_layer=9,
@@ -100,6 +106,7 @@ FIRST = (
         mixed_factor=1.15,
         cache_block_tokens=32,
         pool_fraction=0.9,
+        pool_of_free=1,
         prefill_chunk=8192,
         prompts_first=False,
         fused_elementwise=True,
@@ -253,6 +260,7 @@ LATER = (
         release="1.0 and later",
         mixed_launches_per_layer=120,
         doubled_graphs=128,
+        expert_kernels=PERMUTES,
         host_sequence_s=4e-6,
         source="as before; from 1.0 on PyTorch runs the model (TensorRT-LLM's release notes of 1.0: the PyTorch backend is the default), with CUDA graphs of "
         "decoding alone, unless piecewise ones are asked for; mixed iterations: of 110, 120, 140 and 180 the one that meets published loops "
