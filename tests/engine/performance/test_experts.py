@@ -214,7 +214,7 @@ EXPERTS_US = [
     ("qwen3-235b-a22b", "vllm", "H100 SXM5 80GB", "fp8", "fp8", 4, 1, {64: 256, 256: 290, 4096: 965}),
     ("deepseek-v3", "sglang", "H200 SXM", "fp8", "fp8", 8, 1, {64: 326, 256: 404, 4096: 1151}),
     ("qwen3-30b-a3b", "vllm", "B200 SXM", "fp4", "nvfp4", 1, 1, {64: 71, 256: 79, 4096: 215}),
-    ("gpt-oss-120b", "vllm", "H100 SXM5 80GB", "bf16", "mxfp4", 2, 1, {64: 392, 256: 398, 4096: 862}),
+    ("gpt-oss-120b", "vllm", "H100 SXM5 80GB", "bf16", "mxfp4", 2, 1, {64: 392, 256: 398}),
     ("qwen3-235b-a22b", "tensorrt-llm", "H200 SXM", "fp8", "fp8", 4, 4, {64: 174, 256: 193, 4096: 674}),
     ("deepseek-v3", "tensorrt-llm", "H200 SXM", "fp8", "fp8", 8, 8, {64: 361, 256: 376, 4096: 726}),
     ("qwen3-30b-a3b", "tensorrt-llm", "RTX PRO 6000 Blackwell Server", "fp4", "nvfp4", 1, 1, {64: 308, 256: 326, 4096: 649}),
