@@ -1,25 +1,22 @@
-"""Fits what fused experts take beside arithmetic and the reading of weights: the numbers of `operators.expert_kernels`.
+"""Fits the time of fused experts beyond arithmetic and reading of weights: the numbers of `ANY` in `operators.expert_kernels`.
 
     python scripts/calibration/fit_experts.py FOLDER
 
 FOLDER holds moe.csv.gz: the `moe_perf.parquet` files of aiconfigurator-core (PyPI, Apache-2.0; systems/data/GPU/moe/ENGINE/RELEASE) as one table
-with the columns gpu, framework, dtype, kernel, tokens, width, inner, top_k, experts, tp, ep, distribution, latency_us. One row in `SAMPLE` is fitted of
-those that are balanced or distributed by a power law of 1.01, over up to `MOST_TP` and `MOST_EP` ranks, with the kernels that an engine chooses by
-itself (`UNUSUAL`); those of a shape that any balanced row has read faster than the memory of the part are left out. It minimises Huber's loss (turning at
-10 %) of ln(predicted ÷ measured) of
+with the columns gpu, framework, dtype, tokens, width, inner, top_k, experts, tp, ep, distribution, latency_us. Balanced ones of up to eight
+parts are fitted, one in `SAMPLE`; those of a shape that any row has read faster than the memory of the part are left out, as not all experts were
+touched there. It minimises Huber's loss (turning at 10 %) of ln(predicted ÷ measured) of
 
-    t = L + M · experts / ep + ((FLOP / (F·rate))^p + (weights / (B·read))^p)^(1/p) + (own · routed + every · tokens · top_k) · 2 width · 2 bytes / bandwidth
+    t = L + ((FLOP / F)^p + (weights / B)^p)^(1/p) + A · tokens · top_k · (2 width + 3 inner) · 2 bytes / bandwidth
 
-with F, B and p of the shipped ceilings, and routed = tokens · top_k / ep, by the power law ep^0.25 times as many. Printed for each family of kernels and kind
-of weights: the numbers, the error, and both without each engine and each GPU together with the error that these then have. A kind whose numbers differ
-much between parallel layouts (16 bit and packed ones of Triton) is fitted with one rank of experts first, and `every` with all rows.
+with F, B and p of the shipped ceilings. Printed for each kind of weights: L, A, the factor of B (4 bit alone), the error, and both without
+each framework together with the error that framework then has.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -28,22 +25,23 @@ from fitting import Fit, columns, read, robust_fit
 from published import options_of, plain_session
 
 from planner.engine.performance.operators.chip import Chip
-from planner.engine.performance.operators.expert_kernels import ALIKE
 
 if TYPE_CHECKING:
     from fitting import Floats, Row
 
-SAMPLE, MOST_TP, MOST_EP = 6, 8, 16
+SAMPLE = 8
+MOST_PARTS = 8
 DTYPES = {
     "bfloat16": ("16 bit", "bf16", "bf16", 2.0),
+    "fp8": ("8 bit", "fp8", "fp8", 1.0),
     "fp8_block": ("8 bit blocks", "fp8", "fp8", 1.0),
     "nvfp4": ("4 bit", "fp4", "nvfp4", 0.5625),
     "w4a8_mxfp4_mxfp8": ("4 bit", "fp8", "mxfp4", 0.53125),
     "w4a16_mxfp4": ("packed", "bf16", "mxfp4", 0.53125),
+    "int4_wo": ("packed", "bf16", "awq", 0.53),
 }
 """dtype of the table -> (kind of weights, compute dtype, storage, bytes of a stored weight)."""
 GPUS = {
-    "A100 SXM": "A100 80GB SXM",
     "H100 SXM": "H100 SXM5 80GB",
     "H200 SXM": "H200 SXM",
     "B200 SXM": "B200 SXM",
@@ -52,64 +50,42 @@ GPUS = {
     "L40S": "L40S",
     "RTX PRO 6000 Server": "RTX PRO 6000 Blackwell Server",
 }
-GENERATIONS = {"H100 SXM": "Hopper", "H200 SXM": "Hopper"} | dict.fromkeys(("B200 SXM", "GB200", "GB300"), "Blackwell")
-UNUSUAL = (
-    r"trtllm .* (\S*min_lat\S*|\S*nongated\S*)",
-    r"trtllm RTX.* \S*triton_fp8\S*",
-    r"sglang (B|GB).* \S*fused_moe_triton\S*",
-    r"sglang .* w4a16_mxfp4 \S*fused_moe_triton\S*",
-    r"sglang H.* \S*flashinfer_cutlass\S*",
-    r"vllm .* \S*w4a4mxfp4\S*",
-)
-"""Engine, GPU, dtype and kernel that nothing chooses unasked, or that an engine has for lack of another."""
-NAMES = ("L", "M", "read", "rate", "own", "every")
-START = np.log([30e-6, 0.05e-6, 1.0, 0.7, 2.0, 1.0])
-PERMUTED, NONE = "permuted", np.log(1e-18)
-TRITON_OF_SEVERAL_LAYOUTS = {"16 bit", "packed"}
+UNTUNED = ("vllm", "fp8", ("H100 SXM", "H200 SXM"))
+"""Per-tensor FP8 of vLLM 0.24 on Hopper reads weights at a tenth of the memory's rate there: a kernel that is not used so."""
+START = np.log([30e-6, 3.0, 1.0])
 
 
 def main() -> None:
-    """Print the fit of each family and kind."""
+    """Print the fit of each kind of weights."""
     folder = options_of(__doc__).parse_args().folder
     rows = [row for row in read(folder / "moe.csv.gz")[::SAMPLE] if _used(row)]
     impossible = {
         _shape(row)
         for row in rows
-        if row["distribution"] == "balanced"
-        and _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > _chip(row).gpu.memory_bandwidth_bytes_per_s
+        if _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > _chip(row).gpu.memory_bandwidth_bytes_per_s
     }
-    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    by_kind: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if _shape(row) not in impossible:
-            groups[*_family(row), DTYPES[row["dtype"]][0]].append(row)
-    for (family, generation, kind), found in sorted(groups.items()):
-        fit = _fitted(found, family, kind)
-        print(f"{family}, {generation}, {kind}: {len(found)} timings, {_text(fit)}")
-        for line in _without(found, family, kind):
-            print(f"  {line}", flush=True)
-
-
-def _without(found: Sequence[Row], family: str, kind: str) -> Iterator[str]:
-    """The fit without each engine and each GPU, and the error that these then have."""
-    for column in ("framework", "gpu"):
-        for name in sorted({row[column] for row in found}):
-            others, own = ([row for row in found if (row[column] == name) == wanted] for wanted in (False, True))
+            by_kind[DTYPES[row["dtype"]][0]].append(row)
+    for kind, found in by_kind.items():
+        print(f"{kind}: {len(found)} timings, {_text(_fitted(found, kind))}")
+        for framework in sorted({row["framework"] for row in found}):
+            others = [row for row in found if row["framework"] != framework]
+            kept = [row for row in found if row["framework"] == framework]
             if others:
-                fit = _fitted(others, family, kind)
-                errors = np.log(_seconds(own)(fit.values)) - np.log(columns(own, "latency_us")[0] * 1e-6)
-                yield f"without {name}: {_text(fit)}; it then has median {np.median(np.abs(errors)):.0%}, bias {np.median(errors):+.0%}"
+                fit = _fitted(others, kind)
+                errors = np.log(_seconds(kept)(fit.values)) - np.log(columns(kept, "latency_us")[0] * 1e-6)
+                print(
+                    f"  without {framework}: {_text(fit)}; it then has median {np.median(np.abs(errors)):.0%}, bias {np.median(errors):+.0%}"
+                )
 
 
 def _used(row: Row) -> bool:
-    known = row["gpu"] in GPUS and row["dtype"] in DTYPES and row["distribution"] in {"balanced", "power_law_1.01"}
-    few = float(row["tp"]) <= MOST_TP and float(row["ep"]) <= MOST_EP
-    named = " ".join(row[name] for name in ("framework", "gpu", "dtype", "kernel"))
-    odd = any(re.fullmatch(pattern, named) for pattern in UNUSUAL)
-    return known and few and not odd and _chip_or_none(row["gpu"], row["dtype"]) is not None
-
-
-def _family(row: Row) -> tuple[str, str]:
-    return PERMUTED if row["framework"] == "trtllm" else "gathered", GENERATIONS.get(row["gpu"], "other")
+    framework, dtype, gpus = UNTUNED
+    odd = row["framework"].startswith(framework) and row["dtype"] == dtype and row["gpu"] in gpus
+    known = row["gpu"] in GPUS and row["dtype"] in DTYPES and row["distribution"] == "balanced" and float(row["ep"]) <= MOST_PARTS
+    return known and not odd and _chip_or_none(row["gpu"], row["dtype"]) is not None
 
 
 def _shape(row: Row) -> tuple[str, ...]:
@@ -129,60 +105,41 @@ def _chip(row: Row) -> Chip:
     return chip
 
 
-def _touched(row: Row) -> float:
-    """Experts of a layer that get a token."""
-    tokens, top_k, experts = (float(row[name]) for name in ("tokens", "top_k", "experts"))
-    if row["distribution"] == "balanced":
-        return min(experts, tokens * top_k)
-    return float(experts * (1 - (1 - top_k / experts) ** (max(tokens, 1.0) ** ALIKE)))
-
-
 def _weight_bytes(row: Row) -> float:
-    ep, width, inner, tp = (float(row[name]) for name in ("ep", "width", "inner", "tp"))
-    return max(1.0, _touched(row) / ep) * 3 * width * inner / tp * DTYPES[row["dtype"]][3]
+    tokens, top_k, experts, ep, width, inner, tp = (
+        float(row[name]) for name in ("tokens", "top_k", "experts", "ep", "width", "inner", "tp")
+    )
+    return max(1.0, min(experts, tokens * top_k) / ep) * 3 * width * inner / tp * DTYPES[row["dtype"]][3]
 
 
 def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
-    """Seconds of each row by the logarithms of `NAMES`."""
-    tokens, top_k, ep, width, inner, tp, experts = columns(list(rows), "tokens", "top_k", "ep", "width", "inner", "tp", "experts")
+    """Seconds of each row by the logarithms of (L, A, factor of B)."""
+    tokens, top_k, ep, width, inner, tp = columns(list(rows), "tokens", "top_k", "ep", "width", "inner", "tp")
     chips = [_chip(row) for row in rows]
     rate, weights, memory, knee = (
         np.array([getattr(chip, name) for chip in chips])
         for name in ("flop_per_s", "weight_bandwidth_bytes_per_s", "bandwidth_bytes_per_s", "knee")
     )
-    busiest = np.array([1.0 if row["distribution"] == "balanced" else float(row["ep"]) ** 0.25 for row in rows])
-    routed = tokens * top_k / ep * busiest
+    routed = tokens * top_k / ep
     flop_s = 6 * routed * width * inner / tp / rate
     read_s = np.array([_weight_bytes(row) for row in rows]) / weights
-    own_s, every_s = (count * 2 * width * 2 / memory for count in (routed, tokens * top_k))
+    moved_s = routed * (2 * width + 3 * inner / tp) * 2 / memory
 
     def seconds(logs: Floats) -> Floats:
-        latency, each, faster, reached, own, every = np.exp(logs)
-        product: Floats = (
-            latency
-            + each * experts / ep
-            + ((flop_s / reached) ** knee + (read_s / faster) ** knee) ** (1 / knee)
-            + own * own_s
-            + every * every_s
-        )
+        latency, traffic, faster = np.exp(logs)
+        product: Floats = latency + (flop_s**knee + (read_s / faster) ** knee) ** (1 / knee) + traffic * moved_s
         return product
 
     return seconds
 
 
-def _fitted(rows: Sequence[Row], family: str, kind: str) -> Fit:
-    held = {} if family == PERMUTED and kind != "packed" else {1: float(NONE)}
-    if family != PERMUTED and kind in TRITON_OF_SEVERAL_LAYOUTS:
-        alone = [row for row in rows if float(row["ep"]) == 1]
-        first = robust_fit(_seconds(alone), columns(alone, "latency_us")[0] * 1e-6, START, held)
-        held |= {place: float(first.values[place]) for place in (0, 2, 3)}
-    return robust_fit(_seconds(rows), columns(list(rows), "latency_us")[0] * 1e-6, START, held)
+def _fitted(rows: Sequence[Row], kind: str) -> Fit:
+    return robust_fit(_seconds(rows), columns(list(rows), "latency_us")[0] * 1e-6, START, {} if kind == "4 bit" else {2: 0.0})
 
 
 def _text(fit: Fit) -> str:
-    latency, each, faster, reached, own, every = np.exp(fit.values)
-    times = f"L {latency * 1e6:.0f} µs, M {each * 1e6:.2f} µs, read × {faster:.2f}, rate × {reached:.2f}"
-    return f"{times}, own {own:.2f}, every {every:.2f}, {fit}"
+    latency, traffic, faster = np.exp(fit.values)
+    return f"{latency * 1e6:.0f} µs, traffic × {traffic:.1f}, read × {faster:.2f}, {fit}"
 
 
 if __name__ == "__main__":

@@ -294,7 +294,7 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
     m, s = t.model, t.layout
     layers = number(m.layers / s.pp)
     size = number(one.shape[0] * m.width * t.job.activation_bytes)
-    reduce_s, exchange_s = layer_collectives_s(t, one.shape[0], one.shape[2])
+    reduce_s, exchange_s = layer_collectives_s(t, one.shape[0])
     reduced = 2 * 2 * number((s.tp - 1) / s.tp) * size * layers
     yield _Part("communication", "all-reduce of activations", number(reduce_s) * layers, "link", 2 * layers, bytes=reduced)
     stages = number((s.pp - 1) / s.pp)

@@ -16,7 +16,6 @@ import numpy as np
 from planner.engine.columns import Floats, Table, added
 from planner.engine.memory.stages import linear_weights_bytes, stage_parameters, state_bytes, tensor_share
 from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
-from planner.engine.records.engine import PERMUTES
 
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
 """Bytes a token needs per f and per h while it passes a layer in 16 bit: gate, up and their product; the residual stream, its
@@ -190,7 +189,7 @@ def _gptq_scratch(t: Table) -> Term:
 def _permuted_tokens(t: Table, largest: PromptPass) -> Term:
     """Room of kernels that bring the tokens of an expert together: a copy of each token for every expert it may go to, as all may be on one rank."""
     m, j, s = t.model, t.job, t.layout
-    permutes = (t.engine.expert_kernels == PERMUTES) * (m.experts > 0)
+    permutes = t.engine.permutes_tokens * (m.experts > 0)
     read = np.where(j.narrow_bytes > 0, j.narrow_bytes, 2.0)
     each = (read + 2) * m.expert_width + (4 + read) * m.expert_ffn * s.ep / s.expert_gpus
     copies = largest.tokens * s.expert_streams * m.experts_per_token

@@ -9,8 +9,6 @@ import msgspec
 from planner.engine.records.fields import N, default
 from planner.units import GIB
 
-GATHERS, PERMUTES = 1, 2
-"""Kernels of routed experts (`EngineNumbers.expert_kernels`) that fetch tokens where they are, and that bring those of an expert together first."""
 BARE_CONTEXT_BYTES = 0.5 * GIB
 """Context of a plain PyTorch process. What an engine takes beyond it are its graphs and libraries, which no measured context holds."""
 
@@ -72,10 +70,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     torch_experts: N = default(0.0)
     """Routed experts are torch's own grouped products, whose measured rate holds for them."""
-    own_reduce: N = default(0.0)
-    """1: it brings all-reduces of its own for few tokens inside a node (vLLM's and SGLang's custom all-reduce, TensorRT-LLM's one-shot kernel)."""
-    expert_kernels: N = default(0.0)
-    """Kernels of a service's routed experts, `GATHERS` or `PERMUTES` (`performance.operators.expert_kernels`); 0: not known."""
+    permutes_tokens: N = default(0.0)
+    """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     fuses_experts: N = default(0.0)
     """Experts' activation and rounding to 8 bit happen inside their grouped products where kernels exist (CuTeDSL, Blackwell)."""
     fp32_between: N = default(0.0)
@@ -86,8 +82,10 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
     int8_per_cycle: N = default(0.0)
     """FLOP a multiprocessor does in a cycle where packed weights are multiplied with inputs rounded to INT8; 0: they are unpacked."""
+    read_per_cycle: N = default(0.0)
+    """Most bytes of weights a multiprocessor reads in a cycle in its products of a few rows, which are its own kernels; 0: those measured for other engines."""
     hbm_share: N = default(1.0)
-    """Share of HBM's bandwidth that its products of a few rows reach, over that of GDDR."""
+    """Share of HBM's bandwidth that its products of a few rows reach where the multiprocessors' cycles are not known."""
     hop_s: N = default(0.0)
     """Time to hand a token to the next GPU where layers are split."""
     pipelined_prompt: N = default(0.0)

@@ -17,7 +17,7 @@ __all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus
 
 
 class GpuCatalogue:
-    """All known parts, found by canonical name, alias or NVML name, their slices by that and a profile, their shares by that and 1/2, 1/4 or 1/8; letter case does not matter."""
+    """All known parts by canonical name, alias or NVML name in any letter case; a profile or 1/2, 1/4, 1/8 after it names a slice or share."""
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
         self.all: tuple[Gpu, ...] = tuple(gpus)
@@ -28,14 +28,14 @@ class GpuCatalogue:
                 self._by_spelling.setdefault(spelling.casefold(), gpu)
 
     def find(self, name: str) -> Gpu:
-        """The part called exactly `name`; raises `UserError` with the nearest names when there is none."""
+        """The part called exactly `name`; raises `UserError` with the nearest names."""
         found = self._by_spelling.get(name.strip().casefold()) or self._slice(name)
         if found is None:
             raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.", self.nearest(name)))
         return found
 
     def _slice(self, name: str) -> Gpu | None:
-        """The slice or share that `name` ('H100 PCIe 3g.40gb', 'L40S 1/4') names; None where there is none, or no such GPU."""
+        """The slice or share called `name` ('H100 PCIe 3g.40gb', 'L40S 1/4'); None without such a slice or GPU."""
         parts = split_name(name)
         whole = self._by_spelling.get(parts[0].strip().casefold()) if parts else None
         if parts is None or whole is None:
@@ -65,10 +65,7 @@ def spellings(gpu: Gpu) -> tuple[str, ...]:
 
 
 def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
-    """Every part of `folder/*.toml`, and of the folder `own`, which may be absent and whose parts replace those of the same name.
-
-    Raises `UserError` with one problem per fault, over all files.
-    """
+    """Every part of `folder/*.toml`; the optional folder `own` replaces parts by name. Raises `UserError` with all faults."""
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
     from planner.reading import toml_files
 

@@ -7,7 +7,6 @@ import math
 from msgspec.structs import replace
 
 from planner.engine.job.engine import CONTEXT, Engine
-from planner.engine.records.engine import GATHERS, PERMUTES
 from planner.units import GIB
 
 GENERIC = "generic"
@@ -30,8 +29,6 @@ FIRST = (
     Engine(
         name="vllm",
         label="vLLM",
-        expert_kernels=GATHERS,
-        own_reduce=1,
         rounds_blocks_apart=True,
         compute_capability=(7, 0),
         most_sequences=256,
@@ -60,8 +57,6 @@ FIRST = (
     Engine(
         name="sglang",
         label="SGLang",
-        expert_kernels=GATHERS,
-        own_reduce=1,
         launches_per_layer=EAGER,
         routing_launches=200.0,
         graph_context=math.inf,
@@ -90,7 +85,6 @@ FIRST = (
     Engine(
         name="tensorrt-llm",
         label="TensorRT-LLM",
-        own_reduce=1,
         compute_capability=(8, 0),
         interleaves_stages=True,
         kernels_per_layer=9,
@@ -122,7 +116,7 @@ FIRST = (
         name="llama.cpp",
         label="llama.cpp",
         release="before b3200 (2024-06)",
-        kernels_per_layer=22,
+        kernels_per_layer=40,
         host_step_s=0.2e-3,
         context_bytes=0.5 * GIB,
         communicator_bytes=0.2 * GIB,
@@ -132,6 +126,7 @@ FIRST = (
         fp32_between=True,
         fp16_accumulate=True,
         computes_on_host=True,
+        read_per_cycle=6.5,
         hbm_share=0.66,
         hop_s=0.13e-3,
         pipelined_prompt=0.8,
@@ -142,7 +137,7 @@ FIRST = (
         fused_elementwise=True,
         communicator_source="copies between GPUs alone: an assumption",
         slack_source="its own pools, sized once",
-        source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share and hops: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05); overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
+        source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; kernels, hops and bytes a cycle: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05), of which 8B and 70B models together tell 85 µs a layer on each GPU and 6.5 (16 bit) and 7.4 bytes (4 bit) on the A100, the weights' share of GDDR's rate of 84 to 92 %; HBM share: the A100's, for parts whose cycles are not known; overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
     ),
     Engine(
         name="gpt-fast",
@@ -260,7 +255,7 @@ LATER = (
         release="1.0 and later",
         mixed_launches_per_layer=120,
         doubled_graphs=128,
-        expert_kernels=PERMUTES,
+        permutes_tokens=1,
         host_sequence_s=4e-6,
         source="as before; from 1.0 on PyTorch runs the model (TensorRT-LLM's release notes of 1.0: the PyTorch backend is the default), with CUDA graphs of "
         "decoding alone, unless piecewise ones are asked for; mixed iterations: of 110, 120, 140 and 180 the one that meets published loops "
@@ -275,7 +270,9 @@ LATER = (
         since=(6325,),
         released="2025-08",
         release="b6325 and later",
+        kernels_per_layer=18,
         eager_attention=False,
-        source=f"{_MMQ.source}; flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434)",
+        source=f"{_MMQ.source}; flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434); additions, norms and rotation fused (#15631, #16884); "
+        "kernels by hand: between RTX PRO 6000 of 2025-09 (37 µs a layer beside the weights, by llama-bench of 7B and 70B) and server parts, which take longer",
     ),
 )

@@ -18,10 +18,6 @@ from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 
 SUMS_BYTES = 2 * 4.0
 """Bytes of two sums in FP32."""
-OWN_REDUCE = (0.9, 0.8)
-"""Latency of the all-reduces that engines bring, in CUDA graphs of decoding steps over 2 and 8 ranks of a node, over that of NCCL's: by hand. The kernels
-alone take 0.8 and 0.3 of it (vLLM 0.14 to 0.24, SGLang 0.5.9, TensorRT-LLM 1.3 on H100; tables of aiconfigurator-core 0.12.0); ranks of a service also
-wait for each other (docs/decisions/219-all-reduces-of-decoding-steps.md)."""
 RING_EXPOSED = 0.1
 """Share of a ring's traffic that no attention hides: its first and its last step. An assumption."""
 
@@ -47,25 +43,16 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
 
 
-def _reduce_latency(t: Table, new: Floats) -> Floats:
-    """Latency of an all-reduce of activations over that of NCCL's; `new`: tokens of each sequence in this pass."""
-    s, (few, many) = t.layout, OWN_REDUCE
-    own = (t.engine.own_reduce > 0) & (t.job.train <= 0) & (new <= 1) & (s.nvlink > 0) & (s.tp <= s.gpus_per_node)
-    power = np.minimum(np.log2(np.maximum(s.tp, 2.0) / 2) / 2, 1.0)
-    return np.where(own, few * (many / few) ** power, 1.0)
-
-
-def layer_collectives_s(t: Table, rows: Floats, new: Floats) -> tuple[Floats, Floats]:
+def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, tokens sent to their experts and back).
 
-    `new`: tokens of each sequence in this pass; one where a step decodes.
     Norms of query and key over all heads add up two sums of squares a token in a third one (vLLM's MiniMaxText01RMSNormTP.forward_qk).
     """
     m, j, s = t.model, t.job, t.layout
-    share, per_node, slower = 2 * (s.tp - 1) / s.tp, np.minimum(s.tp, s.gpus_per_node), _reduce_latency(t, new)
-    reduce_s = 2 * collective_s(t, s.tp, share * rows * m.width * j.activation_bytes, per_node=per_node, slower=slower)
+    share, per_node = 2 * (s.tp - 1) / s.tp, np.minimum(s.tp, s.gpus_per_node)
+    reduce_s = 2 * collective_s(t, s.tp, share * rows * m.width * j.activation_bytes, per_node=per_node)
     if m.norms_all_heads.any():
-        reduce_s = reduce_s + m.norms_all_heads * collective_s(t, s.tp, share * rows * SUMS_BYTES, per_node=per_node, slower=slower)
+        reduce_s = reduce_s + m.norms_all_heads * collective_s(t, s.tp, share * rows * SUMS_BYTES, per_node=per_node)
     return reduce_s, m.moe_share * expert_exchange_s(t, rows)[1]
 
 
@@ -99,8 +86,9 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     narrow, gathered = (j.narrow_bytes > 0) & (j.train == 0), gathers(t)
     there = np.where(narrow & (~gathered | (j.narrow_bytes < 1)), j.narrow_bytes, j.activation_bytes)
     tokens = np.where(s.expert_streams > 1, rows / s.tp * m.expert_width * (there + j.activation_bytes), 0.0)
-    near = np.where(gathered, s.ep - 1, _elsewhere(t, s.ep) * imbalance(t))
-    return tokens * near, tokens * imbalance(t) * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
+    busiest = imbalance(t)
+    near = np.where(gathered, s.ep - 1, _elsewhere(t, s.ep) * busiest)
+    return tokens * near, tokens * busiest * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
 
 
 def gathers(t: Table) -> Flags:

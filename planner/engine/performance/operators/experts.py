@@ -17,7 +17,7 @@ def distinct_experts(t: Table, rows: Floats) -> Floats:
     While serving, tokens prefer the same experts: as many are touched as by r^0.95 tokens (`ALIKE`).
     """
     experts, together = np.where(t.model.experts > 0, t.model.experts, 1.0), rows * t.layout.expert_streams
-    alike = np.where(t.engine.expert_kernels > 0, ALIKE, ALIKE_OF_ANY)
+    alike = np.where(t.engine.permutes_tokens > 0, ALIKE, ALIKE_OF_ANY)
     together = np.where(t.job.train > 0, together, np.maximum(together, 1.0) ** alike)
     touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(together, 1e6))
     return touched

@@ -86,7 +86,9 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     for name, product in layer_products(t, rows).items():
         took[name], flop_s, bytes_s = products_s(t, product)
         bound[name] = np.where(flop_s > bytes_s, took[name], 0.0)
-    per_layer, bound_layer = (of["attention"] + (1 - m.moe_share) * of["mlp"] for of in (took, bound))
+    per_layer, bound_layer = took["attention"], bound["attention"]
+    if "mlp" in took:
+        per_layer, bound_layer = (layer + (1 - m.moe_share) * of["mlp"] for layer, of in ((per_layer, took), (bound_layer, bound)))
     if "experts" in took:
         per_layer, bound_layer = (
             layer + m.moe_share * (of["experts"] + of["shared"]) for layer, of in ((per_layer, took), (bound_layer, bound))
@@ -94,7 +96,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     ends, bound_ends = ends_s(t, rows, head_rows)
     elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
     attention = attention_pass_s(t, rows, context, new)
-    between = added(layer_collectives_s(t, rows, new)) + context_exchange_s(t, rows, new, attention / layers)
+    between = added(layer_collectives_s(t, rows)) + context_exchange_s(t, rows, new, attention / layers)
     return Pass(
         matmul=layers * per_layer * factor,
         attention=attention,
