@@ -1,4 +1,4 @@
-"""Fits the time of fused experts beyond arithmetic and reading of weights: `EXPERTS_S`, `ROUTED_TRAFFIC` and `NARROW_READ`.
+"""Fits the time of fused experts beyond arithmetic and reading of weights: the numbers of `ANY` in `operators.expert_kernels`.
 
     python scripts/calibration/fit_experts.py FOLDER
 

@@ -308,3 +308,32 @@ def test_a_file_without_the_columns_is_named(tmp_path: Path) -> None:
     (tmp_path / "odd.csv").write_text("config_id,task,gpu\n1,serving,A100\n")
     with pytest.raises(UserError, match=r"odd\.csv: has no column n_gpus, model, framework, metric, value, unit"):
         read_published(tmp_path, GPUS, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("ids", "ranks", "framework", "expected"),
+    [
+        (
+            "gpt_8192x1024_c4_tp8_ep8_9",
+            {"tp": "64", "ep": "8", "n_gpus": "64"},
+            "vLLM 0.18.0",
+            {"tp": 8, "ep": 8, "gpus": 8, "dp": None},
+        ),
+        (
+            "m2_c8_tp4_ep4_1344",
+            {"tp": "4", "dp": "4", "ep": "16", "n_gpus": "16"},
+            "vLLM 0.18.0",
+            {"tp": 4, "ep": 4, "gpus": 4, "dp": None},
+        ),
+        ("dsr1_c64_cfg183", {"tp": "1", "dp": "64", "ep": "8", "n_gpus": "64"}, "TensorRT-LLM 1.1", {"dp": 8, "ep": 8, "gpus": 8}),
+        ("m2_c4_tp4_0_ep4_0_234", {"tp": "4", "ep": "4", "n_gpus": "4"}, "vLLM 0.18.0", {"tp": 4, "ep": 4, "gpus": 4}),
+        ("dsr1_c16_tp8_0_ep8_0_1262", {"tp": "8", "ep": "8", "n_gpus": "8"}, "TensorRT-LLM 1.1", {"max_num_batched_tokens": 640}),
+    ],
+)
+def test_inferencex_runs_on_one_node(
+    tmp_path: Path, ids: str, ranks: dict[str, str], framework: str, expected: dict[str, Any]
+) -> None:
+    """Ranks of experts count once, and TensorRT-LLM's iterations hold one prompt: 512 tokens and 16 sequences are 640."""
+    note = f"id={ids}; InferenceX run: random lengths"
+    request = asked(tmp_path, SERVED | {"framework": framework, "note": note} | ranks).request
+    assert {name: getattr(request, name) for name in expected} == expected

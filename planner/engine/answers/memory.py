@@ -53,7 +53,7 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Part of it that programs can take."""
     capacity_source: str
     memory_fraction: float
-    """Share of the capacity that the engine may take."""
+    """Share of the capacity that the engine may take; where its own fraction is one of free memory, with what that leaves aside."""
     headroom: float
     """Share of that which is kept free."""
     usable_bytes: float

@@ -28,13 +28,14 @@ def memory_detail(task: Task, row: PlanRow, supply: Supply) -> MemoryDetail | No
         return None
     table = candidate_of(job, chip, layout).table()
     columns = memory_of(table)
+    taken = float(columns.total[0] - columns.kv_cache[0]) / chip.capacity_bytes
     return MemoryDetail(
         items=[_sourced(item, job) for item in memory_items(table, 0)],
         total_bytes=float(columns.total[0]),
         label_bytes=float(gpu.memory_bytes),
         capacity_bytes=chip.capacity_bytes,
         capacity_source=_capacity_source(gpu, chip),
-        memory_fraction=job.memory_fraction,
+        memory_fraction=job.memory_fraction + job.engine.pool_of_free * (1 - job.memory_fraction) * taken,
         headroom=job.headroom,
         usable_bytes=float(columns.usable[0]),
         host_bytes=float(columns.host[0]),

@@ -4,6 +4,6 @@
 needs; `total` adds the terms up and compares them with the GPU.
 """
 
-from planner.engine.memory.total import MemoryColumns, memory_of, sequences_that_fit, terms_of, usable_of
+from planner.engine.memory.total import MemoryColumns, memory_of, sequences_that_fit, share_beside, terms_of, usable_of
 
-__all__ = ["MemoryColumns", "memory_of", "sequences_that_fit", "terms_of", "usable_of"]
+__all__ = ["MemoryColumns", "memory_of", "sequences_that_fit", "share_beside", "terms_of", "usable_of"]

@@ -168,7 +168,7 @@ def inference_terms(t: Table) -> list[Term]:
     if np.any(j.output_tokens > 1):
         decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
         phases.append([term.times(decoding) for term in (after, copied, next_logits)])
-    always = [_weights(t), _gptq_scratch(t), _shared_prefixes(t), _encoder_output(t)]
+    always = [_weights(t), _gptq_scratch(t), _permuted_tokens(t, largest), _shared_prefixes(t), _encoder_output(t)]
     beside = [unused_blocks(t, [*always, *phase], largest).bytes for phase in phases]
     return [*always, *at_peak(phases, beside, t.rows)]
 
@@ -183,6 +183,23 @@ def _gptq_scratch(t: Table) -> Term:
         "{tokens} tokens · {widest} outputs · 4 B ÷ {tp} ranks",
         {"tokens": tokens, "widest": widest, "tp": t.layout.tp},
         "AutoGPTQ's scratch_space: FP32 outputs of 2,048 tokens of 8 sequences",
+    )
+
+
+def _permuted_tokens(t: Table, largest: PromptPass) -> Term:
+    """Room of kernels that bring the tokens of an expert together: a copy of each token for every expert it may go to, as all may be on one rank."""
+    m, j, s = t.model, t.job, t.layout
+    permutes = t.engine.permutes_tokens * (m.experts > 0)
+    read = np.where(j.narrow_bytes > 0, j.narrow_bytes, 2.0)
+    each = (read + 2) * m.expert_width + (4 + read) * m.expert_ffn * s.ep / s.expert_gpus
+    copies = largest.tokens * s.expert_streams * m.experts_per_token
+    return Term(
+        "buffers",
+        "tokens brought together for their experts",
+        copies * each * permutes,
+        "{tokens} tokens · {ranks} ranks · {experts} experts · {each} B",
+        {"tokens": largest.tokens, "ranks": s.expert_streams, "experts": m.experts_per_token, "each": each},
+        "inputs and outputs of both products (TensorRT-LLM: getWorkspaceSize of its CUTLASS kernels, for max_num_tokens of all ranks)",
     )
 
 

@@ -21,6 +21,7 @@ from planner.engine.memory.stages import linear_weights_bytes, micro_batches, st
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.engine.records.chip import ChipNumbers
+from planner.engine.records.engine import EngineNumbers
 from planner.engine.records.job import JobNumbers
 from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, published_spreads
 
@@ -95,11 +96,11 @@ def sequences_that_fit(t: Table) -> Floats:
     alone is the answer; where it falls steeply, it is where both numbers meet, by the rule of false position.
     """
     each, shared = _cache_of_sequence(t)
-    usable = usable_bytes(t)
 
     def beside(sequences: Floats) -> Floats:
         parts, total = _parts_of(terms_of(replace(t, layout=replace(t.layout, sequences=sequences))), t.rows)
-        return _whole_sequences(usable, total - parts["kv_cache"], each, shared)
+        taken = total - parts["kv_cache"]
+        return _whole_sequences(usable_bytes(t, taken), taken, each, shared)
 
     alone = np.broadcast_to(beside(np.ones(t.rows)), (t.rows,))
     known = np.isfinite(alone)
@@ -166,8 +167,9 @@ def _prefixes_on_host(t: Table) -> Floats:
 def _excess_weights(t: Table, terms: list[Term]) -> Floats:
     """Bytes of weights of layers without which `terms` fit."""
     total = added(term.bytes for term in terms)
+    taken = added(term.bytes for term in terms if term.component != "kv_cache")
     most = linear_weights_bytes(t)
-    return np.clip(np.ceil(total - usable_bytes(t)) + 1.0, 0.0, most) * t.job.offload_parameters
+    return np.clip(np.ceil(total - usable_bytes(t, taken)) + 1.0, 0.0, most) * t.job.offload_parameters
 
 
 def _less(term: Term, away: Floats) -> Term:
@@ -190,7 +192,7 @@ def memory_of(t: Table) -> MemoryColumns:
         below=spread * (1 - skew),
         may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]) if train else nothing,
         may_keep=may_keep,
-        usable=np.broadcast_to(usable_bytes(t), (t.rows,)),
+        usable=np.broadcast_to(usable_bytes(t, total - parts["kv_cache"]), (t.rows,)),
         kv_per_sequence=np.broadcast_to(each, (t.rows,)),
         kv_shared=np.broadcast_to(shared, (t.rows,)),
         host=host_bytes(t) if train else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
@@ -243,14 +245,19 @@ def _may_hold(t: Table) -> Floats:
     return np.broadcast_to(np.where(freed & (t.job.engine_open + t.job.program_open > 0), whole, 0.0), (t.rows,))
 
 
-def usable_bytes(t: Table) -> Floats:
-    """Bytes the job may take of each GPU."""
-    return usable_of(t.chip, t.job)
+def usable_bytes(t: Table, taken: Floats) -> Floats:
+    """Bytes the job may take of each GPU, of which it has `taken` for all but its cache."""
+    return usable_of(t.chip, t.job) + share_beside(t.job, t.engine) * taken
 
 
 def usable_of(chip: ChipNumbers[N], job: JobNumbers[N]) -> N:
-    """Bytes that `job` may take of `chip`: capacity · engine fraction · (1 - headroom)."""
+    """Bytes that `job` may take of `chip`: capacity · engine fraction · (1 - headroom), and more where the fraction is one of free memory."""
     return chip.capacity_bytes * job.memory_fraction * (1 - job.headroom)
+
+
+def share_beside(job: JobNumbers[N], engine: EngineNumbers[N]) -> N:
+    """Share of all but the cache that does not count for the engine's fraction, as that is one of the memory left free."""
+    return engine.pool_of_free * (1 - job.memory_fraction) * (1 - job.headroom)
 
 
 def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:

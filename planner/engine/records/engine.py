@@ -70,6 +70,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     torch_experts: N = default(0.0)
     """Routed experts are torch's own grouped products, whose measured rate holds for them."""
+    permutes_tokens: N = default(0.0)
+    """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     fuses_experts: N = default(0.0)
     """Experts' activation and rounding to 8 bit happen inside their grouped products where kernels exist (CuTeDSL, Blackwell)."""
     fp32_between: N = default(0.0)
@@ -110,6 +112,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Most prompt tokens in one pass of a service on a small GPU; 0: as on any other."""
     huge_chunk: N = default(0.0)
     """Most prompt tokens in one pass of a service on a GPU of 160 GiB or more; 0: as on any other."""
+    pool_of_free: N = default(0.0)
+    """1: the engine's share is one of the memory that weights and temporaries leave free, as its cache alone takes it; 0: of the whole GPU."""
     prompts_first: N = default(1.0)
     """Running sequences wait while prompts are computed; else both share an iteration."""
     waiting_prompts: N = default(3.25)

@@ -11,7 +11,7 @@ from planner.engine.columns import Flags, Rows
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.probability import room_for
 from planner.engine.job.job import Job
-from planner.engine.memory import MemoryColumns, memory_of, usable_of
+from planner.engine.memory import MemoryColumns, memory_of, share_beside, usable_of
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.search.layouts import Layouts
 
@@ -34,18 +34,19 @@ def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts:
     ends: Rows = np.cumsum(sizes)
     needs, row = _needs(jobs, job_index, chips, layouts, kind)
     usable = np.array([usable_of(chip, jobs[job]) for job, chip in zip(job_index.tolist(), chips, strict=True)])
+    beside = np.array([share_beside(job, job.engine) for job in jobs])[job_index]
     node_index, layout_index = np.repeat(np.arange(sizes.size), sizes), np.concatenate(layouts.of_node)
     row = row[np.array(kind)[node_index], layout_index]
     total = needs.total[row]
-    keep = total <= usable[node_index]
+    usable = usable[node_index] + beside[node_index] * (total - needs.kv_cache[row])
+    keep = total <= usable
     fit = np.add.reduceat(keep, ends - sizes, dtype=np.int64)
-    surely = usable[node_index] / (1 - jobs[0].headroom) >= total * np.exp(needs.above[row] * room_for(jobs[0].workload.confidence))
+    surely = usable / (1 - jobs[0].headroom) >= total * np.exp(needs.above[row] * room_for(jobs[0].workload.confidence))
     keep &= ~_needlessly_recomputed(layouts, surely)
     for node in np.flatnonzero(fit == 0):
         begin = ends[node] - sizes[node]
-        keep[begin + np.argmin(total[begin : ends[node]] / usable[node])] = True
-    node_index, layout_index = node_index[keep], layout_index[keep]
-    return Screened(node_index, layout_index, needs.at(row[keep], usable[node_index]), int(fit.sum()))
+        keep[begin + np.argmin(total[begin : ends[node]] / usable[begin : ends[node]])] = True
+    return Screened(node_index[keep], layout_index[keep], needs.at(row[keep], usable[keep]), int(fit.sum()))
 
 
 def _needlessly_recomputed(layouts: Layouts, surely: Flags) -> Flags:

@@ -36,6 +36,8 @@ PAGE_MONTHS = {"fms-fsdp": "2024-03"}
 """Framework without a release -> the month in which its numbers were first published (pytorch.org/blog/maximizing-training)."""
 QUEUED = {(1024, 1024): 3000, (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000}
 """(tokens in, out) -> requests that `trtllm-bench throughput` queues at once (TensorRT-LLM 1.1, perf-overview, "Preparing a Dataset")."""
+GRAPH_STEP = 64
+"""Multiple of --max_num_tokens in InferenceX's scripts, and what they add before rounding up."""
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
@@ -51,6 +53,7 @@ def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
         raise NotPredicted(f"task {row['task']}")
     fields = {"model": _model(row, config_of), "gpu": row["gpu"], "task": task, "gpus": whole(row, "n_gpus") or 1}
     fields |= _layout(row, fields["gpus"]) | _precision(row) | _engine(row)
+    fields |= _inferencex(row, fields)
     if row["kv_precision"]:
         fields["kv_dtype"] = row["kv_precision"].lower()
         if fields["kv_dtype"] not in get_args(KvDtype):
@@ -89,6 +92,29 @@ def _layout(row: Row, gpus: int) -> dict[str, Any]:
         stated |= {"pp": gpus, "tp": 1}
     slower = {"fabric": BLOOM_FABRIC_BYTES_PER_S} if row["framework"].startswith("Megatron-DeepSpeed") and gpus > NODE_GPUS else {}
     return stated | slower | ({"link": "pcie"} if "PCIe not NVLink" in row["note"] and gpus > 1 else {})
+
+
+def _inferencex(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What InferenceX's scripts say of its runs and aiconfigurator's table of them does not (SemiAnalysisAI/InferenceX, benchmarks, 2025-12).
+
+    A run is on the GPUs of one node, with one rank of experts or as many as of tensors or replicas (--tp_size=$TP --ep_size=$TP); the table counts ranks of
+    experts twice in part. Ids hold them as they were (tp8_ep8 beside 64 ranks); older ids do not, and 64 ranks with 8 of experts are 8. TensorRT-LLM
+    takes one prompt in an iteration (--max_num_tokens of a prompt and the sequences, in multiples of 64).
+    """
+    if "InferenceX run" not in row["note"]:
+        return {}
+    tp, dp, ep = (fields.get(name, 1) for name in ("tp", "dp", "ep"))
+    layout: dict[str, Any] = {}
+    named = re.search(r"_tp(\d+)(?:_0)?_ep(\d+)_", row["note"])
+    if ep > 1 and named and tp * dp != int(named[1]):
+        layout = {"tp": int(named[1]), "dp": None, "ep": int(named[2]), "gpus": int(named[1])}
+    elif ep > 1 and not named and tp * dp == ep**2:
+        layout = {"tp" if tp > 1 else "dp": ep, "gpus": ep}
+    inputs, clients = whole(row, "isl"), whole(row, "concurrency")
+    if row["framework"].startswith("TensorRT-LLM") and inputs and clients:
+        replicas = layout.get("dp", dp) or 1
+        layout["max_num_batched_tokens"] = (clients // replicas + inputs + 2 * GRAPH_STEP - 1) // GRAPH_STEP * GRAPH_STEP
+    return layout
 
 
 def _precision(row: Row) -> dict[str, Any]:

@@ -14,9 +14,11 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.columns import Table
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
+from planner.engine.memory import memory_of, terms_of
 from planner.engine.performance.operators.attention import latent_elements
 from planner.engine.performance.operators.communication import gathers, routed_bytes
-from planner.engine.performance.operators.experts import ROUTED_TRAFFIC, routed_traffic_bytes
+from planner.engine.performance.operators.expert_kernels import ANY, PERMUTED, PERMUTED_ON_BLACKWELL, expert_kernels
+from planner.engine.performance.operators.experts import experts_latency_s, routed_traffic_bytes
 from planner.engine.performance.operators.forward_pass import attention_pass_s
 from planner.engine.performance.operators.products import layer_products, products_s
 from planner.errors import UserError
@@ -190,17 +192,42 @@ def test_ranks_of_a_node_gather_tokens_and_those_of_several_send_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "dtype", "stored", "kind"),
+    ("engine", "gpu", "dtype", "stored", "family", "kind"),
     [
-        ("H200 SXM", "fp8", "fp8", "8 bit blocks"),
-        ("A100 80GB SXM", "bf16", "fp8", "packed"),
-        ("A100 80GB SXM", "bf16", "bf16", "16 bit"),
-        ("H200 SXM", "bf16", "awq", "packed"),
+        ("vllm", "H200 SXM", "fp8", "fp8", ANY, "8 bit blocks"),
+        ("sglang", "A100 80GB SXM", "bf16", "fp8", ANY, "packed"),
+        ("tensorrt-llm", "B200 SXM", "fp4", "nvfp4", PERMUTED_ON_BLACKWELL, "4 bit"),
+        ("tensorrt-llm", "H200 SXM", "bf16", "awq", PERMUTED, "packed"),
+        ("tensorrt-llm@0.17", "H200 SXM", "fp8", "fp8", ANY, "8 bit blocks"),
     ],
 )
-def test_experts_that_are_unpacked_take_longer_than_those_computed_as_stored(gpu: str, dtype: str, stored: str, kind: str) -> None:
-    t = served(model="qwen3-30b-a3b", gpu=gpu, dtype=dtype, stored=stored, gpus=1)
-    assert routed_traffic_bytes(t, ONE)[0] == pytest.approx(ROUTED_TRAFFIC[kind] * 8 * (2 * 2048 + 3 * 768) * 2)
+def test_kernels_of_experts_are_those_of_engine_part_and_weights(
+    engine: str, gpu: str, dtype: str, stored: str, family: dict[str, Any], kind: str
+) -> None:
+    t = served(model="qwen3-30b-a3b", engine=engine, gpu=gpu, dtype=dtype, stored=stored, gpus=1)
+    own = family[kind]
+    assert [float(np.ravel(number)[0]) for number in expert_kernels(t)] == list(own)
+    moved = (own.own + own.every) * 8 * (2 * 2048 + own.inner * 768) * 2
+    assert routed_traffic_bytes(t, ONE)[0] == pytest.approx(moved)
+
+
+EXPERTS_US = [
+    ("qwen3-235b-a22b", "tensorrt-llm", "H200 SXM", "fp8", "fp8", 4, 4, {64: 174, 256: 193, 4096: 674}),
+    ("deepseek-v3", "tensorrt-llm", "H200 SXM", "fp8", "fp8", 8, 8, {64: 361, 256: 376, 4096: 726}),
+    ("qwen3-30b-a3b", "tensorrt-llm", "RTX PRO 6000 Blackwell Server", "fp4", "nvfp4", 1, 1, {64: 308, 256: 326, 4096: 649}),
+]
+"""Model, engine, GPU, dtype, storage, tp, ep, tokens -> µs of the routed experts of a layer, balanced: TensorRT-LLM 1.3rc20 (moe_perf of aiconfigurator-core 0.12.0,
+Apache-2.0)."""
+
+
+@pytest.mark.parametrize(("model", "engine", "gpu", "dtype", "stored", "tp", "ep", "measured_us"), EXPERTS_US)
+def test_experts_take_what_was_measured(
+    model: str, engine: str, gpu: str, dtype: str, stored: str, tp: int, ep: int, measured_us: dict[int, float]
+) -> None:
+    t = served(model=model, engine=engine, gpu=gpu, dtype=dtype, stored=stored, tp=tp, ep=ep, gpus=tp, expert_imbalance=1)
+    for tokens, measured in measured_us.items():
+        products = products_s(t, layer_products(t, ONE * tokens)["experts"])[0]
+        assert 1e6 * float((products + experts_latency_s(t))[0]) == pytest.approx(measured, rel=0.35)
 
 
 @pytest.mark.parametrize(
@@ -220,3 +247,16 @@ def test_no_range_is_above_the_data_sheet() -> None:
     assert answer.tokens_per_s is not None
     assert answer.flop_per_token is not None
     assert answer.tokens_per_s.high * answer.flop_per_token <= 989.5e12
+
+
+def test_tensorrt_llms_cache_takes_a_share_of_what_is_free() -> None:
+    """All but the cache does not count for its fraction, as it does in vLLM; kernels that bring tokens together have a copy for each expert of a token."""
+    for engine, of_free in (("tensorrt-llm@1.1", 1), ("tensorrt-llm@0.17", 1), ("vllm", 0)):
+        t = served(engine=engine, dp=8, ep=8, gpus=8, input_tokens=10_000)
+        found, job = memory_of(t), t.job
+        taken = found.total - found.kv_cache
+        whole = t.chip.capacity_bytes * job.memory_fraction * (1 - job.headroom)
+        assert found.usable == pytest.approx(whole + of_free * (1 - job.memory_fraction) * (1 - job.headroom) * taken)
+        copies = next(term for term in terms_of(t) if term.name == "tokens brought together for their experts").bytes
+        expected = 8192 * 8 * 8 * ((1 + 2) * 7168 + (4 + 1) * 2048) if engine == "tensorrt-llm@1.1" else 0
+        assert float(np.ravel(copies)[0]) == expected

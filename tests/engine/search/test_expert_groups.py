@@ -10,7 +10,7 @@ from planner.workload.models import ModelShelf
 
 SHELF: ModelShelf = session().models
 GPUS = {"H100 SXM5 80GB": 8, "B200 SXM": 8, "GB200": 4}
-RATE = 37.0
+RATE = 19.0
 """Requests each second: no multiple of a group that shares experts."""
 
 

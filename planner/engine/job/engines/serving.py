@@ -100,6 +100,7 @@ FIRST = (
         mixed_factor=1.15,
         cache_block_tokens=32,
         pool_fraction=0.9,
+        pool_of_free=1,
         prefill_chunk=8192,
         prompts_first=False,
         fused_elementwise=True,
@@ -254,6 +255,7 @@ LATER = (
         release="1.0 and later",
         mixed_launches_per_layer=120,
         doubled_graphs=128,
+        permutes_tokens=1,
         host_sequence_s=4e-6,
         source="as before; from 1.0 on PyTorch runs the model (TensorRT-LLM's release notes of 1.0: the PyTorch backend is the default), with CUDA graphs of "
         "decoding alone, unless piecewise ones are asked for; mixed iterations: of 110, 120, 140 and 180 the one that meets published loops "

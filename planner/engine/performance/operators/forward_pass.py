@@ -35,8 +35,6 @@ class Pass(msgspec.Struct, frozen=True):
     """Time the host needs to launch the pass; it hides behind the device while shorter."""
     compute_bound: Floats
     """Part of `matmul` and `head` whose FLOPs take longer than their bytes."""
-    experts: Floats
-    """Part of `matmul` that routed experts take."""
     shape: tuple[Floats, Floats, Floats, Floats]
     """Arguments of `forward`: rows, context, new, head_rows."""
 
@@ -54,7 +52,7 @@ class Pass(msgspec.Struct, frozen=True):
         """The pass with `factor` times the device time."""
         if np.all(factor == 1):
             return self
-        return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound", "experts")})
+        return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound")})
 
     def times(self, factor: Floats) -> Pass:
         """The pass `factor` times."""
@@ -75,11 +73,6 @@ class Pass(msgspec.Struct, frozen=True):
         seconds = {name: of(getattr(self, name)) for name in self.__struct_fields__ if name != "shape"}
         return Pass(**seconds, shape=(rows, context, new, head_rows))
 
-    def in_lock_step(self, factor: Floats) -> Pass:
-        """The pass where all but experts and exchange takes `factor` times as long, as it waits for ranks that share the experts."""
-        alone = self.device - self.experts - self.communication
-        return replace(self, communication=self.communication + (factor - 1) * alone)
-
 
 def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: Floats) -> Pass:
     """One pass through the layers of one pipeline stage; arguments broadcast to [rows].
@@ -93,7 +86,6 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
     for name, product in layer_products(t, rows).items():
         took[name], flop_s, bytes_s = products_s(t, product)
         bound[name] = np.where(flop_s > bytes_s, took[name], 0.0)
-    experts_s = np.zeros(1)
     per_layer, bound_layer = took["attention"], bound["attention"]
     if "mlp" in took:
         per_layer, bound_layer = (layer + (1 - m.moe_share) * of["mlp"] for layer, of in ((per_layer, took), (bound_layer, bound)))
@@ -101,7 +93,6 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         per_layer, bound_layer = (
             layer + m.moe_share * (of["experts"] + of["shared"]) for layer, of in ((per_layer, took), (bound_layer, bound))
         )
-        experts_s = layers * m.moe_share * took["experts"] * factor
     ends, bound_ends = ends_s(t, rows, head_rows)
     elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
     attention = attention_pass_s(t, rows, context, new)
@@ -115,7 +106,6 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         latency=latency_pass_s(t, new),
         host=layers * launch_s(t, context, new),
         compute_bound=(layers * bound_layer + bound_ends) * factor,
-        experts=experts_s,
         shape=(rows, context, new, head_rows),
     )
 

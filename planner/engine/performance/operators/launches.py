@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.performance.operators.experts import EXPERTS_S
+from planner.engine.performance.operators.experts import experts_latency_s
 
 SMALL_KERNEL_S = 1.5e-6
 """A short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
@@ -32,7 +32,7 @@ def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     rounding = ROUNDED_INPUTS * apart * (t.job.narrow_bytes > 0)
     adapters = ADAPTER_KERNELS * (t.job.served_adapters > 0)
     small = (np.maximum(t.engine.kernels_per_layer - 5, 0) + rounding + adapters) * SMALL_KERNEL_S
-    products = c.latency_s * products_of_layer(t) + m.moe_share * EXPERTS_S
+    products = c.latency_s * products_of_layer(t) + m.moe_share * experts_latency_s(t)
     return products * on, attention * on, small * on
 
 

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.performance.operators.experts import NARROW_READ, distinct_experts, imbalance, routed_traffic_bytes
+from planner.engine.performance.operators.expert_kernels import expert_kernels
+from planner.engine.performance.operators.experts import distinct_experts, imbalance, routed_traffic_bytes
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
@@ -43,6 +44,8 @@ class ProductGroup(msgspec.Struct, frozen=True):
     """Rate over that of single products of the device."""
     wider: Floats | float = 1.0
     """Time of its FLOPs over that in the dtype the job computes in, of weights that are stored wider than the narrowest."""
+    read: Floats | float = 1.0
+    """Rate of reading its weights over that of single products."""
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
@@ -59,13 +62,14 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
         return {"attention": attention, "mlp": mlp}
     touched = distinct_experts(t, rows)
     per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9) * imbalance(t)
-    read = np.where((j.narrow_bytes > 0) & (j.expert_bytes < 1), j.expert_bytes / NARROW_READ, j.expert_bytes)
+    kernels = expert_kernels(t)
     grouped = np.where(t.engine.torch_experts > 0, t.chip.grouped_rate, 1.0)
-    weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
+    weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows, kernels)
+    slower = routed / kernels.rate
     return {
         "attention": attention,
         **({"mlp": mlp} if (m.moe_layers < m.layers).any() else {}),
-        "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart, grouped, routed),
+        "experts": ProductGroup(weights, per_expert, np.zeros(1), j.expert_bytes, apart, grouped, slower, kernels.read),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.mlp_bytes, wider=mlps),
     }
 
@@ -113,7 +117,7 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
         blocks = np.ceil(np.clip(group.rows, 1.0, FUSED_UNPACK_ROWS) / FUSED_ROWS) - 1
         weights_bytes = weights_bytes * (1 + blocks * (1 - plain) * unpacks * j.gptq * (j.train <= 0))
         around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain
-    bytes_s = weights_bytes / (read * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    bytes_s = weights_bytes / (read * group.rate * group.read) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
     return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
 

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, distinct
-from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, graph_rows
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
@@ -44,8 +43,6 @@ class Batch(msgspec.Struct, frozen=True):
     """Tokens of a request after its first."""
     mixed_factor: Floats
     """Device time of prompts that share iterations with running sequences, over that of prompts alone."""
-    lock_step: Floats
-    """Device time of prompts that other ranks wait for, over that of prompts alone (`operators.experts.lock_step`)."""
     streams: Floats
     """Micro batches that the stages of a pipeline work on at once (`micro_batches`)."""
 
@@ -70,7 +67,6 @@ def batch_of(t: Table, *, continuous: bool) -> Batch:
         context=j.input_tokens + j.output_tokens / 2,
         steps=np.maximum(j.output_tokens - 1, 0.0),
         mixed_factor=np.where(sequences > 1, t.engine.mixed_factor, 1.0) if continuous else np.ones(1),
-        lock_step=lock_step(t, sequences / np.maximum(j.output_tokens, 1.0)) if continuous else np.ones(1),
         streams=np.minimum(micro_batches(t), sequences) if continuous else np.ones(1),
     )
 
@@ -151,8 +147,8 @@ def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPass
         steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
         step = verification(t, running, batch.context, step)
     once = alike if batch.alone and not np.any(t.job.offload_parameters) else None
-    prompts = _prompt_chunks(t, batch.prompts, batch, batch.mixed_factor, once)
-    single = prompts if batch.alone else _prompt_chunks(t, one, batch, batch.mixed_factor)
+    prompts = _prompt_chunks(t, batch.prompts, batch.mixed_factor, once)
+    single = prompts if batch.alone else _prompt_chunks(t, one, batch.mixed_factor)
     return ModelPasses(t, *prompts, *single, step, steps_per_token, batch.streams)
 
 
@@ -168,7 +164,7 @@ def _padded(t: Table, batch: Batch, running: Floats, step: Pass) -> Pass:
     chunk = chunk_tokens(t)
     chunks = np.where(chunk > 0, np.maximum(batch.fresh / np.maximum(chunk, 1.0), 1.0), 1.0)
     alone = np.exp(-running * chunks / np.maximum(batch.steps, 1.0))
-    padded = [name for name in (*DEVICE_CLASSES, "compute_bound", "experts") if name != "attention"]
+    padded = [name for name in (*DEVICE_CLASSES, "compute_bound") if name != "attention"]
     return replace(step, **{name: getattr(step, name) + alone * (getattr(whole, name) - getattr(step, name)) for name in padded})
 
 
@@ -179,8 +175,8 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
         return None
     proposed, one = t.job.draft_tokens, np.ones_like(batch.sequences)
     drafts = (proposed > 0) * 1.0
-    prompts, prompts_chunks = _prompt_chunks(d, batch.prompts, batch)
-    single, single_chunks = (prompts, prompts_chunks) if batch.alone else _prompt_chunks(d, one, batch)
+    prompts, prompts_chunks = _prompt_chunks(d, batch.prompts)
+    single, single_chunks = (prompts, prompts_chunks) if batch.alone else _prompt_chunks(d, one)
     running = batch.sequences / batch.streams
     step = forward(d, running, batch.context, one, head_rows=running)
     steps_per_token = proposed / tokens_per_round(proposed, t.job.acceptance)
@@ -237,9 +233,7 @@ def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
     return ModelPasses(whole, *passed(batch.prompts), *passed(one), step, none, streams=np.ones(1))
 
 
-def _prompt_chunks(
-    t: Table, prompts: Floats, batch: Batch, slowdown: Floats | float = 1.0, alike: Rows | None = None
-) -> tuple[Pass, Floats]:
+def _prompt_chunks(t: Table, prompts: Floats, slowdown: Floats | float = 1.0, alike: Rows | None = None) -> tuple[Pass, Floats]:
     """(one chunk, chunks) of `prompts` in one pass, computed once for all rows with the same number in `alike`."""
     if alike is None:
         one, chunks = _chunks(t, prompts)
@@ -247,7 +241,7 @@ def _prompt_chunks(
         row, place = distinct(alike)
         one, chunks = _chunks(t.take(row), prompts[row])
         one, chunks = one.at(place), chunks[place]
-    return one.slowed(slowdown).in_lock_step(batch.lock_step), chunks
+    return one.slowed(slowdown), chunks
 
 
 def _chunks(t: Table, prompts: Floats) -> tuple[Pass, Floats]:

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table
 from planner.engine.columns.rows import RowRecord
-from planner.engine.performance.operators.experts import lock_step
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
@@ -178,7 +177,7 @@ def iteration_time(table: Table) -> IterationTime:
         prompt_latency_s=(prompt - least) * pp,
         floor_s=full(table.model.layers * launch_s(table, middle, 1.0)),
         mixed_floor_s=full(table.model.layers * np.maximum(launch_s(table, middle, 2.0), mixed_s)),
-        mixed_factor=full(table.engine.mixed_factor) * _waiting(table, knots),
+        mixed_factor=full(table.engine.mixed_factor),
         host_s=full(table.engine.host_step_s),
         front_end_s=full(table.engine.front_end_s + prefix_load_s(table) + _through_stages_s(table)),
         late_steps=full(table.engine.late_steps),
@@ -207,17 +206,6 @@ def _through_stages_s(table: Table) -> Floats:
     one = forward(table.prompts, tokens, (table.job.input_tokens + table.job.prefix_tokens) / 2, tokens, head_rows=np.ones(1))
     found: Floats = one.device * fresh / (tokens * table.layout.cp) * table.layout.pp * (1 - 1 / k)
     return found
-
-
-def _waiting(table: Table, knots: Pass) -> Floats:
-    """Device time of prompts over that without waiting for ranks that share the experts, by the pass over as many tokens as a chunk has."""
-    factor = lock_step(table, table.layout.sequences / np.maximum(table.job.output_tokens, 1.0))
-    device, waiting = (
-        np.broadcast_to(one.device, (table.rows, KNOTS.size))[:, KNOT_BELOW[2048]]
-        for one in (knots, knots.in_lock_step(np.full(1, 2.0)))
-    )
-    longer: Floats = 1 + (np.broadcast_to(factor, table.rows) - 1) * (waiting / device - 1)
-    return longer
 
 
 def _encoders(table: Table, pp: Floats) -> tuple[Floats | None, Floats | None]:

@@ -12,7 +12,8 @@ from planner.engine.columns import Table
 from planner.engine.explain.time_detail import detail_of
 from planner.engine.performance.operators.attention import attention_flop
 from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
-from planner.engine.performance.operators.experts import ROUTED_TRAFFIC, routed_traffic_bytes
+from planner.engine.performance.operators.expert_kernels import ANY
+from planner.engine.performance.operators.experts import routed_traffic_bytes
 from planner.engine.performance.training import CONTENTION, EAGER_BACKWARD, step_of
 
 TRAIN: dict[str, Any] = {"task": "train", "micro_batch": 1, "sequence": 8192, "model": "llama-3.1-8b"}
@@ -129,8 +130,8 @@ def test_stored_scores_go_through_memory_as_often_backward_as_forward() -> None:
 @pytest.mark.parametrize(
     ("gpu", "dtype", "engine", "fewer"),
     [
-        ("B200", "fp8", "megatron@26.06", ROUTED_TRAFFIC["8 bit"]),
-        ("B200", "fp8", "nemo", ROUTED_TRAFFIC["8 bit"]),
+        ("B200", "fp8", "megatron@26.06", ANY["8 bit"].own),
+        ("B200", "fp8", "nemo", ANY["8 bit"].own),
         ("B200", "fp8", "megatron@26.04", 1.0),
         ("B200", "bf16", "megatron@26.06", 1.0),
         ("H100-SXM-80GB", "fp8", "megatron@26.06", 1.0),
