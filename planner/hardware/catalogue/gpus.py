@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpu import DTYPES, Gpu, MigProfile, Purchase
 from planner.hardware.catalogue.mig import profiles_of, slice_of, split_name
 from planner.hardware.catalogue.shares import DIVISORS, share_of
+from planner.hardware.catalogue.spelling import Spelled, agrees, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +19,10 @@ __all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus
 
 
 class GpuCatalogue:
-    """All known parts, found by canonical name, alias or NVML name, their slices by that and a profile, their shares by that and 1/2, 1/4 or 1/8; letter case does not matter."""
+    """All known parts, found by canonical name, alias or NVML name, their slices by that and a profile, their shares by that and 1/2, 1/4 or 1/8.
+
+    Letter case, signs, the vendor's name and the number of an SXM socket do not matter, nor does what a name says beyond the model, if it is true.
+    """
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
         self.all: tuple[Gpu, ...] = tuple(gpus)
@@ -28,25 +33,47 @@ class GpuCatalogue:
                 self._by_spelling.setdefault(spelling.casefold(), gpu)
 
     def find(self, name: str) -> Gpu:
-        """The part called exactly `name`; raises `UserError` with the nearest names when there is none."""
-        found = self._by_spelling.get(name.strip().casefold()) or self._slice(name)
+        """The part called `name`, or the commonest of those called so; raises `UserError` with the nearest names when there is none."""
+        found = self._whole(name) or self._slice(name)
         if found is None:
-            raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.", self.nearest(name)))
+            near = self.nearest(name)
+            how = "" if near else " GPUs and Gaudi are known, and what the gpus folder of the configuration adds."
+            raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.{how}", near))
+        return found
+
+    def _whole(self, name: str) -> Gpu | None:
+        """The part called `name`: in one of its spellings, else in another way that names one part alone."""
+        if (exactly := self._by_spelling.get(name.strip().casefold())) is not None:
+            return exactly
+        given = spelled(name)
+        if (alike := self._by_parts.get(given)) is not None:
+            return alike
+        agreeing = [gpu for gpu in self.all if agrees(given, gpu)] if given.model else []
+        return agreeing[0] if len(agreeing) == 1 else None
+
+    @cached_property
+    def _by_parts(self) -> dict[Spelled, Gpu]:
+        """Every spelling in its parts, and the names that mean the commonest of several."""
+        found: dict[Spelled, Gpu] = {}
+        for gpu in self.all:
+            for spelling in (*spellings(gpu), *gpu.commonest_of):
+                found.setdefault(spelled(spelling), gpu)
         return found
 
     def _slice(self, name: str) -> Gpu | None:
         """The slice or share that `name` ('H100 PCIe 3g.40gb', 'L40S 1/4') names; None where there is none, or no such GPU."""
         parts = split_name(name)
-        whole = self._by_spelling.get(parts[0].strip().casefold()) if parts else None
+        whole = self._whole(parts[0]) if parts else None
         if parts is None or whole is None:
             return None
         cut = (slice_of(whole, profile) for profile in profiles_of(whole) if profile.name == parts[1])
         return next(cut, None) or next((share_of(whole, divisor) for divisor in DIVISORS if parts[1] == f"1/{divisor}"), None)
 
     def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
-        """Parts whose name holds `name` ('A100' is four parts), or else the spellings closest to it."""
-        folded = name.strip().casefold()
-        holding = [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
+        """Parts of the model that `name` says, or whose name holds it, or else the spellings closest to it."""
+        folded, model = name.strip().casefold(), spelled(name).model
+        same = [gpu.name for gpu in self.all if model and spelled(gpu.name).model == model]
+        holding = same or [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
         return tuple(holding[:most]) or nearest_names(name, self.names(), most)
 
     def find_nvml(self, nvml_name: str) -> Gpu | None:
