@@ -125,6 +125,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Encoder of the prompt, with the projections of its output to keys and values; sizes are of the decoder, counts of the model hold both."""
     source_tokens: int = 0
     """Tokens the encoder reads of every request, whatever it holds (Whisper: 30 seconds of sound); 0: as many as the prompt has."""
+    taken_as: str = ""  # words for what its name was taken for, where that is no name of the catalogue
     stored_as: str = ""
     """Format of most weights in the file that the model was read from, where it says one; see `planner.workload.weights`."""
     stored_parts: tuple[StoredPart, ...] = ()
