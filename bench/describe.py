@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FORMAT = 3
 LENGTHS, SHORT = (256, 512, 768), (32, 64, 96)
-"""Tokens of a prompt: multiples of the chunks that recurrences take at once; fewer of a model whose code takes token after token."""
+"""Lengths of the prompts: multiples of a recurrence's chunk; shorter for a model whose code handles one token at a time."""
 GROWTH = 1.2
 """Ratio of operators for twice the tokens to those of the shortest prompt above which the code loops over tokens."""
 ROUTERS = {"gate", "router", "gating"}
@@ -100,7 +100,7 @@ class Trace:
 
 
 def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None, *, masked: bool = False) -> tuple[Trace, Any]:
-    """One pass over `tokens` of one sequence, and what the model answered; `masked`: with a mask that hides nothing."""
+    """One pass over `tokens` of one sequence, and the model's output; `masked`: with a mask that hides nothing."""
     import torch
     from torch.fx.experimental import _config as settings
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -223,7 +223,7 @@ def built(config: dict[str, Any]) -> Any:
 
 
 def idle(model: Any, ran: set[str]) -> set[str]:
-    """Parameters and buffers in parts of the model that no text passes: towers, and what is behind them. Lists of layers count as a whole."""
+    """Parameters and buffers of parts that text does not use: towers and their projections. A list of layers is one part."""
     active = {".".join(parts[:depth]) for name in ran for parts in [name.split(".")] for depth in range(len(parts) + 1)}
     found = set()
     for name, _ in (*model.named_parameters(), *model.named_buffers()):
@@ -235,7 +235,7 @@ def idle(model: Any, ran: set[str]) -> set[str]:
 
 
 def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple[int, ...]) -> dict[int, float] | None:
-    """Layer -> bytes a token leaves for backward without scores: the part of two lengths that grows with the first power; None: no backward."""
+    """Layer -> bytes saved for backward per token, without scores: the part linear in the length; None: no backward pass."""
     import torch
 
     def at(tokens: int) -> Counter[int]:
@@ -306,15 +306,9 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
     traces, caches = {}, {}
     for tokens in lengths:
         traces[tokens], answer = traced(model, storages, tokens, masked=masked)
-        caches[tokens] = cached(answer)
+        caches[str(tokens)] = cached(answer)  # before the decoding step, which extends it
     one = traces[lengths[0]]
-    try:
-        step = traced(model, storages, 1, answer.get("past_key_values"))[0].total
-    except ValueError:  # a cache of recurrences alone, which some versions cannot go on with
-        step = None
-    widths = [
-        value.shape[-1] for name, value in tensors.items() if kind_of(name, modules[name.rpartition(".")[0]], value) == "embedding"
-    ]
+    listed = [[name, kind_of(name, modules[name.rpartition(".")[0]], value), list(value.shape)] for name, value in tensors.items()]
     return {
         "format": FORMAT,
         "torch": torch.__version__,
@@ -326,10 +320,8 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "encoder": "ForMaskedLM" in type(model).__name__,
         "towers": sum(value.numel() for name, value in whole.items() if name in apart)
         + sum(size for name, size in biases.items() if name in apart),
-        "embedding_width": widths[0] if widths else 0,
-        "tensors": [
-            [name, kind_of(name, modules[name.rpartition(".")[0]], value), list(value.shape)] for name, value in tensors.items()
-        ],
+        "embedding_width": next((shape[-1] for _, kind, shape in listed if kind == "embedding"), 0),
+        "tensors": listed,
         "used": sorted(one.used),
         "products": [
             [where, name, inputs, outputs, max(1, round(flops / (2 * inputs * outputs * lengths[0])))]
@@ -341,10 +333,19 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
         "scores": {str(tokens): dict(trace.flops) for tokens, trace in traces.items()},
         "score_shapes": dict(one.scores),
         "flops": {str(tokens): trace.total for tokens, trace in traces.items()},
-        "step_flops": step,
-        "caches": {str(tokens): found for tokens, found in caches.items()},
+        "step_flops": step_flops(model, storages, answer.get("past_key_values")),
+        "caches": caches,
         "saved_bytes": None if one.expert_flops else saved_bytes(model, stack, storages, lengths),
     }
+
+
+def step_flops(model: Any, storages: dict[int, str], cache: Any) -> int | None:
+    """FLOPs of a decoding step; None with a cache of recurrences only, which some versions cannot continue."""
+    try:
+        total: int = traced(model, storages, 1, cache)[0].total
+    except ValueError:
+        return None
+    return total
 
 
 def main() -> int:

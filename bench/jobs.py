@@ -43,7 +43,7 @@ def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0,
 
 
 def experts(device: Device, dtype: str, number: int, tokens: int, n: int, k: int) -> Job:
-    """The products of `number` experts with as many tokens each."""
+    """The products of `number` experts with the same number of tokens each."""
     name, label = f"grouped/{dtype}/{number}x{tokens}x{n}x{k}", f"experts {dtype} {number}×{tokens}×{n:,}×{k:,}"
     return _job(device, name, label, 0.6, grouped.measure_grouped, dtype, number, tokens, n, k, expected_s=0.8)
 

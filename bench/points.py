@@ -29,7 +29,7 @@ class Bench:
     timer: Timer
     stopping: Callable[[], bool]
     progress: Callable[[float, str], None]
-    """Called with the fraction of the point done and a note; set anew for every point."""
+    """Called with the fraction of the point done and a note; replaced for every point."""
     best_flop_per_s: dict[str, float] = field(default_factory=dict)
     """Best GEMM rate seen so far per dtype, and of training steps per 'train/dtype': guards later points against calls that take
     minutes."""

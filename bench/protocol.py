@@ -56,7 +56,7 @@ class Point:
     id: str
     """Stable over runs and machines: 'gemm/bf16/1024x1024x1024'."""
     kind: str
-    """'gemm', 'copy', 'train', …: what is measured, and with it the unit of the value."""
+    """'gemm', 'copy', 'train', …: the operation, and with it the unit of the value."""
     label: str
     device: str
     """Device it runs on: 'cpu' or 'cuda:0'."""
@@ -119,7 +119,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A point is done, or one of its rounds is. `value` is in `unit`; None when there is none, with `detail` why."""
+    """A finished point, or a finished round of it. `value` is in `unit`; None without one, with the reason in `detail`."""
 
     type: ClassVar[str] = "result"
     point: str
@@ -194,7 +194,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """Sent once a second from a thread of its own."""
+    """Sent once a second from a separate thread."""
 
     type: ClassVar[str] = "heartbeat"
     elapsed_s: float
@@ -257,10 +257,10 @@ class Lines:
 
 
 def machine_key(machine: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits that name a device on a machine, the same after a restart.
+    """Twelve hexadecimal digits that identify a device of a machine, the same after a restart.
 
-    `machine` holds, for a CPU, `device` (model name), `cores` (visible to the process) and `arch`; for a GPU, `device`
-    (name) and `uuid` as `hidden` gives it.
+    `machine` holds `device` (its name) and, for a CPU, `cores` (visible to the process) and `arch`; for a GPU, `uuid` as `hidden`
+    returns it.
     """
     return _digest(machine)[:12]
 
@@ -268,7 +268,7 @@ def machine_key(machine: Mapping[str, Any]) -> str:
 def fingerprint(machine: Mapping[str, Any], software: Mapping[str, Any]) -> str:
     """`machine_key`, a dash, and eight digits of the software: torch and CUDA to the minor version, threads, method.
 
-    Results of two runs are comparable when their fingerprints are equal; of one device when the first part is.
+    Results of two runs are comparable when their fingerprints are equal.
     """
     return f"{machine_key(machine)}-{_digest(software)[:8]}"
 

@@ -1,4 +1,4 @@
-"""Points measured in several rounds with others in between, also by several workers: what is left, one figure from all rounds, and drift."""
+"""Points measured in interleaved rounds, possibly by several workers: remaining rounds, one figure from all of them, and drift."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Rounds:
 
 
 def combined(results: Sequence[Result], share: float = MEDIAN) -> Result:
-    """Combine the rounds of a point into one result: the quantile `share` of the undisturbed ones where there are any, else of all."""
+    """One result of all rounds of a point: the quantile `share` of the undisturbed ones, else of all."""
     measured = [one for one in results if one.value is not None and one.samples_s]
     kept = [one for one in measured if one.status in RELIABLE] or measured
     if len(results) == 1 or not kept:

@@ -70,7 +70,7 @@ QUIET_S = 0.2
 
 
 class Run:
-    """One run of a suite: whether it has to stop, how long it runs, and what it reports meanwhile."""
+    """One run of a suite: its time limit, whether it has to stop, and its reports."""
 
     def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool, elapsed_s: float = 0.0) -> None:
         """`elapsed_s`: time that earlier workers of the same run took."""
@@ -101,7 +101,7 @@ class Run:
         signal.setitimer(signal.ITIMER_REAL, min(LONGEST_TIMER_S, max(1.0, left_s)))
 
     def beat(self) -> None:
-        """Send a heartbeat every second, and end the run at its time limit. Runs in a thread of its own."""
+        """Send a heartbeat every second, and end the run at its time limit. Runs in a separate thread."""
         while True:
             elapsed = time.monotonic() - self.begun
             self.channel.send(Heartbeat(elapsed_s=round(elapsed, 1)))
@@ -112,9 +112,9 @@ class Run:
             time.sleep(1.0)
 
     def listen(self) -> None:
-        """Read 'stop' from standard input, whose end means that the planner is gone. Runs in a thread of its own.
+        """Read 'stop' from standard input; its end means that the planner is gone. Runs in its own thread.
 
-        It reads the descriptor itself, because a buffered reader that blocks at exit holds its lock.
+        Reads the descriptor directly: a buffered reader that blocks at exit holds its lock.
         """
         rest = b""
         with contextlib.suppress(OSError):

@@ -90,7 +90,7 @@ class Wish:
 
 
 def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # frozen
-    """The points of `suite` on `device`, in order; a point that is listed several times is measured in as many rounds."""
+    """The points of `suite` on `device`, in order; a point is measured in as many rounds as it is listed."""
     if suite == "study":
         steps = study.steps(wish.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
         return [_study_step(device, step) for step in steps]

@@ -25,7 +25,7 @@ IDLE = 0.70
 """Share of wall time × threads a CPU figure has to have been running; less, and others had the cores."""
 BESIDE, LEFT_IDLE = 0.15, 0.10
 """Others hold the cores when they run this share of the machine's time and less than that share is left idle: a scheduler may
-favour a newcomer for as long as one point takes, so its own waiting tells too little."""
+favour a newcomer for as long as one point takes, so its own waiting time is not enough to know."""
 LONG_CALL_S = 0.005
 """Calls shorter than this include the waking of threads, and their running time says nothing about other processes."""
 PRECISION = 0.01
@@ -147,12 +147,10 @@ def measure(
     share: float = MEDIAN,
     settled: Callable[[], None] = lambda: None,
 ) -> Timed:
-    """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed.
+    """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed; raises `Stopped` when `stopping` says so.
 
-    `threads`: how many the call keeps busy on a CPU, to notice that others had the cores; 0: the call has stretches of a
-    single thread, look only at waiting; None: the CPU is not what is measured. `settled` is called between the warm-up and the
-    first sample.
-    Raises `Stopped` between two samples when `stopping` says so.
+    `threads`: CPU threads that the call keeps busy, to detect competing load; 0: only waiting is checked, since parts of the call
+    have one thread; None: not a CPU measurement. `settled` is called between warm-up and the first sample.
     """
     rough_s = timer.settle(call)
     settled()
@@ -177,7 +175,7 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """The time that this process ran and waited, to tell a slow device from a busy one."""
+    """The time that this process ran and waited, to distinguish a slow device from a busy one."""
 
     wall_s: float
     running_s: float
@@ -222,7 +220,7 @@ def _waited_s() -> float | None:
 
 
 def _machine_s() -> tuple[float, float] | None:
-    """Busy and idle seconds of all cores together (first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal)."""
+    """Busy and idle seconds of all cores (first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal)."""
     try:
         with open("/proc/stat", encoding="ascii") as entry:  # noqa: PTH123  # a file of the kernel
             ticks = [int(word) for word in entry.readline().split()[1:9]]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bench.suite import Wish
 
 IDLE_S = 1.0
-"""Time without work of its own after which a busy GPU works for others: the period over which a driver reports utilisation."""
+"""Idle time after which a busy GPU works for others: the period over which a driver reports utilisation."""
 KEPT_BYTES = 256 * 2**20
 """Most memory that may stay allocated after a point that failed; with more the next points would lack it."""
 
@@ -172,10 +172,7 @@ def _crowded(bench: Bench) -> str:
 def _measure_points(
     run: Run, jobs: Sequence[Job], bench: Bench, skipped: frozenset[str], soak_s: float, rounds: Rounds, too_large_bytes: float
 ) -> protocol.Error | None:
-    """Measure every point in order, until one breaks the device.
-
-    `too_large_bytes`: memory of the smallest point that ran out of it before.
-    """
+    """Measure every point in order until one breaks the device; points of `too_large_bytes` and more are skipped."""
     later_s = soak_s + sum(job.point.expected_s for job in jobs)
     soaked = False
     skipped_before: set[str] = set()

@@ -11,7 +11,7 @@ _INTERFACE = {
     "UserError": "planner.errors",
     "Workload": "planner.workload.tasks",
 }
-"""Public names and the modules they come from; `__init__.pyi` tells type checkers the same."""
+"""Public names and their modules; `__init__.pyi` repeats them for type checkers."""
 __all__ = ["Planner", "Request", "UserError", "Workload"]
 
 

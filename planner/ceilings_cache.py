@@ -34,7 +34,7 @@ class CeilingsCache:
         architecture: ReadArchitecture,
         own_results: Callable[[], Mapping[str, tuple[float, int]]] = dict,
     ) -> None:
-        """`related`: parts whose measurements adjust the figures of others of their kind; `measurements`: what is asked for all there are, again after `forget`."""
+        """`related`: parts whose measurements adjust others of their kind; `measurements`: returns all, called again after `forget`."""
         self._records = records
         self._related = related
         self._read = measurements
@@ -54,7 +54,7 @@ class CeilingsCache:
         return self._ceilings[key]
 
     def _of_slice(self, gpu: Gpu, basis: BasisChoice) -> Ceilings | None:
-        """Ceilings of a slice of a GPU; None where `gpu` is none."""
+        """Ceilings of a slice of a GPU; None for a whole GPU."""
         from planner.hardware.catalogue.mig import split_name
         from planner.hardware.ceilings.sliced import ceilings_of_slice
 
@@ -96,7 +96,7 @@ class CeilingsCache:
         return find
 
     def forget(self) -> None:
-        """Measurements have changed: what rests on them is made anew when next asked for."""
+        """Discard what rests on measurements, after they have changed."""
         self._measured = None
         self._ceilings.clear()
         self._chips.clear()

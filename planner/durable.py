@@ -7,13 +7,11 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.errors import Problem, UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LOST = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 """Errors of flushing a folder that mean data may be lost; other errors say that the file system has no such flush."""
@@ -23,7 +21,7 @@ READER_WAIT_S = 3.0
 
 
 class NotKeptError(UserError):
-    """Something that a command was told to write is not on disk."""
+    """A result that a command had to write is not on disk."""
 
 
 class WriteResult(NamedTuple):
@@ -53,10 +51,9 @@ def refused(path: Path, error: OSError) -> WriteResult:
 
 
 def write_whole(path: Path, text: str | bytes, check: Callable[[Path], object] | None = None) -> WriteResult:
-    """Replace the file, or leave it as it was; its folder is made when needed.
+    """Replace the file completely or leave it as it was; `check` reads the new content before it takes effect, and may raise.
 
-    A link of this user's is followed, one of anybody else is replaced. `check` reads the new file before it takes its place, and may
-    raise.
+    The folder is made when needed. A symbolic link of this user is followed, one of another user is replaced.
     """
     try:
         own_link = path.is_symlink() and path.lstat().st_uid == os.geteuid()
@@ -83,7 +80,7 @@ def write_out(path: Path, text: str | bytes) -> None:
 
 
 def _opened_special(path: Path) -> int:
-    """A descriptor of a device or pipe to write to. Raises `OSError`, for a pipe once nobody has begun to read it for some seconds."""
+    """A descriptor of a device or pipe to write to. Raises `OSError`, also when nobody reads the pipe for some seconds."""
     until_s = time.monotonic() + READER_WAIT_S
     while True:
         try:

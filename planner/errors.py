@@ -1,4 +1,4 @@
-"""Wrong input, one record per problem: where it is, what was given, what is accepted, the nearest spelling.
+"""Wrong input, one record per problem: place, given value, accepted values, nearest spelling.
 
 Expected outcomes ("does not fit", "no offer", "no driver") are not errors: they are values with reasons.
 """
@@ -13,7 +13,7 @@ LONGEST_NAME = 200
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with what the user gave."""
+    """One fault of the user's input."""
 
     where: str
     """A file path, a preset name, `--set`, or a line number of standard input."""
@@ -22,7 +22,7 @@ class Problem(NamedTuple):
     message: str
     """The given and the accepted values, in one sentence."""
     nearest: tuple[str, ...] = ()
-    """Accepted spellings closest to what was given."""
+    """Accepted spellings closest to the given one."""
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.where, self.key) if part)
@@ -39,7 +39,7 @@ class UserError(Exception):
 
 
 class Problems:
-    """Collects problems so that all of them are reported at once; `where` is what they are in."""
+    """Collects problems so that all of them are reported at once; `where` is their file."""
 
     def __init__(self, where: str = "") -> None:
         self.where, self.found = where, list[Problem]()
@@ -55,7 +55,7 @@ class Problems:
 
 
 def shown(value: object) -> str:
-    """`value` as it is told in a message, cut where it is long."""
+    """`value` as shown in a message, shortened where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 

@@ -1,6 +1,6 @@
-"""Types of what is read: each number is finite and has a range, each text and list a length, which the schema shows and a message names.
+"""Types of input fields: finite numbers within a range, texts and lists of limited length, as the schema and messages show.
 
-The ends lie far beyond what is built or rented, and close enough that products of several of them stay finite.
+The limits lie far beyond real hardware, and close enough that products of several of them stay finite.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 def as_number(found: object) -> float | None:
-    """The number that a text spells or JSON holds, infinity and NaN among them; None for anything else.
-
-    JSON has whole numbers of any length: what no float holds is none.
-    """
+    """The number in a text or JSON, infinity and NaN included; None for anything else, and for one beyond any float."""
     try:
         return float(found) if isinstance(found, (str, int, float)) else None
     except (ValueError, OverflowError):

@@ -9,10 +9,10 @@ from pathlib import Path
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 """The workload that is planned when none is named."""
 OPEN_SUFFIX = ".part.jsonl"
-"""End of the names of journals, in the folder `runs` of the state, of benchmarks whose results are not all known to be in the store."""
+"""Ending of journals in `runs` of the state folder whose results are not all known to be in the store."""
 
 HOMELESS = "/nonexistent"
-"""Home of users without one (Debian Policy 9.2.3), as in a container under a user number of its own: the program says that nothing is kept."""
+"""Home of users without one (Debian Policy 9.2.3), such as an arbitrary user number in a container: nothing is kept."""
 
 
 def presets_folder() -> Path:
@@ -45,9 +45,9 @@ def _own(kind: str, usual: str) -> Path:
 
 
 def _by_variables(kind: str, usual: str) -> Path | None:
-    """The base folder of a kind by the XDG Base Directory Specification; None where it takes more than two variables to know.
+    """The base folder of a kind by the XDG Base Directory Specification; None where more than two variables decide.
 
-    What `platformdirs` says of the same variables, which takes as long to import as half of click.
+    The same as `platformdirs`, which takes as long to import as half of click.
     """
     if sys.platform != "linux" or "ANDROID_ROOT" in os.environ:
         return None

@@ -40,7 +40,7 @@ def kind_of(path: Path) -> int:
 
 
 def open_file(path: Path, key: str = "") -> BinaryIO:
-    """The regular file at `path`, open; raises `UserError` for what is none or cannot be opened."""
+    """The regular file at `path`, open; raises `UserError` for other paths and unreadable files."""
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
         if kind == stat.S_IFREG:
@@ -71,7 +71,7 @@ def read_text(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> str:
 
 
 def read_json(path: Path, key: str = "", *, constants: bool = False) -> dict[str, Any]:
-    """The JSON object in a file; raises `UserError` naming the file. `constants`: Infinity and NaN, which Python writes, read null."""
+    """The JSON object in a file; raises `UserError` naming it. `constants`: Infinity and NaN, which Python writes, become null."""
     found = parse_json(read_file(path, key), str(path), key, constants=constants)
     if not isinstance(found, dict):
         raise UserError(Problem(str(path), key, "is not a JSON object."))

@@ -15,9 +15,9 @@ from planner.errors import Problem, UserError, nearest_names, shown
 
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
-"""Most faults told of one document; with more it is another kind of document."""
+"""Most faults reported of one document; with more it is another kind of document."""
 MOST_NAME = 100
-"""Characters of an unknown key that are told."""
+"""Characters of an unknown key that are shown."""
 
 _WORDS: dict[type, str] = {
     bool: "true or false",
@@ -38,10 +38,7 @@ def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
 
 
 def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "") -> list[Problem]:
-    """Faults that keep `given` from being a `kind`, up to `MOST_FAULTS`: unknown, missing and unusable keys, nested ones too.
-
-    `key` stands before the dotted names.
-    """
+    """Faults of `given` as a `kind`, up to `MOST_FAULTS`: unknown, missing, unusable keys. `key`: prefix of the dotted names."""
     if not isinstance(given, Mapping):
         return [Problem(where, key, f"{shown(given)} is not a table.")]
     return list(itertools.islice(_faults_of_table(kind, given, where, key), MOST_FAULTS))
@@ -63,7 +60,7 @@ def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where
 
 @functools.cache
 def _fields(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
-    """Fields by the name they have outside; kept, since finding them resolves every annotation anew."""
+    """Fields by external name; cached, since finding them resolves every annotation."""
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # `typing` itself takes as long as all else here
 
 INTERRUPTED = 130
 ALONE = {"OPENBLAS_NUM_THREADS": "1"}
-"""Variables that numpy reads when it is imported. The planner multiplies no matrices, but the threads that numpy's OpenBLAS starts, one a core, each wait in
+"""Variables that numpy reads on import. The planner multiplies no matrices, but the threads of numpy's OpenBLAS, one a core, each wait in
 a busy loop for work: half the processor time of the import on two cores."""
 KEPT_BYTES = {-1: 1 << 28, -3: 1 << 25}
 """Parameters of glibc's `mallopt`: free memory that is kept (M_TRIM_THRESHOLD), and the smallest array that is the system's own (M_MMAP_THRESHOLD, at its most)."""
@@ -24,7 +24,7 @@ _set_here: set[str] = set()
 
 
 def prepare() -> None:
-    """Open what was closed (a file opened later would take its place and be written into), and end at Ctrl+C without a traceback."""
+    """Reopen closed standard streams, so that no later file takes their place, and end at Ctrl+C without a traceback."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
@@ -38,12 +38,12 @@ def prepare() -> None:
 
 
 def collect_rarely() -> None:
-    """Look for cycles of objects rarely: a start makes few, and looking for them among all that it keeps took a seventh of its processor time."""
+    """Collect garbage rarely: a start makes few cycles, and the search took a seventh of its processor time."""
     gc.set_threshold(100_000, 50, 50)
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep the memory of freed arrays for the next ones: giving it back to the system and getting it anew took a twelfth of `estimate`."""
+    """Have glibc keep the memory of freed arrays: returning it and getting it again took a twelfth of `estimate`."""
     if sys.platform != "linux":
         return
     import ctypes
@@ -59,10 +59,7 @@ def environment_of_others() -> dict[str, str]:
 
 
 def can_draw() -> bool:
-    """Whether a full-screen program can draw: a terminal both ways that moves its cursor, or a driver that stands in for one.
-
-    A server of Textual programs (`textual serve`) names that driver in TEXTUAL_DRIVER, and reads what is drawn from a pipe.
-    """
+    """Whether a full-screen program can draw: on a terminal both ways, or by the driver in TEXTUAL_DRIVER (`textual serve`)."""
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
     return terminal or bool(os.environ.get("TEXTUAL_DRIVER"))
 
@@ -75,7 +72,7 @@ def end_at_interrupt() -> None:
 
 
 def raise_at_interrupt() -> None:
-    """Raise KeyboardInterrupt at Ctrl+C, so that what runs can clean up."""
+    """Raise KeyboardInterrupt at Ctrl+C, so that running code can clean up."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -97,7 +94,7 @@ def stderr_may_fail() -> Iterator[None]:
 
 
 def forget(stream: Any) -> None:
-    """Send what is left for stdout or stderr nowhere: nobody reads it, or it cannot be written."""
+    """Discard further output to stdout or stderr, which nobody reads or which cannot be written."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError, ValueError):
         os.dup2(nowhere, stream.fileno())

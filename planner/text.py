@@ -1,4 +1,4 @@
-"""Text that a stranger wrote (a label, a name, an error, a path), made harmless before it reaches a terminal or a file.
+"""Untrusted text (a label, a name, an error, a path), made harmless before it reaches a terminal or a file.
 
 A terminal obeys control characters: C0, ESC, DEL, C1. Bidirectional and invisible signs make text read as what it is not, and some
 signs end lines or are forbidden in XML and YAML.
@@ -33,22 +33,19 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if sign in _LINE_SIGNS else REPLACEMENT) -> str:
-    """`text`, clean and on one line; `replacement` says what stands for a sign."""
+    """`text`, clean and on one line; `replacement`: substitute of a removed character."""
     return text if text.isprintable() else _UNSAFE_IN_LINE.sub(lambda sign: replacement(sign[0]), text)
 
 
 def escaped_json(document: bytes) -> bytes:
-    """JSON with unsafe signs of its strings spelled as escapes, which is read back as it was written.
-
-    Of thousands of lines only those that are not plain are searched, which takes forty times as long as finding that a line is plain.
-    """
+    """JSON with unsafe characters escaped. Plain lines are not searched, which would take 40 times as long."""
     if _is_plain(document):
         return document
     return b"\n".join(line if _is_plain(line) else _UNSAFE_BYTES.sub(_escaped, line) for line in document.split(b"\n"))
 
 
 def json_document(value: object, indent: int = 0) -> bytes:
-    """`value` as JSON with unsafe signs escaped, on one line or indented; halves of pairs, for which it has no spelling, are replaced."""
+    """`value` as JSON on one line or indented; unsafe characters are escaped, lone surrogates replaced."""
     import msgspec
 
     try:

@@ -161,10 +161,7 @@ HALF_A_PERCENT, LEAST_CHANGE = 0.005, 0.0005
 
 
 def change_text(fraction: float) -> str:
-    """A relative change as a whole percentage with its sign, from tenfold on as a factor: 0.186 -> '+19 %', 11 -> '12×'.
-
-    One that would read as none has a decimal: 0.003 -> '+0.3 %'.
-    """
+    """A relative change as a percentage, from tenfold on as a factor: 0.186 -> '+19 %', 0.003 -> '+0.3 %', 11 -> '12×'."""
     if fraction >= TENFOLD:
         return f"{1 + fraction:,.0f}×"
     return f"{fraction * 100:+.{1 if LEAST_CHANGE <= abs(fraction) <= HALF_A_PERCENT else 0}f} %"

@@ -1,21 +1,24 @@
-"""Bytes at a URL, with a limit of total time and of size, however slowly or much the server sends. The only module that reads over HTTP."""
+"""Bytes at a URL, with limits of total time and size. The only module that reads over HTTP."""
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import planner
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
     from urllib.request import OpenerDirector
 
 FIRST_WORDS = 300
-"""Bytes shown of what a server says when it refuses."""
+"""Bytes shown of a server's refusal."""
 
 
 class NoAnswerError(Exception):
-    """Reason why a URL gave nothing, in words that follow its name: 'gave no answer within 5 s'; `said` is what a refusing server wrote."""
+    """Reason of a failure, to follow the name of the URL: 'gave no answer within 5 s'; `said`: the text of a refusing server."""
 
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
@@ -60,8 +63,6 @@ def _read(url: str, until_s: float, most_bytes: float, within_s: float) -> Answe
     from http.client import HTTPException, InvalidURL
     from urllib.request import Request
 
-    import planner
-
     try:
         request = Request(url, headers={"User-Agent": f"gpu-planner/{planner.__version__}"})  # noqa: S310  # callers check the scheme
         with _opener(until_s).open(request, timeout=within_s) as answer:
@@ -96,9 +97,8 @@ def _whole(answer: HTTPResponse, most_bytes: float) -> bytes:
 
 
 def _opener(until_s: float) -> OpenerDirector:
-    """An opener whose answers are read until `until_s`: a time-out of a socket counts anew with every byte."""
+    """An opener whose answers are read until `until_s`: a socket's time-out restarts with every byte."""
     import http.client
-    import io
     from urllib.request import HTTPHandler, HTTPSHandler, build_opener
 
     class Limited(io.RawIOBase):

@@ -39,7 +39,7 @@ Minimal().run()
 PROGRAM = [sys.executable, "-m", "widgets.launch"]
 PAINTED, ANSWERED = b"Ranking", b"GPUs \xc2\xb7"
 KEY_PRESET, SECOND_ROW, MEASURING, STOPPED = "llama-3.1-70b-chat-service", b"B300 SXM", b" left \xc2\xb7 x stops", b"Cancelled"
-"""Preset in whose ranking keys are pressed, its second row, and what a benchmark says once it measures, and once it has been stopped."""
+"""Preset in whose ranking keys are pressed, its second row, and texts of a running and of a stopped benchmark."""
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
 ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 2000))
@@ -73,7 +73,7 @@ poller.stop()
 
 
 def environment(home: str) -> dict[str, str]:
-    """A home of its own and Python's own settings, so that neither a saved form nor missing bytecode changes what is timed."""
+    """A separate home and Python's default settings, so that neither a saved form nor missing bytecode affects the times."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("TEXTUAL", "PYTHON")) and name != "NO_COLOR"}
     return plain | own_folders(home) | {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
@@ -133,7 +133,7 @@ def keystroke_seconds(home: str, presses: int) -> tuple[list[float], list[float]
 
 
 def row_drawn_after(master: int, press: int) -> float:
-    """Seconds from a press of the key down, or up, until the second row is drawn anew: what else changes meanwhile names no GPU."""
+    """Seconds from a press of the key down, or up, until the second row is redrawn; other changes name no GPU."""
     quiet_from = time.perf_counter() + QUIET_S
     while (left_s := quiet_from - time.perf_counter()) > 0:
         if select.select([master], [], [], left_s)[0]:
@@ -159,9 +159,9 @@ def seconds_of(arguments: Sequence[str], home: str, given: str | None = None) ->
 
 
 def rerank_seconds(home: str, preset: str, repeats: int, **changes: Any) -> list[float]:
-    """Seconds of each re-rank of the whole catalogue in one process, after a first one, every time for lengths that are new to it.
+    """Seconds of each re-rank of the whole catalogue in one process, after a first one, every time for new lengths.
 
-    The process keeps its memory as the one does that ranks behind the screen. `changes` are made to the preset.
+    The process keeps freed memory, like the one behind the screen. `changes` are made to the preset.
     """
     os.environ.update(environment(home))
     import msgspec
@@ -186,7 +186,7 @@ def rerank_seconds(home: str, preset: str, repeats: int, **changes: Any) -> list
 
 
 def telemetry_share(home: str) -> float | None:
-    """Share of one core that polling eight GPUs ten times a second takes, without the driver's own time; None without a C compiler."""
+    """Share of one core for polling eight GPUs ten times a second, without the driver; None without a C compiler."""
     sys.path.insert(0, str(ROOT / "tests" / "samples"))
     from nvml_stub import COMPILER, H100, ControlFile, build, run_python
 

@@ -1,4 +1,4 @@
-"""Composes the recordings that are no measurements: the shipped demonstration, and the windows that right-sizing is tested with.
+"""Composes synthetic recordings: the shipped demonstration, and the windows that right-sizing is tested with.
 
 Figures are set by hand to what such jobs look like on an H100 SXM (names and totals are the driver's): the tables below are all there
 is to them, with a little deterministic unrest. Run it again after changing one.
@@ -26,6 +26,15 @@ BEGIN = dt.datetime(2026, 11, 2, 9, 0, tzinfo=dt.UTC)
 TOTAL, RESERVED = 85520809984.0, 626327552.0
 """Memory of an H100 80GB, as its driver reports."""
 Job = Mapping[str, Any]
+STEADY: Mapping[str, Any] = {
+    "state": "ok", "name": "NVIDIA H100 80GB HBM3", "fp64_active_fraction": 0.0, "nvlink_rx_bytes_per_s": 0.0, "nvlink_tx_bytes_per_s": 0.0,
+    "counter_window_s": 1.0, "memory_total_bytes": TOTAL, "memory_reserved_bytes": RESERVED, "power_limit_w": 700.0,
+    "max_sm_clock_hz": 1980e6, "memory_clock_hz": 2619e6, "pcie_generation": 5, "pcie_width": 16, "pcie_max_generation": 5,
+    "pcie_max_width": 16, "persistence_mode": True, "ecc_corrected_volatile": 0, "ecc_uncorrected_volatile": 0,
+    "ecc_uncorrected_aggregate": 0, "remapped_rows_correctable": 0, "remapped_rows_uncorrectable": 0, "row_remap_pending": False,
+    "row_remap_failed": False, "mig_enabled": False,
+}  # fmt: skip
+"""Fields of a GPU that are the same in every reading."""
 
 IDLE: Job = {
     "busy": (0.0, 0.0, 0.0, 0.0), "resident": 0.0, "memory_gib": 18.2, "power_w": 72.0, "clock_mhz": 345, "temperature_c": 34,
@@ -65,57 +74,34 @@ def device(index: int, second: int, job: Job, unrest: Random, energy_j: float, c
     power = round(job["power_w"] * (1 + 0.015 * unrest.uniform(-1, 1)), 1)
     used = job["memory_gib"] * GIB
     return DeviceSnapshot(
+        **STEADY,
         index=index,
         uuid=f"GPU-c0ffee00-0000-4000-8000-00000000000{index}",
-        name="NVIDIA H100 80GB HBM3",
         cuda_ordinal=index,
-        state="ok",
         graphics_active_fraction=round(min(1.0, job["resident"] * 1.005), 3),
         sm_active_fraction=sm,
         sm_occupancy_fraction=occupancy,
         tensor_active_fraction=tensor,
         dram_bandwidth_fraction=dram,
         integer_active_fraction=round(sm * 0.05, 4),
-        fp64_active_fraction=0.0,
         fp32_active_fraction=round(sm * 0.09, 4),
         fp16_active_fraction=round(sm * 0.02, 4),
         pcie_tx_bytes_per_s=round(4e6 * job["resident"]),
         pcie_rx_bytes_per_s=round(22e6 * job["resident"]),
-        nvlink_rx_bytes_per_s=0.0,
-        nvlink_tx_bytes_per_s=0.0,
-        counter_window_s=1.0,
         kernel_resident_fraction=job["resident"],
         memory_active_fraction=round(min(1.0, dram * 1.1), 2),
-        memory_total_bytes=TOTAL,
-        memory_reserved_bytes=RESERVED,
         memory_used_bytes=used,
         memory_free_bytes=TOTAL - RESERVED - used,
         power_w=power,
         power_average_w=job["power_w"],
-        power_limit_w=700.0,
         energy_j=round(energy_j, 1),
         sm_clock_hz=job["clock_mhz"] * 1e6,
-        max_sm_clock_hz=1980e6,
-        memory_clock_hz=2619e6,
         temperature_c=float(job["temperature_c"]),
         memory_temperature_c=float(job["temperature_c"] + 12),
         event_reasons=job["reasons"],
         throttled_s={"hardware thermal": 0.0, "power brake": 0.0, "power cap": round(capped_s, 2), "software thermal": 0.0},
         throttled_fraction={"hardware thermal": 0.0, "power brake": 0.0, "power cap": job["power_cap"], "software thermal": 0.0},
-        pcie_generation=5,
-        pcie_width=16,
-        pcie_max_generation=5,
-        pcie_max_width=16,
-        persistence_mode=True,
-        ecc_corrected_volatile=0,
-        ecc_uncorrected_volatile=0,
         ecc_corrected_aggregate=4 * index,
-        ecc_uncorrected_aggregate=0,
-        remapped_rows_correctable=0,
-        remapped_rows_uncorrectable=0,
-        row_remap_pending=False,
-        row_remap_failed=False,
-        mig_enabled=False,
         slow_age_s=float(second % 5),
     )
 

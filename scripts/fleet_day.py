@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A day of a fleet in a real Prometheus, and what asking it costs `gpu-planner rightsize --prometheus`: seconds, bytes, memory.
+"""A day of a fleet in a real Prometheus, and the cost of `gpu-planner rightsize --prometheus` on it: seconds, bytes, memory.
 
     python scripts/fleet_day.py [--gpus 1000] [--hours 24] [--step 60] [--keep FOLDER]
 
@@ -127,7 +127,7 @@ def serve(folder: Path, port: int) -> subprocess.Popen[bytes]:
 
 
 def main() -> None:
-    """Make the day, ask for it, and print what that took."""
+    """Make the day, query it, and print the cost."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpus", type=int, default=1000)
     parser.add_argument("--hours", type=float, default=24.0)
@@ -150,7 +150,7 @@ def main() -> None:
 
 
 def ask(port: int, hours: float, server: int) -> None:
-    """Ask in a process of its own, twice: the second finds the server's pages in memory. `server`: its process."""
+    """Query in a separate process, twice: the second time the server's pages are in memory. `server`: its process."""
     asked = ["rightsize", "--prometheus", f"http://127.0.0.1:{port}", "--seconds", str(hours * 3600), "--json"]
     for turn in ("first", "second"):
         began_s, served_s = time.monotonic(), processor_s(server)

@@ -1,4 +1,4 @@
-"""Write the table of docs/evidence/memory.md: training memory as predicted against PyTorch's own step, over the grid of the tests."""
+"""Write the table of docs/evidence/memory.md: predicted training memory beside PyTorch's, over the grid of the tests."""
 
 from __future__ import annotations
 

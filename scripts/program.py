@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -21,7 +18,7 @@ def own_folders(home: str) -> dict[str, str]:
 
 
 def run_program(arguments: Sequence[str], home: str, given: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command, ended, with what it wrote; `given` is its standard input."""
+    """The completed command with its output; `given` is its standard input."""
     command = [sys.executable, "-m", "planner", *arguments]
     environment = {**os.environ, **own_folders(home), **variables}
     return subprocess.run(command, env=environment, input=given, capture_output=True, text=True, check=False, cwd=ROOT)

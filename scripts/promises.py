@@ -1,4 +1,4 @@
-"""Runs the command that is printed below each lever of a plan, and counts those that do not find what the lever says.
+"""Runs the command printed below each lever of a plan, and counts those whose result differs from the lever's text.
 
     python scripts/promises.py [PRESET…]
 
@@ -18,7 +18,7 @@ from typing import Any
 from program import run_program
 
 Run = Callable[..., Any]
-"""Takes arguments of `gpu-planner`; what it returns has `stdout`."""
+"""Takes arguments of `gpu-planner`; its result has `stdout`."""
 SMALL = ("--gpu", "RTX 4090", "--set", "max_gpus=1")
 """A GPU that most workloads do not fit on."""
 
@@ -36,7 +36,7 @@ def checked(run: Run, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _broken(lever: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    """The differences between `rows`, the solutions of the lever's command, and what the lever says."""
+    """The differences between `rows`, the solutions of the lever's command, and the lever's text."""
     places = [(row["gpu"], row["answer"]["layout"]["gpus"]) for row in rows]
     after = lever["after"]
     if lever["gpu"] is None:

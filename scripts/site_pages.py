@@ -20,11 +20,7 @@ from pathlib import Path
 from planner.cli import main as run_planner
 from planner.cli.schema import SUBJECTS
 
-PARTS = {
-    "memory": "Bytes",
-    "performance": "Seconds",
-    "money": "Dollars",
-}
+PARTS = {"memory": "Bytes", "performance": "Seconds", "money": "Dollars"}
 """Folder of planner/engine -> its heading."""
 LONGEST_VALUE = 60
 FORMULAS_HEAD = """# Formulas and constants
@@ -104,7 +100,7 @@ def output_of(*words: str) -> str:
 
 
 def gather(pages: Path) -> None:
-    """Fill `pages` anew."""
+    """Rebuild `pages`."""
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("README.md"))  # the order of the pages says the same
     for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"):

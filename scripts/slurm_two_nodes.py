@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two nodes of Slurm on this machine run the job that `bench --emit slurm` writes, from submission to the import of its result.
+"""Two nodes of Slurm on this machine run the job of `bench --emit slurm`, from submission to the import of its result.
 
     apt-get install slurmctld slurmd slurm-client munge
     python scripts/slurm_two_nodes.py
@@ -142,7 +142,7 @@ def measured(folder: Path, environment: dict[str, str]) -> Path:
 
 
 def main() -> None:
-    """Run it all; says what was imported."""
+    """Run everything and print the imported results."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
         raise SystemExit(

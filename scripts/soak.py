@@ -1,4 +1,4 @@
-"""Eight hours of use in minutes: snapshots, the screen that shows them, plans, benchmarks and imports; memory, handles and threads stay flat.
+"""Eight hours of use in minutes: snapshots, the screen, plans, benchmarks and imports. Memory, handles and threads must not grow.
 
 A table of each part's rounds, and exit code 1 where something grew. Everything is written into a temporary folder.
 """
@@ -117,7 +117,7 @@ class ShownScreen:
 
 
 def parts(folder: Path, share: float, ending: contextlib.ExitStack) -> list[Part]:
-    """The work, with `share` of its rounds; what it leaves open is closed by `ending`."""
+    """The work, with `share` of its rounds; `ending` closes open resources."""
     session = Session.open(state=folder / "state", config=folder / "config")
     demo = read_demo()
     recorder = Recorder(folder / "recording.jsonl", 2**20)

@@ -1,6 +1,6 @@
-"""Install wheel and sdist of a folder, each as a tool of its own, and run the program: its version, a plan, its screen, its licence and notices.
+"""Install wheel and sdist of a folder as separate tools, and try the program: version, a plan, screen, licence, notices.
 
-Usage: try_distribution.py FOLDER UV. What is installed lies in a temporary folder and goes with it.
+Usage: try_distribution.py FOLDER UV. Everything is installed into a temporary folder that is removed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def tried(built: Path, uv: Path) -> list[str]:
 
 
 def screen_fault(program: str, environment: dict[str, str]) -> str:
-    """Fault of the screen that `program` opens on a terminal of its own; empty: it has drawn itself, and left when `q` was pressed."""
+    """Fault of the screen of `program` on a new terminal; empty: it was drawn, and closed when `q` was pressed."""
     process, terminal = pty.fork()
     if not process:
         os.environ.clear()

@@ -77,7 +77,7 @@ class PlannerApp(BaseApp):
     def _note_of_field(self) -> str:
         """Accepted input where the cursor is; empty outside the form."""
         if self.focused is not None and self.focused.id == "filter":
-            return "names of GPUs, providers, a market; $/h<5, sure>90; enter goes to the rows"
+            return "GPUs, providers, a market; $/h<5, sure>90; enter goes to the rows"
         return self.form.about if self.ready else ""
 
     def on_mount(self) -> None:
@@ -192,7 +192,7 @@ class PlannerApp(BaseApp):
             self.whole = dict(event.workload), event.plan.counts.fit
         with self.batch_update():
             self.content.show_plan(event.plan, event.basis)
-            self.main.query_one(AnswerLine).show(event.plan, self.trial.text if self.trial is not None else "")
+            self.main.query_one(AnswerLine).show(event.plan, self.trial)
             show_chips(self)
             if self.benchmark is not None:
                 self.benchmark.compare(event.plan)

@@ -61,10 +61,7 @@ def measure_read(bench: Bench, point: Point, total_bytes: int) -> Result:
 
 
 def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int, flush: str = "read") -> Result:
-    """Weight bytes read per second by a linear layer with one token. Raises `UnsupportedError`.
-
-    `flush`, on a GPU: how the cache is emptied between two calls; only "read" leaves nothing for the call that follows.
-    """
+    """Weight bytes read per second by a linear layer with one token; `flush`: how to empty a GPU's cache. Raises `UnsupportedError`."""
     refuse_unsupported(bench.device, dtype)
     one_bytes = rows * columns * operand_bytes(dtype)
     copies = 1 if flush == "none" else max(1, round(working_set_bytes(bench.device) / one_bytes))

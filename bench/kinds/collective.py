@@ -46,10 +46,7 @@ def measure_collective(bench: Bench, point: Point, op: str, ranks: int, sizes: t
 
 
 def measure_joined(bench: Bench, point: Point, op: str, nodes: int, sizes: tuple[int, ...]) -> Result:
-    """Time a collective among the ranks that torchrun started on `nodes` machines.
-
-    Raises `UnsupportedError` and errors of torch.
-    """
+    """Time a collective among the ranks of torchrun on `nodes` machines. Raises `UnsupportedError` and errors of torch."""
     if bench.group is None:
         bench.progress(0.0, "waiting for the other ranks")
         bench.group = Group(on_gpu=not bench.device.is_cpu)
@@ -127,7 +124,7 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
 
 
 def _words_of(meeting: str, rank: int) -> Path:
-    """File of what a rank writes to its standard error."""
+    """File for the standard error of a rank."""
     return Path(meeting) / f"rank-{rank}.txt"
 
 

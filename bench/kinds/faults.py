@@ -51,7 +51,7 @@ def _unsupported(bench: Bench) -> str:
 
 
 def _illegal_access(bench: Bench) -> str:
-    """Cause an illegal access in a process of its own, as the fault ends every context of the process that makes it."""
+    """Cause an illegal access in a separate process, since the fault ends every context of its process."""
     code = ILLEGAL.format(device=_gpu(bench))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=START_S, check=False)
     if done.returncode == 0:

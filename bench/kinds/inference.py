@@ -35,7 +35,7 @@ def serving_model(shape: Qwen3Shape, device: str, dtype: str) -> Any:
 
 
 def measure_prefill(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Result:
-    """Model FLOP/s of a prompt: attention in full square, logits of the last token alone. Raises `UnsupportedError`, `TooSlowError`."""
+    """Model FLOP/s of a prompt, with full attention and one token's logits. Raises `UnsupportedError`, `TooSlowError`."""
     refuse_unsupported(bench.device, dtype)
     head = 2.0 * shape.vocabulary * shape.width
     flop = shape.forward_flop(batch, sequence) - head * batch * (sequence - 1)

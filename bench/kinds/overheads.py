@@ -61,7 +61,7 @@ STEPS = 3
 
 
 def measure_context(bench: Bench, point: Point) -> Result:
-    """Bytes of a process before its first tensor: on a GPU context and loaded kernels, on a CPU what is resident."""
+    """Bytes of a process before its first tensor: on a GPU context and loaded kernels, on a CPU resident memory."""
     if bench.device.is_cpu:
         if bench.resident_bytes is None:
             raise UnsupportedError("this system does not say what is resident")
@@ -82,7 +82,7 @@ def measure_context(bench: Bench, point: Point) -> Result:
 
 
 def measure_slack(bench: Bench, point: Point, batch: int, sequence: int) -> Result:
-    """Bytes torch's allocator reserved above what a training step had allocated at its peak. Raises `UnsupportedError` on a CPU."""
+    """Bytes that torch's allocator reserved beyond the peak allocation of a training step. Raises `UnsupportedError` on a CPU."""
     device = bench.device.torch_name
     if bench.device.is_cpu:
         raise UnsupportedError("on a CPU torch keeps no pool of its own")

@@ -167,7 +167,7 @@ def _waited_s(call: Callable[[], Any]) -> float:
 
 
 def _queue(torch: Any, call: Callable[[], Any], size: int) -> tuple[Callable[[], Any], int]:
-    """(what runs several calls back to back, their number): from a graph where the message is small and torch can record one."""
+    """(function that runs several calls back to back, their number): a graph for small messages, where torch can record one."""
     calls = max(1, min(MOST_QUEUED, QUEUED_BYTES // size))
 
     def several() -> None:
@@ -192,7 +192,7 @@ def _queue(torch: Any, call: Callable[[], Any], size: int) -> tuple[Callable[[],
 
 
 def _queued_s(torch: Any, queue: Callable[[], Any]) -> float:
-    """Seconds of `queue` on the device, run twice so that the host is ahead: its part of a call, which a model hides, is not in it."""
+    """Device seconds of `queue`, run twice so that the host is ahead and its own time, which a model hides, is excluded."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     queue()
     start.record()

@@ -115,10 +115,9 @@ def rotated(x: Any, cosine: Any, sine: Any) -> Any:
 def training_step(
     shape: Qwen3Shape, device: str, batch: int, sequence: int, dtype: str, *, prepare: Callable[[Any], Any] = lambda model: model
 ) -> Callable[[], None]:
-    """A call that does one step: forward, loss in fp32, backward, AdamW.
+    """A function that runs one step: forward, loss in FP32, backward, AdamW. `prepare` adds adapters to the model, or compiles it.
 
-    `dtype` 'bf16' or 'fp16' runs matrices in it under autocast (weights and optimizer stay fp32); 'fp32' runs all in fp32.
-    `prepare` makes of the model what is trained: with adapters, or compiled.
+    With `dtype` 'bf16' or 'fp16' matrix products run under autocast, and weights and optimizer stay in FP32.
     """
     with torch.device(device):  # made where it is used: on a host, large weights take half a minute and their size in memory
         model = prepare(Qwen3(shape))

@@ -1,4 +1,4 @@
-"""Other training steps: of a multilayer perceptron and a convolutional network, compiled, and with low-rank adapters beside frozen weights."""
+"""Training steps of a perceptron and a convolutional network, compiled steps, and steps of low-rank adapters."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ ADAPTED = ("query", "key", "value", "out", "gate", "up", "down")
 
 
 def measure_compiled(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Result:
-    """Model FLOP/s of compiled steps; the seconds of compiling are given apart, in `compile_s`. Raises `UnsupportedError`, `TooSlowError`."""
+    """Model FLOP/s of compiled steps, compile time apart (`compile_s`). Raises `UnsupportedError`, `TooSlowError`."""
     device = bench.device
     refuse_unsupported(device, dtype)
     flop = shape.step_flop(batch, sequence)

@@ -14,9 +14,9 @@ GPUS_AN_ADAPTER = 2
 
 
 def fabric_between(backend: str, local_ranks: int, environment: Mapping[str, str], root: Path = Path("/")) -> dict[str, Any]:
-    """Parameters of a point that `local_ranks` GPUs of this machine took part in: `fabric`, and the adapters seen.
+    """Parameters of a point measured among `local_ranks` GPUs of this machine: `fabric`, and the network adapters found.
 
-    'infiniband' where NCCL has an RDMA adapter (InfiniBand, RoCE, EFA) for at most two GPUs, else 'ethernet': a port of the node.
+    The fabric is 'infiniband' where NCCL has an RDMA adapter (InfiniBand, RoCE, EFA) for every two GPUs, else 'ethernet'.
     """
     rates = [] if environment.get("NCCL_IB_DISABLE") == "1" or backend != "nccl" else _rdma_bits_per_s(root)
     own = bool(rates) and local_ranks <= GPUS_AN_ADAPTER * len(rates)

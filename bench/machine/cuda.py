@@ -71,7 +71,7 @@ class CudaTimer:
 
     @property
     def cache(self) -> str:
-        """'warm' when the last call was replayed from a graph on the same operands; 'cold' when they rotated, or the cache was flushed."""
+        """'warm' when the last call replayed a graph on the same operands; 'cold' when they rotated or the cache was flushed."""
         return "cold" if self._graph is None or self._cold else "warm"
 
     def keep_busy(self, call: Callable[[], Any], rough_s: float) -> None:

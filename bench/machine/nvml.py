@@ -70,12 +70,7 @@ class _Field(ctypes.Structure):
 
 
 class _GpmMetric(ctypes.Structure):
-    _fields_ = (
-        ("id", ctypes.c_uint),
-        ("code", ctypes.c_int),
-        ("value", ctypes.c_double),
-        ("names", ctypes.c_char_p * 3),
-    )
+    _fields_ = (("id", ctypes.c_uint), ("code", ctypes.c_int), ("value", ctypes.c_double), ("names", ctypes.c_char_p * 3))
 
 
 class _GpmRequest(ctypes.Structure):
@@ -109,10 +104,7 @@ class Meter:
 
     @classmethod
     def open(cls, uuid: str | None) -> Meter | None:
-        """Open the GPU with that UUID (with or without 'GPU-'), or the only one; None where there is no NVML or no such GPU.
-
-        None also where the GPU is cut into MIG slices: its clocks, power and counters are those of all slices together.
-        """
+        """Open the GPU with that UUID ('GPU-' optional), or the only one; None without NVML, without that GPU, or where MIG slices share it."""
         library = _library()
         if library is None:
             return None
@@ -261,7 +253,7 @@ def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
 
 
 def _library() -> Any:
-    """The library, initialised; None where there is none, or no driver."""
+    """The initialised library; None without it, or without a driver."""
     try:
         library = ctypes.CDLL(LIBRARY)
         return library if library.nvmlInitWithFlags(0) == 0 else None

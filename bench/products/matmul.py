@@ -34,7 +34,7 @@ TRIED = 128
 
 
 def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int, *, fast: bool = False) -> Result:
-    """FLOP/s (for int8: operations/s) of one product; `fast`: fp8 that accumulates below fp32, as inference does. Raises `UnsupportedError`, `TooSlowError`."""
+    """FLOP/s (int8: operations/s) of one product; `fast`: fp8 accumulating below fp32. Raises `UnsupportedError`, `TooSlowError`."""
     refuse_unsupported(bench.device, dtype)
     if fast and amd_architecture(bench.device.torch_name):
         raise UnsupportedError("AMD's units add up in fp32 alone")
@@ -89,7 +89,7 @@ class Rotating:
 
 
 def rotating(make: Callable[[], Callable[[], Any]], set_bytes: float, device: Device) -> Rotating:
-    """The calls that `make` gives, each with `set_bytes` of operands of its own: on a GPU as many as its L2 cache cannot hold."""
+    """The calls that `make` returns, each with separate operands of `set_bytes`: on a GPU more than its L2 cache holds."""
     sets = 1 if device.is_cpu else max(1, math.ceil(ROTATED_CACHES * device.cache_bytes / max(set_bytes, 1.0)))
     return Rotating([make() for _ in range(sets)])
 
@@ -119,18 +119,15 @@ def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = Fal
 
 
 def eight_bit(architecture: str) -> Any:
-    """E4M3 as the units multiply it: of AMD's gfx942 (MI300) the kind without infinities and negative zero, later and others' OCP's.
+    """The E4M3 type the device multiplies: AMD's gfx942 (MI300) has the variant without infinities, all others OCP's.
 
-    Source: data types of hipBLASLt, read 2026-11-23. Tried on no GPU of AMD.
+    Source: data types of hipBLASLt, read 2026-11-23. Not tried on a GPU of AMD.
     """
     return torch.float8_e4m3fnuz if architecture.startswith("gfx94") else torch.float8_e4m3fn
 
 
 def _fp4_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
-    """NVFP4: two elements a byte, a scale in 8 bits for every block of 16, the scales padded to tiles of 128 rows and 4 blocks.
-
-    All 16 codes are numbers, so random bytes are random elements.
-    """
+    """NVFP4 product of random bytes (all 16 codes are numbers): two elements a byte, an 8-bit scale for each block of 16."""
     left, right = (
         torch.randint(0, 256, (rows, k // 2), dtype=torch.uint8, device=device).view(torch.float4_e2m1fn_x2) for rows in (m, n)
     )
@@ -155,7 +152,7 @@ def scale_count(dtype: str, rows: int, k: int) -> int:
 
 
 class Product:
-    """A·B into C. `refresh` fills C with new random numbers: what is overwritten costs power too."""
+    """A·B into C. `refresh` fills C with new random numbers, since overwriting costs power too."""
 
     def __init__(self, left: Any, right: Any, out: Any) -> None:
         self.left, self.right, self.out = left, right, out

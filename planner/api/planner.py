@@ -25,10 +25,10 @@ WorkloadLike = str | Path | Workload | Mapping[str, Any]
 
 
 class Planner:
-    """Plans, estimates, memory and studies, on the catalogue, your prices and what was measured on this machine.
+    """Plans, estimates, memory and studies, from the catalogue, your prices and the measurements of this machine.
 
-    `config` and `state` are the folders of `gpu-planner --config` and `--state`; `basis="spec"` leaves measurements out. Input that
-    cannot be used raises `planner.UserError`, whose `problems` name every fault.
+    `config` and `state` are the folders of `gpu-planner --config` and `--state`; `basis="spec"` leaves measurements out. Unusable
+    input raises `planner.UserError`, whose `problems` name every fault.
     """
 
     def __init__(
@@ -94,12 +94,7 @@ class Planner:
         return EstimateResult(Answers(answers))
 
     def study(
-        self,
-        study: Study | None = None,
-        *,
-        gpus: Sequence[str] = (),
-        prices: str = "",
-        given: Mapping[str, float] | None = None,
+        self, study: Study | None = None, *, gpus: Sequence[str] = (), prices: str = "", given: Mapping[str, float] | None = None
     ) -> StudyResult:
         """Compute per dollar over model or batch sizes; `given`: USD an hour of a GPU that go before the price set's."""
         return StudyResult(self.session.study(study, gpus=gpus, prices=prices, given=given, basis=self.basis))
@@ -119,7 +114,7 @@ class Planner:
         gpus: Sequence[str] = (),
         replicas: int | None = None,
     ) -> ReplayResult:
-        """The requests of `traffic` served by the best layout for `workload` under them; `replicas`: their number, by default as many as needed."""
+        """Serve the requests of `traffic` by the best layout for `workload`; `replicas`: by default as many as needed."""
         from planner.workload.traffic.preset import service_of, traced
 
         if traffic.trace is None:

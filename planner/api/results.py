@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from planner.engine.answers.memory import MemoryDetail
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.answer import Answer
+from planner.engine.answers.memory import MemoryDetail, MemoryItem
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.replay import Replay, ReplayHour
-from planner.engine.answers.study import StudyAnswer
+from planner.engine.answers.study import StudyAnswer, StudyCurve
+from planner.present.cells import Paragraph, Section, text_table
 from planner.present.files.csv_text import Lines, plan_lines, study_lines
+from planner.present.plan import heading, plan_table, rate_text, throughput
+from planner.units import UNKNOWN, bytes_text
 from planner.workload.traffic.summary import Traffic, TrafficHour
-
-if TYPE_CHECKING:
-    from planner.engine.answers.answer import Answer
-    from planner.engine.answers.memory import MemoryItem
-    from planner.engine.answers.plan import PlanRow
-    from planner.engine.answers.study import StudyCurve
-    from planner.present.cells import Section
-    from planner.workload.traffic.trace import Trace
+from planner.workload.traffic.trace import Trace
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -104,9 +101,6 @@ class PlanResult(Result[Plan]):
         return plan_lines(self.answer)
 
     def _sections(self) -> Sequence[Section]:
-        from planner.present.cells import Paragraph, Section
-        from planner.present.plan import heading, plan_table
-
         title, *rest = heading(self.answer)
         notes = [Paragraph(note) for note in self.answer.notes]
         return [Section(title, [*([Paragraph(" · ".join(rest))] if rest else []), plan_table(self.answer), *notes])]
@@ -225,10 +219,6 @@ class EstimateResult(Result[Answers]):
         return Lines(heads, [[line.get(name) for name in heads] for line in self._flat])
 
     def _sections(self) -> Sequence[Section]:
-        from planner.present.cells import Section, text_table
-        from planner.present.plan import rate_text, throughput
-        from planner.units import UNKNOWN, bytes_text
-
         rows = []
         for place, one in enumerate(self):
             memory, rate = one.memory_bytes, throughput(one)

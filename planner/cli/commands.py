@@ -1,4 +1,4 @@
-"""Groups of commands, and the table of all commands: each a module of its own, imported only when that command runs."""
+"""Groups of commands, and the table of all commands, whose modules are imported only when a command runs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ def did_you_mean(given: str, accepted: list[str]) -> str:
 
 
 class DefaultGroup(click.Group):
-    """A group that runs its `default` command when none of its commands is named.
-
-    With `takes_argument` a word that is no command is an argument of the default command; otherwise it is an error.
-    """
+    """A group with a `default` command; `takes_argument`: an unknown word is an argument of that command."""
 
     def __init__(
         self, *args: Any, default: str, takes_argument: bool = False, lazy: Mapping[str, LazyCommand] | None = None, **kwargs: Any
@@ -100,13 +97,12 @@ class DefaultGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with their summaries; lazy ones are not imported."""
         rows = [
-            (name, self._summary(name)) for name in self.list_commands(ctx) if name in self.lazy or not self.commands[name].hidden
+            (name, self.lazy[name].summary if name in self.lazy else self.commands[name].get_short_help_str(limit=100))
+            for name in self.list_commands(ctx)
+            if name in self.lazy or not self.commands[name].hidden
         ]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
-
-    def _summary(self, name: str) -> str:
-        return self.lazy[name].summary if name in self.lazy else self.commands[name].get_short_help_str(limit=100)
 
 
 COMMANDS = {
@@ -115,7 +111,7 @@ COMMANDS = {
     "estimate": LazyCommand(
         "planner.cli.estimate.command:estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."
     ),
-    "fit": LazyCommand("planner.cli.decide.fit:fit", "List what given GPUs can run: model, precision, context, users."),
+    "fit": LazyCommand("planner.cli.decide.fit:fit", "List models that run on given GPUs: model, precision, context, users."),
     "guide": LazyCommand(
         "planner.cli.decide.guide:guide", "Five questions to a decision: profile, bottleneck, size, where, commitment."
     ),

@@ -43,7 +43,7 @@ def completed(root: click.Command, instruction: str) -> int:
 
 
 def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A completion by names that begin with the typed text, else by the only one that contains it: of several zsh would delete what was typed.
+    """Names that begin with the typed text, else the only one that contains it (zsh would delete the text if there were several).
 
     Empty where the catalogue cannot be read.
     """

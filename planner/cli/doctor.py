@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import platform
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+import planner
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal import sections as listing
 from planner.errors import UserError
+from planner.observe.machine import LocalGpu
+from planner.paths import presets_folder
+from planner.session import Session
 from planner.units import UNKNOWN, bytes_text, si_text
-
-if TYPE_CHECKING:
-    from planner.observe.machine import LocalGpu
-    from planner.session import Session
 
 Facts = dict[str, Any]
 TOPIC = 14
@@ -29,7 +31,7 @@ TOPIC = 14
 @json_option
 @pass_invocation
 def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
-    """Show what was found here: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
+    """Show this installation: driver and GPUs, processor, torch, folders, catalogue, age of the prices, measurements."""
     found = examine(invocation, python)
     if as_json:
         listing.print_json(found)
@@ -69,10 +71,6 @@ def _facts_or_error(topic: Topic, subject: Subject) -> Facts:
 
 
 def _program(_: Subject) -> Facts:
-    import platform
-
-    import planner
-
     return {
         "version": planner.__version__,
         "python": platform.python_version(),
@@ -128,8 +126,6 @@ def _torch(subject: Subject) -> Facts:
 
 
 def _folders(subject: Subject) -> Facts:
-    from planner.paths import presets_folder
-
     session = subject.session
     folders = {"presets": presets_folder(), "config": session.config, "state": session.state}
     return {name: {"path": str(path), "exists": path.is_dir()} for name, path in folders.items()}
@@ -147,8 +143,6 @@ def _catalogue(subject: Subject) -> Facts:
 
 def _prices(subject: Subject) -> Facts:
     session = subject.session
-    import datetime as dt
-
     dates: list[dt.date] = []
     own: dict[str, str] = {}
     for offer in session.offers:

@@ -32,7 +32,7 @@ class ExitCode(enum.IntEnum):
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     TERMINATED = 128 + signal.SIGTERM
-    """Exit code of a program asked to end while there was something to end in good order: a benchmark, whose results are kept, or the screen."""
+    """Exit code after a signal to end that was handled in an orderly way: results of a benchmark kept, or the screen closed."""
     PIPE_CLOSED = 141
     """The reader of stdout went away (128 + SIGPIPE); nothing is said, as for any tool in a pipe."""
 

@@ -119,7 +119,7 @@ basis_option = click.option(
     type=click.Choice(["measured", "spec"]),
     default="measured",
     show_default=True,
-    help="Use measurements, or vendor figures alone.",
+    help="Use measurements, or vendor figures only.",
 )
 own_option = click.option(
     "--own",

@@ -1,12 +1,13 @@
-"""`gpu-planner predictions`: list what was predicted, record what was measured of it, import results, remove both."""
+"""`gpu-planner predictions`: list predictions, record their results, import results, remove both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
 from planner.cli.commands import DefaultGroup
 from planner.cli.exits import ExitCode
@@ -14,26 +15,24 @@ from planner.cli.options import FILE, Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_columns, print_json
 from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError, nearest_names
+from planner.predictions.entries import Predicted, Seen
 from planner.reading import read_file
+from planner.session import Session
 from planner.units import change_text, counted, digits
-
-if TYPE_CHECKING:
-    from planner.predictions.entries import Predicted, Seen
-    from planner.session import Session
 
 MOST_IMPORT_BYTES = 1 << 26
 
 
 @click.group(cls=DefaultGroup, default="list")
 def predictions() -> None:
-    """Predictions and what was measured of them; ranges learn from both, on this machine alone."""
+    """Predictions and their results; ranges learn from both, on this machine only."""
 
 
 @predictions.command("list")
 @json_option
 @pass_invocation
 def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
-    """List predictions with their ranges and what was measured, the newest last, and what ranges have learned."""
+    """List predictions with their ranges and results, the newest last, and the learned changes of ranges."""
     session = invocation.session()
     log = session.predictions
     found, seen, learned = log.predicted(), log.seen(), session.own_results()
@@ -64,10 +63,10 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
 @predictions.command("seen")
 @click.argument("name", metavar="ID")
 @click.argument("values", nargs=-1, required=True, metavar="FIGURE=VALUE...")
-@click.option("--source", default="", metavar="TEXT", help="Where it was seen.")
+@click.option("--source", default="", metavar="TEXT", help="Place of the measurement.")
 @pass_invocation
 def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: str) -> int:
-    """Record what was measured of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
+    """Record the result of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
     from planner.session.prediction_log import results
 
     session = invocation.session()
@@ -83,7 +82,7 @@ def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: 
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @pass_invocation
 def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
-    """Take in FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}; each is predicted now and kept beside it. All or none."""
+    """Import FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}, each predicted now. All or none are kept."""
     from planner.session.prediction_log import log_results
 
     session = invocation.session()
@@ -102,9 +101,7 @@ def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
 
 
 def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Seen]]:
-    """One result and what is predicted of it now; raises `UserError`."""
-    import msgspec
-
+    """One result and its prediction now; raises `UserError`."""
     from planner.session.prediction_log import predicted_and_seen
     from planner.workload.tasks import Request
 
@@ -124,7 +121,7 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
 @click.option("--all", "everything", is_flag=True, help="Forget all of them; ranges are then as shipped.")
 @pass_invocation
 def remove_predictions(invocation: Invocation, names: tuple[str, ...], everything: bool) -> int:
-    """Delete predictions and what was measured of them."""
+    """Delete predictions and their results."""
     if bool(names) == everything:
         raise click.UsageError("Name what to forget, or say --all.")
     session = invocation.session()
@@ -167,7 +164,7 @@ def _parsed(text: str, figures: Sequence[str], where: str) -> tuple[str, float]:
 
 
 def _rows(one: Predicted, seen: dict[tuple[str, str], Seen]) -> list[tuple[str, ...]]:
-    """A row for each figure; the first says what was asked."""
+    """A row for each figure; the first has the request."""
     rows = list[tuple[str, ...]]()
     for place, (name, of) in enumerate(one.figures.items()):
         known = seen.get((one.id, name))
@@ -186,8 +183,6 @@ def _verdict(said: Predicted, figure: str, value: float) -> str:
 
 
 def _as_object(one: Predicted, seen: dict[tuple[str, str], Seen]) -> dict[str, Any]:
-    import msgspec
-
     figures = {
         name: {
             "value": of.value,

@@ -14,6 +14,7 @@ from planner.cli.plan.options import NAMES, money_options, plan_command, ranked,
 from planner.cli.terminal.streams import write_file
 from planner.errors import Problem, UserError
 from planner.text import json_document
+from planner.workload.hardware.owned import Owning
 
 if TYPE_CHECKING:
     from planner.present.files.decision import Decision
@@ -42,7 +43,6 @@ def report(
     Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
     """
     from planner.present.files.decision import decide
-    from planner.workload.hardware.owned import Owning
 
     if form and out is not None and str(out) != "-":
         raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")

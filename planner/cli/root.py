@@ -22,7 +22,7 @@ from planner.startup import can_draw
 app_options = options(
     click.option("--python", metavar="PATH", help="Interpreter whose torch is measured."),
     click.option("--theme", metavar="NAME", help="Colour theme."),
-    click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII signs alone."),
+    click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only."),
     click.option("--replay", metavar="FILE", type=FILE, help="Show recorded telemetry (watch --record)."),
     click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured."),
 )
@@ -55,7 +55,7 @@ def root(ctx: click.Context, /, config: Path | None, state: Path | None, **app: 
 
 
 class OpenContext(click.Context):
-    """The context of the default command, whose usage reads `gpu-planner` without a name of its own."""
+    """The context of the default command, whose usage reads `gpu-planner` without its name."""
 
     @property
     def command_path(self) -> str:

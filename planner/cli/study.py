@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -13,6 +13,9 @@ from planner.cli.options import FILE, Invocation, basis_option, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
 from planner.errors import Problem, UserError
+
+if TYPE_CHECKING:
+    from planner.engine.answers.study import StudyAnswer
 
 PUBLISHED_LAW = "log2"
 """The reading of the published study's depth law under which its finding comes out."""
@@ -25,7 +28,7 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
     type=click.Choice(["width", "batch"]),
     default="width",
     show_default=True,
-    help="What grows: the model at a fixed batch, or the batch of one model.",
+    help="Axis: the size of the model at a fixed batch, or the batch of one model.",
 )
 @click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Study this GPU (repeat for more; all: the whole catalogue).")
 @click.option(
@@ -108,6 +111,15 @@ def study(
 
         write_out(svg, study_svg(found))
         say(f"charts: {svg}")
+    _print(found, form)
+    if form is None and found.published and not published:
+        print(OTHER_CONDITIONS)
+    for note in found.notes:
+        say(f"note: {note}")
+    return ExitCode.ANSWERED if found.leads else ExitCode.NOTHING_FOUND
+
+
+def _print(found: StudyAnswer, form: str | None) -> None:
     if form == "json":
         write_json(found)
     elif form == "csv":
@@ -119,11 +131,6 @@ def study(
         from planner.present.study import study_sections
 
         listing.print_sections(study_sections(found), listing.console())
-        if found.published and not published:
-            print(OTHER_CONDITIONS)
-    for note in found.notes:
-        say(f"note: {note}")
-    return ExitCode.ANSWERED if found.leads else ExitCode.NOTHING_FOUND
 
 
 def _prices(given: tuple[str, ...]) -> dict[str, float]:

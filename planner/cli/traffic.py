@@ -1,4 +1,4 @@
-"""`gpu-planner traffic` and `replay`: summarise recorded requests or make a preset of them; serve them by the best layout, simulated."""
+"""`gpu-planner traffic` and `replay`: recorded requests as a summary or a preset, and served in a simulation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from planner.cli.cluster.option import cluster_of, on_option
 from planner.cli.completion import gpu_names, model_names, preset_names
@@ -22,14 +23,15 @@ from planner.cli.options import (
 )
 from planner.cli.plan.options import name_sources, parse_settings
 from planner.cli.terminal.streams import say
+from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.paths import DEFAULT_PRESET
 from planner.workload.changes import fields_of
+from planner.workload.tasks import Lengths, Workload
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
     from planner.session import Session
-    from planner.workload.tasks import Workload
     from planner.workload.traffic.preset import RateChoice
     from planner.workload.traffic.summary import Traffic
     from planner.workload.traffic.trace import Trace
@@ -97,9 +99,6 @@ def traffic(
 
 def with_lengths(found: Traffic, trace: Trace | None, inputs: float | None, outputs: float | None) -> Traffic:
     """`found` with the lengths that were given where the source has none."""
-    import msgspec
-
-    from planner.workload.tasks import Lengths
     from planner.workload.traffic.summary import summarised
 
     if trace is not None:
@@ -111,10 +110,6 @@ def with_lengths(found: Traffic, trace: Trace | None, inputs: float | None, outp
 
 def base_of(session: Session, preset: str | None, model: str | None, where: str) -> Workload:
     """The workload that traffic is laid over: a preset, or a model alone; raises `UserError` where neither is named."""
-    import msgspec
-
-    from planner.workload.tasks import Workload
-
     if preset is None and model is None:
         raise UserError(Problem(where, "model", "is not in the traffic; give --model, or --preset for model, engine and targets."))
     base = session.presets.load(preset).workload if preset else Workload(model=model or "", task="serve")
@@ -122,7 +117,6 @@ def base_of(session: Session, preset: str | None, model: str | None, where: str)
 
 
 def _write(session: Session, found: Traffic, out: Path, preset: str | None, model: str | None, rate: RateChoice) -> None:
-    from planner.durable import write_out
     from planner.workload.presets import as_toml
     from planner.workload.traffic.preset import service_of
 

@@ -111,7 +111,7 @@ def compared(experiments: Sequence[Experiment], answers: Sequence[Answer | Excep
 def _comparison(experiment: Experiment, value: PublishedValue, answer: Answer | Exception) -> Comparison:
     figure, part, known = None, 0.0, 0.0
     if isinstance(answer, Answer):
-        figure, part, known = _predicted(value.quantity, answer, experiment.request)
+        figure, part, known = figure_of(value.quantity, answer, experiment.request)
     return Comparison(
         kind=kind_of(value.quantity, experiment.request),
         source=experiment.source,
@@ -138,7 +138,7 @@ def kind_of(quantity: str, request: Request) -> str:
     return KINDS.get(quantity) or ("serving throughput" if request.task == "serve" else "batch throughput")
 
 
-def _predicted(quantity: str, answer: Answer, request: Request) -> tuple[Figure | None, float, float]:
+def figure_of(quantity: str, answer: Answer, request: Request) -> tuple[Figure | None, float, float]:
     """(figure, bytes of it that are not counted, bytes that are known)."""
     if quantity == "fits":
         return Figure(float(answer.fits), 0.0, 1.0, "spec"), 0.0, 0.0

@@ -16,18 +16,18 @@ NEON     2 pipes x 4 x 2 = 16; Neoverse V1 (2 x 256-bit SVE), V2 and V3 (4 x 128
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+import os
+import platform
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.hardware.catalogue.gpus import Gpu
 from planner.observe import host
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu
 
 ASSUMED_BANDWIDTH_BYTES_PER_S = 51.2e9
 """Two channels of DDR4-3200 (2 x 8 bytes x 3.2 GT/s, JEDEC JESD79-4): the floor of one socket of this decade."""
@@ -46,7 +46,7 @@ class Cores(msgspec.Struct, frozen=True):
 
 
 def flop_per_cycle(flags: frozenset[str], name: str = "", vendor: str = "", family: int = 0) -> dict[str, float]:
-    """Dtype -> operations per physical core and cycle; a missing dtype has no instruction of its own.
+    """Dtype -> operations per physical core and cycle; a dtype without an instruction is missing.
 
     `flags` are those of /proc/cpuinfo; `vendor` ('AuthenticAMD') and `family` (25 is Zen 4, 26 Zen 5) distinguish AMD's pipes.
     """
@@ -84,12 +84,7 @@ def _arm_flop_per_cycle(flags: frozenset[str], name: str) -> dict[str, float]:
 
 
 def usable_cores(listed: tuple[host.Processor, ...], allowed: frozenset[int] | None, quota: float | None) -> Cores:
-    """Physical cores among the logical CPUs this process may use, no more than its processor quota.
-
-    Two hyper-threads share one core's pipes, so a core counts once.
-    """
-    import os
-
+    """Physical cores among the logical CPUs of this process, at most its processor quota; hyper-threads of one core count once."""
     mine = [processor for processor in listed if allowed is None or processor.number in allowed]
     cores = {processor.core for processor in mine}
     if not mine:
@@ -128,22 +123,17 @@ def last_level_cache_bytes(root: Path = host.ROOT) -> float | None:
 
 
 def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> Gpu:
-    """This computer's CPU as a device of kind "cpu": the part of it that this process may use.
+    """The part of this computer's CPU that this process may use, as a device of kind "cpu". Never fails.
 
-    `allowed` are the logical CPUs to count (default: this process's affinity). Never fails.
+    `allowed`: the logical CPUs to count (default: this process's affinity).
     """
-    import datetime as dt
-    import platform
-
-    from planner.hardware.catalogue.gpus import Gpu
-
     listed = host.processors(root)
     first = listed[0].entries if listed else {}
     name = host.cpu_name(root)
     cores = usable_cores(listed, host.usable_processors() if allowed is None else allowed, host.cgroup_cpu_quota(root))
     clock, clock_source = clock_hz(listed, root)
     family = int(first["cpu family"]) if first.get("cpu family", "").isdigit() else 0
-    flags = listed[0].flags if listed else _assumed_flags(platform.machine())
+    flags = listed[0].flags if listed else frozenset({"asimd"} if platform.machine().lower() in {"arm64", "aarch64"} else {"sse2"})
     rates = flop_per_cycle(flags, name, first.get("vendor_id", ""), family)
     total, limit = host.memory_total_bytes(root), host.cgroup_memory_limit_bytes(root)
     memory = min((size for size in (total, limit) if size is not None), default=math.nan)
@@ -178,8 +168,3 @@ def _caveats(flags: frozenset[str], *, limited: bool) -> Iterator[str]:
         yield "matrix-unit (AMX) peak, rarely approached by a framework"
     if limited:
         yield "memory limited by a control group"
-
-
-def _assumed_flags(machine: str) -> frozenset[str]:
-    """The instruction set every 64-bit processor of this family has, for systems without /proc."""
-    return frozenset({"asimd"} if machine.lower() in {"arm64", "aarch64"} else {"sse2"})

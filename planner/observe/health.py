@@ -16,7 +16,7 @@ ADVICE: dict[str, str] = {
     REMAP_FAILED: "no spare rows are left for faulty ones: have the GPU replaced",
     RETIREMENT_PENDING: "faulty pages of memory are taken out of use at the next reset of the GPU; until then they are in use",
 }
-"""Warning -> what it means and what to do."""
+"""Warning -> its meaning and the action to take."""
 COUNTS_OF_UNCORRECTED = {
     "ecc_uncorrected_volatile": "{:,.0f} since the driver was loaded",
     "ecc_uncorrected_aggregate": "{:,.0f} ever",

@@ -6,6 +6,7 @@ Every reader takes the root folder to read below (`/` outside tests) and returns
 from __future__ import annotations
 
 import os
+import platform
 import re
 from pathlib import Path
 
@@ -57,7 +58,7 @@ class BusyTime(msgspec.Struct, frozen=True):
 
 
 def read_text(path: Path) -> str | None:
-    """The stripped text of a small system file, None when there is none or it may not be read."""
+    """The stripped text of a small system file; None if it is missing or unreadable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -90,8 +91,6 @@ def cpu_name(root: Path = ROOT) -> str:
 
 
 def _platform_cpu_name() -> str:
-    import platform
-
     if platform.system() == "Darwin":
         import subprocess
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +13,7 @@ from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.mig import profiles_of, slice_of
 from planner.observe.cpu import read_cpu
+from planner.observe.host import usable_processors
 from planner.units import UNKNOWN, bytes_text, si_text
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class LocalGpu(msgspec.Struct, frozen=True):
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
-        """The parts that programs find: the GPU, or each of the slices it is cut into; none where it is set to slices and has none."""
+        """The parts visible to programs: the GPU, or its slices; none in MIG mode without slices."""
         if self.gpu is None or self.facts.mig_profiles is None:
             return (self.gpu,) if self.gpu else ()
         profiles = {profile.name: profile for profile in profiles_of(self.gpu)}
@@ -72,7 +74,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def power_limits_w(self) -> dict[str, float]:
-        """Lowest limit in force of each whole GPU, by name, where it is below what the part ships with."""
+        """Lowest power limit in force of each whole GPU, by name, where it is below the default."""
         found: dict[str, float] = {}
         for local in self.gpus:
             limit, part = local.facts.power_limit_w, local.gpu
@@ -102,20 +104,16 @@ class Machine(msgspec.Struct, frozen=True):
 
 def cpu_key(cpu: Gpu) -> str:
     """Beginning of the benchmark's fingerprints of this machine's processor: its name, cores and instruction set."""
-    import platform
-
     from bench.protocol import machine_key
-    from planner.observe.host import usable_processors
 
     cores = usable_processors()
     return machine_key({"device": cpu.name, "cores": len(cores) if cores else os.cpu_count() or 1, "arch": platform.machine()})
 
 
 def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalogue) -> Gpu | None:
-    """The catalogue's part for the name a driver reports, compared whole.
+    """The catalogue's part with exactly the name that a driver reports; None without one.
 
-    None when no part has the name, or when the part that has it differs in memory from what the driver reports by more than the
-    driver's own share (one name may be sold with two memory sizes).
+    None also when the memory differs by more than the driver's own share, since a name may be sold with two memory sizes.
     """
     part = gpus.find_nvml(nvml_name)
     for spelling in (nvml_name, nvml_name.removeprefix("NVIDIA ")):
@@ -128,9 +126,9 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
 
 
 def read_machine(gpus: GpuCatalogue, started: Driver | None = None) -> Machine:
-    """Look at this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why.
+    """Inspect this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why.
 
-    `started`: a driver that was started earlier, and is closed here.
+    `started`: a driver started earlier, which is closed here.
     """
     from planner.observe.driver.driver import Driver, DriverError
 

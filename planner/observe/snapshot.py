@@ -42,7 +42,7 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Busy share of all logical CPUs since the previous snapshot."""
     memory_total_bytes: Reading | None = None
     memory_used_bytes: Reading | None = None
-    """Total less what the kernel could give to a new program."""
+    """Total less the memory available to a new program."""
     reasons: dict[str, str] = {}
 
 
@@ -94,7 +94,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     index: Number
     """NVML's, in PCI order; not CUDA's."""
     host: str | None = None
-    """Computer it is in, where a source tells of several; their indices may be equal."""
+    """Computer of the GPU, for sources that cover several; their indices may be equal."""
     uuid: str | None = None
     name: str | None = None
     cuda_ordinal: Number | None = None

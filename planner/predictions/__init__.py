@@ -1,1 +1,1 @@
-"""Predictions made before the result was known, beside what was seen: a log of this user, and what ranges learn from it."""
+"""Predictions made before the result was known, beside the results: a log of this user, and learning of ranges from it."""

@@ -1,4 +1,4 @@
-"""Learning of ranges from one's own results: by how much the half width of a kind of figure widens or narrows.
+"""Learning of ranges from one's own results: the factor on the half width of a kind of figure.
 
 The ratio of an error to its half width has known shares for published values (`Spreads.quantiles`). One's own ratios are mixed with these as if
 they were so many more; the ratio that nine in ten of the mixture stay below is the factor. Few results move it little, results of one model less
@@ -34,7 +34,7 @@ class Learned(NamedTuple):
 
 
 def learned(pairs: Iterable[Pair]) -> Mapping[str, Learned]:
-    """Kind -> what is learned of it; kinds without results are not there."""
+    """Kind -> its learned factor; kinds without results are absent."""
     ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
     groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
     for one in pairs:

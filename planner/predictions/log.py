@@ -44,7 +44,7 @@ class PredictionLog:
         return [one for one in self._predicted.values() if one.id in kept]
 
     def seen(self) -> dict[tuple[str, str], Seen]:
-        """(id, figure) -> what was measured of it last."""
+        """(id, figure) -> its last result."""
         self._read()
         return dict(self._seen)
 
@@ -79,7 +79,7 @@ class PredictionLog:
         return self._write([] if predicted.id in self._predicted else [Line(predicted=predicted)])
 
     def add_seen(self, *seen: Seen) -> WriteResult:
-        """Keep what was measured."""
+        """Keep results."""
         return self._write([Line(seen=one) for one in seen])
 
     def remove(self, *names: str) -> tuple[int, WriteResult]:

@@ -87,7 +87,7 @@ class Column(msgspec.Struct, Generic[Item], frozen=True):
 
 
 class Table(msgspec.Struct, Generic[Item], frozen=True):
-    """Items under columns. Cells are made when they are laid out, so a table of thousands of rows costs nothing until it is drawn."""
+    """Items under columns. Cells are made at layout, so that a table of thousands of rows costs nothing until drawn."""
 
     columns: Sequence[Column[Item]]
     items: Sequence[Item]
@@ -144,19 +144,22 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def text_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Iterable[str] = (), stays: str = ""
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numeric: Iterable[str] = (),
+    stays: Sequence[str] = (),
+    least_width: int = LEAST_FOLDED_WIDTH,
 ) -> Table[Sequence[str]]:
-    """A table of texts under `heads`; columns in `numeric` are aligned right, the others may be folded.
+    """A table of texts under `heads`; columns in `numeric` are aligned right, others may be folded to `least_width`.
 
-    Where there is no room, the last ones go first, `stays` after all others.
+    Where room is short the last columns are dropped first, and the columns of `stays` after all others, in their order.
     """
     right = frozenset(numeric)
 
     def column(place: int, head: str) -> Column[Sequence[str]]:
         words = place > 0 and head not in right
-        least_width = LEAST_FOLDED_WIDTH if words else None
-        priority = len(heads) + 1 if head == stays else len(heads) - place
-        return Column(head, head, lambda row: row[place], head in right, priority, least_width)
+        priority = len(heads) + 1 + stays.index(head) if head in stays else len(heads) - place
+        return Column(head, head, lambda row: row[place], head in right, priority, least_width if words else None)
 
     return Table([column(place, head) for place, head in enumerate(heads)], rows)
 
@@ -164,7 +167,7 @@ def text_table(
 def spread_text(figure: Figure | None) -> str:
     """The wider side of a range: '±14 %', or '×÷2.4' where a percentage would reach below zero; empty when exact or absent.
 
-    Both sides where the upper one is cut at a limit, as a share at 100 %: '+4/-13 %', '-13 %'.
+    Both sides where the upper one is cut at a limit, such as a share at 100 %: '+4/-13 %', '-13 %'.
     """
     if figure is None or not figure.value or figure.low == figure.high:
         return ""
@@ -185,7 +188,7 @@ def figure_cell(figure: Figure | None, text: NumberText) -> Cell:
 
 
 def range_cell(figure: Figure | None, text: NumberText) -> Cell:
-    """The value of `figure` with its range and what it rests on."""
+    """The value of `figure` with its range and basis."""
     if figure is None or not is_known(figure.value):
         return Cell()
     return Cell(text(figure.value), spread_text(figure), figure.basis)

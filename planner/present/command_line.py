@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,6 @@ def _as_toml(value: Any) -> str:
         return "{" + ", ".join(f"{name}={_as_toml(inner)}" for name, inner in value.items() if inner is not None) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_as_toml, value)) + "]"
-    import json
-
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from planner.engine.answers.fit import FitRow
+from planner.engine.answers.fit import Fit, FitRow
 from planner.present.cells import Cell, Column, Fact, Facts, Paragraph, Part, Section, Table, basis_legend, range_cell
 from planner.present.command_line import spelled
 from planner.present.names import VERDICT_SIGNS
@@ -13,9 +12,6 @@ from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, bytes_text, count_text, number_text, percent_text
 from planner.workload.study_models import NAME_PREFIX
 from planner.workload.tasks import trains
-
-if TYPE_CHECKING:
-    from planner.engine.answers.fit import Fit
 
 FASTER_READING = (
     "At full load one stream may be slow: --set targets.p95_tpot_s=0.1 asks for as many users as read 10 tokens a second."
@@ -57,7 +53,7 @@ def hint(found: Fit) -> str:
 def best_facts(found: Fit) -> list[Fact]:
     """The largest model, the most tokens a second, the most users and the longest context among the solutions.
 
-    Untrained models of a study, which nobody serves, are left out; of equal ones the larger counts.
+    Models of a study, which nobody serves, are left out; of equal ones the larger counts.
     """
     solutions = [row for row in found.rows if row.rank and not row.model.startswith(NAME_PREFIX)]
     solutions = [row for row in solutions if row.verdict == "fits"] or solutions
@@ -73,7 +69,7 @@ def best_facts(found: Fit) -> list[Fact]:
 
 
 def nearest_text(found: Fit) -> str:
-    """The row closest to a solution where there is none."""
+    """The row closest to a solution, if nothing is a solution."""
     nearest = next(iter(found.rows), None)
     return "No model of the catalogue fits." + (
         f" The nearest, {nearest.model} in {nearest.weight_dtype}: {nearest.why}." if nearest else ""

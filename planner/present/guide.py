@@ -44,7 +44,7 @@ LIMITS: Mapping[str, tuple[Question, ...]] = dict.fromkeys(AMOUNTS, (_DEADLINE,)
     "serve": (
         Question("p95_ttft_s", "Seconds to the first token, at most, for 95 of 100 people?", 2.0),
         Question("p95_request_s", "Seconds to the whole answer, at most, for 95 of 100 people?", 10.0),
-    ),
+    )
 }
 """Task -> the questions for its limit, the usual one first."""
 MONTHS = Question("months", "For how many months is it needed?", 12)

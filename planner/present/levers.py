@@ -1,4 +1,4 @@
-"""The changes that would make a workload fit, or cheaper, each with what it saves and costs."""
+"""The changes that would make a workload fit, or cheaper, each with its saving and its cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lever_text(lever: Lever) -> str:
 
 
 def cost_text(lever: Lever) -> str:
-    """'saves 12.1 GiB, 31 % slower, rounds more'; what is unknown or too small to matter is left out."""
+    """'saves 12.1 GiB, 31 % slower, rounds more', without unknown and negligible effects."""
     saved = f"saves {bytes_text(lever.saves_bytes)}" if lever.saves_bytes and lever.saves_bytes > 0 else ""
     speed = _speed_text(lever.slowdown) if lever.slowdown is not None else ""
     return ", ".join(filter(None, (saving_text(lever), saved, speed, COST_WORDS.get(lever.costs or "", ""))))

@@ -1,17 +1,14 @@
-"""The memory of one row, item by item: what every byte is for, the sum it comes from, and what is left of the GPU."""
+"""The memory of one row, item by item, with the formula of each, and the memory left on the GPU."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from planner.engine.answers.memory import MemoryItem
+from planner.engine.answers.memory import MemoryDetail, MemoryItem
+from planner.engine.answers.plan import PlanRow
 from planner.present.cells import Cell, Column, Fact, Facts, Section, Table, spread_text
 from planner.present.names import COMPONENT_NAMES, device_name, row_place
 from planner.units import UNKNOWN, bytes_text, percent_text, used_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.memory import MemoryDetail
-    from planner.engine.answers.plan import PlanRow
 
 
 class ItemLine(NamedTuple):
@@ -35,7 +32,7 @@ ITEM_COLUMNS: tuple[Column[ItemLine], ...] = (
 
 
 def memory_section(row: PlanRow, detail: MemoryDetail) -> Section:
-    """Every item of the fullest GPU of `row`, then the way from the data sheet to what is left."""
+    """Every item of the fullest GPU of `row`, then the steps from the data sheet to the free memory."""
     layout = row.answer.layout
     which = "the fullest GPU at its peak" if layout and layout.gpus > 1 else "at its peak"
     return Section(f"Memory of {row_place(row)}, {which}", [Table(ITEM_COLUMNS, item_lines(detail)), Facts(ledger(row, detail))])
@@ -53,7 +50,7 @@ def item_lines(detail: MemoryDetail) -> list[ItemLine]:
 
 
 def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
-    """The bytes from the data sheet to what is left, without steps that take nothing; what is needed has its range."""
+    """The bytes from the data sheet to the free memory, without empty steps; the need has a range."""
     facts = [
         Fact("on the data sheet", bytes_text(detail.label_bytes)),
         Fact("for programs", bytes_text(detail.capacity_bytes), detail.capacity_source),

@@ -61,12 +61,12 @@ def row_place(row: PlanRow) -> str:
 
 
 def region_text(region: str) -> str:
-    """The region of an offer in words; what is sold without a choice of one has any."""
+    """The region of an offer as text; 'any' for one sold without a choice."""
     return "any region" if region == "any" else region
 
 
 def model_name(task: Mapping[str, Any]) -> str:
-    """The short name of a workload's model: the last part of a path, or what a config.json says of itself."""
+    """The short name of a workload's model: the last part of a path, or the name in a config.json."""
     model = task.get("model", "")
     if isinstance(model, Mapping):
         return str(model.get("_name_or_path") or model.get("model_type") or "own config")
@@ -86,7 +86,7 @@ def model_summary(architecture: Architecture) -> str:
 
 
 def gpu_summary(gpu: Gpu) -> str:
-    """'131 GiB · 4.80 TB/s · 989 TFLOP/s bf16 · 700 W · Hopper'; what is not known is left out."""
+    """'131 GiB · 4.80 TB/s · 989 TFLOP/s bf16 · 700 W · Hopper', without unknown figures."""
     dtype = next((dtype for dtype in SPEEDS if dtype in gpu.compute_flop_per_s), None)
     parts = (
         bytes_text(gpu.usable_memory_bytes or gpu.memory_bytes),

@@ -1,8 +1,9 @@
-"""The ranking: its columns, the reasons of its rows, and what stands above and below the table."""
+"""The ranking: its columns, the reasons of its rows, and the text above and below the table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from planner.engine.answers.figure import value_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 GENERATING = ("serve", "generate")
 IDENTITY = ("rank", "gpu", "gpus", "layout", "memory")
-"""Columns that say what a row is and whether it fits; the others hold nothing where a row cannot run."""
+"""Columns that identify a row and its verdict; the others are empty where a row cannot run."""
 ALWAYS = (*IDENTITY, "rate", "usd-per-h", "usd-per-million", "flop-per-usd", "limit", "provider", "why")
 """Columns that are kept even where every row is unknown."""
 LEAST_WHY_WIDTH = 28
@@ -44,11 +45,6 @@ FigureOf = Callable[["PlanRow"], "Figure | None"]
 def throughput(answer: Answer) -> Figure | None:
     """Tokens/s of the whole deployment: output tokens where there are any, else all tokens."""
     return answer.output_tokens_per_s or answer.tokens_per_s or answer.decode_tokens_per_s
-
-
-def throughput_title(task: Mapping[str, Any]) -> str:
-    """The title of `throughput` in a table."""
-    return "out tok/s" if task.get("task") in GENERATING else "tokens/s"
 
 
 def throughput_label(task: Mapping[str, Any]) -> str:
@@ -130,7 +126,7 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
         ),
         Column(
             "rate",
-            throughput_title(task),
+            "out tok/s" if task.get("task") in GENERATING else "tokens/s",
             lambda row: range_cell(_rate(row), rate_text),
             right=True,
             priority=98,
@@ -149,23 +145,7 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
             sorts_by="price of what is bought",
         ),
         *(job_columns() if training else _service_columns()),
-        _figures(
-            "usd-per-million",
-            "$/M tok",
-            _if_it_fits(lambda row: row.answer.usd_per_million_tokens),
-            money_text,
-            60 if training else 85,
-            "$ per million tokens",
-        ),
-        _figures(
-            "flop-per-usd",
-            "FLOP/$",
-            _if_it_fits(lambda row: row.answer.flop_per_usd),
-            si_text,
-            97 if task.get("objective") == "flop-per-usd" else 20,
-            "FLOP per $",
-            best_is_high=True,
-        ),
+        *_efficiency_columns(60 if training else 85, 97 if task.get("objective") == "flop-per-usd" else 20),
         Column("limit", "limit", lambda row: _limit(row) or UNKNOWN, priority=75, sort=_limit, sorts_by="what limits"),
         Column(
             "provider",
@@ -178,6 +158,13 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
         Column("network", "network", lambda row: network_text(row) or UNKNOWN, priority=50, sort=network_text, sorts_by="network"),
         Column("why", "why", lambda row: row.why, least_width=LEAST_WHY_WIDTH),
     ]
+
+
+def _efficiency_columns(of_tokens: int, of_flop: int) -> Iterator[PlanColumn]:
+    """Dollars per million tokens and FLOP per dollar, with these priorities."""
+    tokens, flop = (_if_it_fits(attrgetter(f"answer.{name}")) for name in ("usd_per_million_tokens", "flop_per_usd"))
+    yield _figures("usd-per-million", "$/M tok", tokens, money_text, of_tokens, "$ per million tokens")
+    yield _figures("flop-per-usd", "FLOP/$", flop, si_text, of_flop, "FLOP per $", best_is_high=True)
 
 
 def job_columns() -> list[PlanColumn]:
@@ -287,7 +274,7 @@ def reasons(plan: Plan, *, limit_shown: bool) -> list[str]:
 
 
 def heading(plan: Plan) -> list[str]:
-    """Summary of a plan: the workload, how many candidates fit, what they are ranked by, and the age of the prices."""
+    """Summary of a plan: the workload, the number of candidates that fit, the objective, and the age of the prices."""
     task, counts = plan.task, plan.counts
     parts = [
         task.get("title") or f"{model_title(task)}, {task['task']}",

@@ -18,7 +18,7 @@ TERM_WORDS = {"on-demand": "by the hour", "spot": "spot", "reserved-1y": "1 year
 
 
 def provider_text(row: PlanRow, task: Mapping[str, Any]) -> str | None:
-    """The provider of a row, with its term where several are ranked together; 'own' or 'to buy' where it is not rented; None: no offer."""
+    """The provider of a row, with its term where several are ranked; 'own' or 'to buy' if not rented; None: no offer."""
     if row.owned is not None:
         return "to buy" if row.owned.bought else "own"
     if row.offer is None:
@@ -27,7 +27,7 @@ def provider_text(row: PlanRow, task: Mapping[str, Any]) -> str | None:
 
 
 def wire_text(network: Network) -> str:
-    """'EFA 400 Gb/s a GPU'; the name alone where it says its rate, or where there is none."""
+    """'EFA 400 Gb/s a GPU'; just the name where it includes the rate or the rate is unknown."""
     named = network.fabric[:1].upper() + network.fabric[1:]
     return named if network.bytes_per_s is None or "b/s" in named else f"{named} {bits_text(network.bytes_per_s)} a GPU"
 
@@ -89,7 +89,7 @@ def offer_sentence(offer: OfferAnswer) -> str:
 
 
 MOST_COUNTRIES = 4
-"""Countries that are listed; of more, the number is told."""
+"""Countries that are listed; beyond that, only their number."""
 
 
 def money_sentences(row: PlanRow) -> Iterator[str]:

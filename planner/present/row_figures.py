@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import PlanRow
 from planner.present.cells import NumberText
 from planner.present.plan import hours_text, money_text, percentile_of, rate_text, throughput, throughput_label
 from planner.units import duration_text, percent_text, si_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.figure import Figure
-    from planner.engine.answers.plan import PlanRow
 
 PERCENTILES = ("mean", "p50", "p95", "p99")
 LATENCIES = (("whole request", "request"), ("first token", "ttft"), ("next token", "tpot"), ("wait", "wait"))

@@ -1,27 +1,22 @@
-"""The study of compute per dollar: a table over sizes, what it was made with, and where the best GPU changes."""
+"""The study of compute per dollar: a table over sizes, its conditions, and the sizes where the best GPU changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from planner.engine.answers.study import story
-from planner.present.cells import Column, Paragraph, Section, Table, figure_cell, range_cell
+from planner.engine.answers.study import StudyAnswer, StudyCurve, story
+from planner.present.cells import Cell, Column, Paragraph, Section, Table, figure_cell, range_cell
 from planner.units import UNKNOWN, count_text, si_text, usd_text
 
-if TYPE_CHECKING:
-    from planner.engine.answers.study import StudyAnswer, StudyCurve
-    from planner.present.cells import Cell
-
 MOST_CURVES = 5
-"""GPUs that have columns of their own; of more, the table holds the best of each size."""
+"""GPUs with separate columns; with more, the table has the best ones of each size."""
 PLACES = ("best FLOP/$", "second", "third")
 LAWS = {"printed": "depth = 0.77 log2(width) - 2.5", "log2": "log2(depth) = 0.77 log2(width) - 2.5"}
 """Reading of the published study's depth law -> its formula."""
 
 
 def study_sections(answer: StudyAnswer) -> list[Section]:
-    """The table with its conditions, then what it shows in sentences, and how that compares with the published study."""
+    """The table with its conditions, then the findings as sentences, compared with the published study."""
     conditions = [Paragraph(line, "faint") for line in _conditions(answer)]
     sentences = [Paragraph(line) for line in story(answer)]
     published = [Paragraph(line, "faint") for line in answer.published]

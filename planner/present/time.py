@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import BOUND_WORDS, Operator, PhaseTime, TimeDetail
 from planner.present.cells import LEAST_SHARE, Column, Fact, Facts, Paragraph, Part, Section, Table
 from planner.present.names import row_place
 from planner.units import bytes_text, count_text, digits, duration_text, percent_text, si_text
 
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import PlanRow
-
 
 class OperatorLine(NamedTuple):
-    """One operator of a phase in a table, or all that are too short for a line of their own."""
+    """One operator of a phase in a table, or the sum of all short ones."""
 
     phase: PhaseTime
     name: str

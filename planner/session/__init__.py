@@ -1,4 +1,4 @@
-"""One planning session: what the user has, asks and gets."""
+"""One planning session: the user's data, questions and answers."""
 
 from planner.session.decisions import Session
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from planner.errors import UserError
+from planner.errors import Problems, UserError
 from planner.session.session import Session as Planning
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class Session(Planning):
         order: Order = "size",
         basis: BasisChoice = "measured",
     ) -> Fit:
-        """Models that run on `gpus` of `gpu`, each in every weight precision: of the catalogue, or the `model` that `fields` name.
+        """Models that run on `gpus` of `gpu`, each in every weight precision: the catalogue's, or the `model` in `fields`.
 
-        `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. Raises `UserError` for those that cannot be used.
+        `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. Raises `UserError` for unusable ones.
         """
         from planner.engine.fit.fit import fit_models
         from planner.schema import read_struct
@@ -91,7 +91,7 @@ class Session(Planning):
     ) -> Guided:
         """Steps from `answers`, and from `observed` use of GPUs, to a contract; raises `UserError`.
 
-        `where`: file that the answers come from, and that paths in them start from.
+        `where`: the file of the answers, from which relative paths in it start.
         """
         from planner.engine.procurement.guide import chosen_plan, guide_of, share_in_use
         from planner.engine.procurement.paying import Terms
@@ -110,12 +110,11 @@ class Session(Planning):
         return Guided(asked, choice.plan, guide, terms)
 
     def portfolio(self, file: PortfolioFile, where: str = "", *, basis: BasisChoice = "measured") -> Portfolio:
-        """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of `file`, which is `where`."""
+        """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of the `file` at `where`."""
         from planner.engine.procurement.portfolio.options import Asked
         from planner.engine.procurement.portfolio.portfolio import portfolio_of
         from planner.engine.procurement.portfolio.ways import on_shares
         from planner.engine.search.supply.owned_nodes import parts_of
-        from planner.errors import Problems
 
         problems, asked = Problems(where), list[Asked]()
         try:

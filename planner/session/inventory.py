@@ -74,7 +74,7 @@ class Inventory:
 
     @cached_property
     def offers(self) -> tuple[Offer, ...]:
-        """Offers to rent GPUs: the user's own, and the shipped ones of every other provider; with the prices of advertised discounts."""
+        """Offers to rent GPUs: the user's own, and shipped ones of other providers, with advertised discounts applied."""
         from planner.hardware.prices.offers import with_own
         from planner.hardware.prices.providers import with_discounts
 
@@ -96,7 +96,7 @@ class Inventory:
 
     @cached_property
     def own_offers(self) -> tuple[Offer, ...]:
-        """Offers in the user's config folder, written there by `offers refresh` or by hand. Raises `UserError` for unusable ones."""
+        """Offers in the user's config folder, from `offers refresh` or by hand. Raises `UserError` for unusable ones."""
         from planner.hardware.prices.offers import load_own_offers
 
         return load_own_offers(self.offers_folder, self.gpus)
@@ -124,10 +124,10 @@ class Inventory:
         timeout_s: float = 60.0,
         within_s: float = 120.0,
     ) -> Iterator[Refreshed]:
-        """Fetch the prices of `providers` (none: all that are regenerated) into the user's own offers, one result each as it comes.
+        """Fetch the prices of `providers` (empty: all) into the user's own offers; yields one result each as it arrives.
 
-        `source`: another copy of the catalogue, a URL or a folder. `fewer`: take files that leave out most parts too. `timeout_s` is for a file, `within_s`
-        for all of them. Raises `UserError` for either of source and providers unknown.
+        `source`: another copy of the catalogue, a URL or a folder. `fewer`: accept files that leave out most parts. `timeout_s`
+        limits a file, `within_s` all of them. Raises `UserError` for an unknown source or provider.
         """
         from planner.hardware.prices.catalogue import load_price_catalogue
         from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
@@ -177,7 +177,7 @@ class Inventory:
 
     @cached_property
     def predictions(self) -> PredictionLog:
-        """Predictions, and what was seen of them."""
+        """Predictions and their results."""
         from planner.predictions.log import PredictionLog
 
         return PredictionLog(self.state)
@@ -213,7 +213,7 @@ class Inventory:
         return with_shipped(self.store.latest(without_run=without_run), self.shipped)
 
     def part_named(self, name: str) -> Gpu | None:
-        """The part of that name in this machine or the catalogue; None when there is none."""
+        """The part of that name in this machine or the catalogue, or None."""
         here = next((device for device in self.machine.devices if device.name == name), None)
         try:
             return here or self.gpus.find(name)
@@ -277,8 +277,8 @@ class Inventory:
     def architecture(self, model: str | dict[str, Any], where: str = "") -> Architecture:
         """The architecture of a catalogue name, a config.json or an inline config; raises `UserError`.
 
-        A family that is not known is as the shapes of its tensors say, where a checkpoint lies beside the config, else as its own code is
-        described, where torch and transformers are here: that takes a minute once, and is kept.
+        An unknown family is read from the shapes of its tensors, where a checkpoint lies beside the config; otherwise its code is
+        traced with torch and transformers, once in about a minute, and kept.
         """
         key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:

@@ -1,31 +1,29 @@
-"""The log of predictions: entries made of answers, with what was asked and each figure's range, and what was seen of them."""
+"""The log of predictions: entries made of answers, with the request, each figure's range, and the results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 import planner
+from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.validation import kind_of
 from planner.errors import Problem, UserError
 from planner.predictions.entries import Origin, Predicted, Range, Seen, identity, utc_now
+from planner.session.session import Session
 from planner.workload.published.spreads import OF_A_BATCH
 from planner.workload.tasks import Request, Workload, trains
-
-if TYPE_CHECKING:
-    from planner.engine.answers.answer import Answer
-    from planner.engine.answers.plan import Plan, PlanRow
-    from planner.session.session import Session
 
 TRAINING = ("step_s", "tokens_per_s")
 GENERATING = ("prefill_s", "ttft_s", "tpot_s", "request_s", "decode_tokens_per_s", "output_tokens_per_s")
 MEMORY = "memory_bytes"
 """Figures of an answer that are kept."""
 OF_SEARCH = ("title", "description", "targets", "gpus_considered", "providers", "max_gpus", "objective", "market", "confidence")
-"""Keys of a workload that say how to search, not what is run."""
+"""Keys of a workload about the search, not the work."""
 DEGREES = (
     *("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages"),
     *("sharding", "checkpointing", "micro_batch", "prefill_replicas"),
@@ -79,7 +77,7 @@ def results(predicted: Predicted, seen: Mapping[str, float], source: str) -> lis
 
 
 def log_plan(session: Session, workload: Workload, plan: Plan) -> str:
-    """Keep the prediction for the first row of `plan`, to compare with later results. Returns a note for the user the first time, else ""."""
+    """Keep the prediction for the first row of `plan` for later comparison; a note for the user the first time, else ""."""
     said, begun = of_row(workload, plan.best) if plan.best else None, session.predictions.begun
     if said is None or not session.predictions.add(said).kept or begun:
         return ""
@@ -102,7 +100,7 @@ def predicted_and_seen(
 
 
 def log_results(session: Session, pairs: Sequence[tuple[Predicted, Sequence[Seen]]]) -> None:
-    """Keep predictions with what was seen of them, so that ranges learn from them; raises `NotKeptError`."""
+    """Keep predictions with their results, so that ranges learn from them; raises `NotKeptError`."""
     for said, seen in pairs:
         session.predictions.add(said).require()
         session.predictions.add_seen(*seen).require()

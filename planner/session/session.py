@@ -1,6 +1,6 @@
 """One planning session: workloads in, plans, estimates, studies and advice out.
 
-The only room front ends (`planner.cli`, `widgets`) go through; they format what it returns.
+Front ends (`planner.cli`, `widgets`) use only this package, and format its answers.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from planner.errors import UserError
 from planner.session.inventory import Inventory
@@ -43,7 +45,7 @@ MOST_KEPT = 8
 
 
 class Session(Inventory):
-    """Plans, estimates, studies and advice, on what the session has."""
+    """Plans, estimates, studies and advice, from the session's data."""
 
     def __init__(self, *, state: Path, config: Path) -> None:
         super().__init__(state=state, config=config)
@@ -84,12 +86,10 @@ class Session(Inventory):
     ) -> Plan:
         """Rank every candidate for `workload`; `basis` "spec" leaves this machine's measurements out. Raises `UserError`.
 
-        `top`: at most this many rows, or with `each_gpu` the best row of at most this many GPUs.
-        `levers`: when nothing fits, look for the changes that help.
-        `hints` adds, to every GPU that is no solution, the change that would make it one; it takes a few times as long.
+        `top`: at most this many rows, or with `each_gpu` the best row of at most this many GPUs. `levers`: when nothing fits, find
+        the changes that help. `hints`: find for every GPU that is no solution the change that would make it one, which takes a few
+        times as long.
         """
-        import msgspec
-
         from planner.engine.levers.plan import with_help
 
         task, supply = self._task(workload), self._supply(basis)
@@ -102,8 +102,6 @@ class Session(Inventory):
 
     def with_flips(self, workload: Workload, plan: Plan, *, basis: BasisChoice = "measured") -> Plan:
         """The `plan` for `workload` with the nearest changes of its inputs that put another GPU first; `basis`: the plan's."""
-        import msgspec
-
         from planner.engine.study.sensitivity import flips_of
 
         return msgspec.structs.replace(plan, flips=flips_of(self._task(workload), self._supply(basis), plan))
@@ -113,36 +111,25 @@ class Session(Inventory):
         return self._task(workload).job_of(row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
-        """Memory of `row` of the plan for `workload`, item by item; None where it is not known.
-
-        `basis`: the plan's.
-        """
+        """Memory of `row` of the plan for `workload`, item by item; None where it is not known. `basis`: the plan's."""
         from planner.engine.explain.memory_detail import memory_detail
 
         return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
-        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed.
-
-        `basis`: the plan's.
-        """
+        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed. `basis`: the plan's."""
         from planner.engine.explain.time_detail import time_detail
 
         return time_detail(self._task(workload), row, self._supply(basis))
 
     def under_load(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> UnderLoad | None:
-        """Latencies of `row` of the plan for `workload` against the load; None for what is no service of equal replicas.
-
-        `basis`: the plan's.
-        """
+        """Latencies by load of `row` of the plan for `workload`; None unless a service of equal replicas. `basis`: the plan's."""
         from planner.engine.explain.under_load import under_load
 
         return under_load(self._task(workload), row, self._supply(basis))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
-        import msgspec
-
         try:
             self.gpus.find(row.gpu)
         except UserError:  # a part of this machine that the catalogue does not know
@@ -168,9 +155,9 @@ class Session(Inventory):
         given: Mapping[str, float] | None = None,
         basis: BasisChoice = "measured",
     ) -> StudyAnswer:
-        """The study of compute per dollar on `gpus` ('all': the whole catalogue); none named: the usual ones, and this machine's.
+        """The study of compute per dollar on `gpus` ('all': the catalogue; none: the usual ones and this machine's). Raises `UserError`.
 
-        `given`: USD an hour of a GPU that go before the price set's. Raises `UserError`.
+        `given`: USD an hour of a GPU, instead of the price set's.
         """
         from planner.engine.study.inputs import StudyInputs
         from planner.engine.study.run import run_study
@@ -199,9 +186,9 @@ class Session(Inventory):
         basis: BasisChoice = "measured",
         each: Each | None = None,
     ) -> Replay:
-        """Serve `trace` by `replicas` (None: as many as are needed) of `row` of the plan for `workload`; raises `UserError`.
+        """Serve `trace` by `replicas` (None: as many as needed) of `row` of the plan for `workload`; raises `UserError`.
 
-        `by_hour`: say how many each hour needs. `each` serves the chunks of the simulation, in this process where it is None.
+        `by_hour`: count them for each hour. `each` serves the chunks of the simulation; None: in this process.
         """
         from planner.engine.replay.replay import replay
 
@@ -218,9 +205,9 @@ class Session(Inventory):
         providers: Sequence[str] = (),
         owning: Owning | None = None,
     ) -> Advice:
-        """Advice for the GPUs observed: what to change, and what it saves; raises `UserError` for an unknown provider.
+        """Advice for the GPUs observed: the changes and their savings; raises `UserError` for an unknown provider.
 
-        `workload` is what runs on each, where that is known, `tokens_per_s` what it was measured to do there, `usd_per_h` what one costs.
+        By place: `workload` that runs there, `tokens_per_s` measured there, and `usd_per_h` of a GPU, where known.
         """
         from planner.engine.advice.case import Inputs
         from planner.engine.advice.rightsizing import right_size
@@ -247,8 +234,6 @@ class Session(Inventory):
 
     def _task(self, workload: Workload, where: str = "") -> Task:
         """`workload` with its architecture; the last few are kept."""
-        import msgspec
-
         from planner.engine.evaluate.task import Task
         from planner.engine.job.people import with_request_rate
 
@@ -257,8 +242,6 @@ class Session(Inventory):
 
     def _ranking(self, task: Task, basis: BasisChoice) -> Plan:
         """The whole plan for `task`; the last few are kept until new measurements come."""
-        import msgspec
-
         from planner.engine.search.plan import make_plan
 
         for other in self._tasks.values():

@@ -19,8 +19,8 @@ from planner.workload.sublayers import Attending, ReadsContext, StoredPart, Subl
 class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict=True):
     """Sizes of one model. All counts are of parameters or elements, never bytes.
 
-    Most layers have the attention and one of the MLPs that the fields describe; `instead` says which do not, and `beside` what
-    layers have further.
+    Most layers have the attention and one of the MLPs that the fields describe; `instead` lists the exceptions, `beside` further
+    parts of layers.
     """
 
     family: str
@@ -42,7 +42,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     tied: bool
     """The output head is the input embedding."""
     embedding_width: int | None = None
-    """Width of the embedding and of what the head multiplies, where it is not the width of the layers (OPT 350M)."""
+    """Width of the embedding and of the head's input, where it differs from the layers' (OPT 350M)."""
     learned_positions: int = 0
     token_types: int = 0
     """Rows of the embedding of segments (BERT)."""
@@ -63,7 +63,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Parts of layers beside attention and MLP."""
 
     query_gate: int = 0
-    """Elements of a gate of attention's output that the query's projection gives too; of a compressed query it reads the normed and the plain one."""
+    """Outputs of the query's projection that gate attention's output; with a compressed query it reads the normed and the plain one."""
     attention_bias: int = 0
     """Biases of one layer's attention."""
     attention_norm: int = 0
@@ -118,13 +118,13 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     value_dim: int = 0
     """Elements of a head's value where they are not `head_dim` (latent attention)."""
     saved_bytes: float | None = None
-    """Bytes that a token leaves for the backward pass in the mean layer, in 16 bit and operator by operator; None: the formulas say it."""
+    """Bytes saved for the backward pass per token in the mean layer, in 16 bit, operator by operator; None: by formula."""
     mtp_layers: int = 0
     """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
     source: Architecture | None = None
-    """Encoder of the prompt, with the projections of its output to keys and values; sizes are of the decoder, counts of the model hold both."""
+    """Encoder of the prompt, with the projections of its output to keys and values; sizes are the decoder's, counts include both."""
     source_tokens: int = 0
-    """Tokens the encoder reads of every request, whatever it holds (Whisper: 30 seconds of sound); 0: as many as the prompt has."""
+    """Tokens the encoder reads for every request (Whisper: 30 seconds of sound); 0: the tokens of the prompt."""
     taken_as: str = ""  # words for what its name was taken for, where that is no name of the catalogue
     stored_as: str = ""
     """Format of most weights in the file that the model was read from, where it says one; see `planner.workload.weights`."""
@@ -181,7 +181,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def attention(self) -> tuple[Attending, ...]:
-        """The layers in groups of equal ones, by how they see earlier tokens; the choice of tokens in sparse attention is a group of its own."""
+        """The layers in groups of equal access to earlier tokens; the choice of tokens in sparse attention is a separate group."""
         own = Attending(
             layers=self.attention_layers - self.windowed_layers,
             heads=self.heads,
@@ -229,7 +229,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def expanded(self) -> int:
-        """Elements of a token's keys and values of all heads over all layers, where latent attention is not cached as its latent."""
+        """Elements of a token's keys and values of all heads and layers, where latent attention is cached expanded."""
         further = self.cached_all - self.attention_layers * self.cached_per_token
         return int(self.attention_layers * self.attended + further) * (self.latent_rank > 0)
 
@@ -246,7 +246,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def mixing_matrix(self) -> float:
-        """Matrix parameters of a layer's attention and of what is beside it, the mean over the layers."""
+        """Matrix parameters of a layer's attention and the parts beside it, the mean over the layers."""
         parts = (*(one for one in self.instead if one.part == "attention"), *self.beside)
         return (self.attention_layers * self.attention_matrix + sum(one.used for one in parts)) / self.layers
 
@@ -344,7 +344,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def active_matrix(self) -> float:
-        """Matrix parameters that one token is multiplied with in the decoder, with the head (tied or not), without the input embedding."""
+        """Matrix parameters of the decoder used by one token, with the head (tied or not), without the input embedding."""
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
@@ -355,8 +355,8 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     def components(self) -> dict[str, int]:
         """Parameters by kind, in the order of the forward pass; they add up to `total`.
 
-        "experts" have their biases; "attention" has the sinks, "router" its biases or corrections, "shared" its gate; "norms" with their
-        biases; "biases" of all other projections outside the experts, the head's included; "head" is 0 when tied; "towers" read pictures.
+        "experts" include their biases; "attention" the sinks, "router" its biases or corrections, "shared" its gate, "norms" their
+        biases; "biases" are of all other projections, the head included; "head" is 0 when tied; "towers" read pictures.
         """
         further = {
             part: sum(one.kept * (one.matrix + one.convolution + one.other) for one in self._further if one.part == part)
@@ -381,9 +381,10 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def mtp_parameters(self) -> int:
-        """Parameters of the layers that predict further tokens as the checkpoint holds them, copies of embedding and head included where it has them.
+        """Parameters of the layers that predict further tokens, with copies of embedding and head where the checkpoint has them.
 
-        Each is a layer, a projection of two hidden states to one, and norms of both and of its head (README_WEIGHTS.md of DeepSeek-V3).
+        Each is a layer, a projection of two hidden states to one, and norms of both and of its head (README_WEIGHTS.md of
+        DeepSeek-V3).
         """
         own = 2 * self.width * self.width + 3 * self.width
         vectors = self.attention_vector + self.norm_vector + self.router_vector

@@ -9,9 +9,9 @@ class Block(msgspec.Struct, frozen=True):
     """Facts about the code of one family's block that decide which tensors autograd keeps; the defaults are those of Llama."""
 
     wide_norms: bool = False
-    """RMSNorm multiplies by its weight in FP32, so that its normalised input is kept in FP32, too; LayerNorm reads a copy in FP32."""
+    """RMSNorm multiplies by its weight in FP32 and so keeps its normalised input in FP32; LayerNorm reads a copy in FP32."""
     written_norms: bool = False
-    """LayerNorm is written out in FP32: the input less its mean is kept for its square and for the product, and normalised for the weight."""
+    """LayerNorm is written out in FP32 and keeps the centred input twice (square, product) and the normalised one."""
     branch_norms: bool = False
     """A norm stands after attention and after the MLP, whose input is not the residual stream."""
     plain_input: bool = False
@@ -38,7 +38,7 @@ class Block(msgspec.Struct, frozen=True):
     inner_dropout: bool = False
     """Dropout stands before the MLP's last product."""
     narrow_norm_input: bool = False
-    """RMSNorm multiplies its input as it is, so that this is kept beside what was widened of it (T5)."""
+    """RMSNorm multiplies its unwidened input, which is kept beside the widened copy (T5)."""
     capped_scores: bool = False
     narrow_loss: bool = False
     """The loss is computed of the logits as they are, without a copy in FP32."""

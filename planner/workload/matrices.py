@@ -60,8 +60,7 @@ _TARGETS: dict[Role, frozenset[str]] = {
 def adapter_parameters(architecture: Architecture, rank: int, targets: Collection[str]) -> int:
     """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one.
 
-    An adapter of a matrix has rank · (inputs + outputs). Where query, key and value are one matrix, or gate and up,
-    there is one adapter for it; latent attention has one on each of its factors.
+    An adapter of a matrix has rank · (inputs + outputs). A fused matrix has one adapter; latent attention has one on each factor.
     """
     return sum(rank * (one.inputs + one.outputs) * one.kept for one in adapted(architecture, targets))
 

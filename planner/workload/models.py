@@ -90,10 +90,10 @@ class ModelShelf:
         return None if is_path(folded) or (folded not in self._paths and folded not in self._aliases) else self.find(name)
 
     def config(self, name: str) -> dict[str, Any]:
-        """The config of a model: its name or alias here, else a config.json, a directory that holds one, a GGUF file, or an id of the hub.
+        """The config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
 
-        A name that a known model's and a format make is that model, where the hub does not say more. Raises `UserError`; one for a model that
-        cannot be fetched says where to get the file and what to do with it.
+        A name that a known model's and a format make is that model, where the hub does not say more. The error for a model that cannot be
+        fetched says where to get the file.
         """
         folded, path = name.strip().casefold(), user_path(name)
         explicit = is_path(folded)
@@ -134,10 +134,7 @@ class ModelShelf:
             raise UserError(Problem(name, "model", text))
 
     def tensors(self, name: str) -> tuple[StoredTensor, ...]:
-        """Tensors of the checkpoint that lies where `name` says, on disk or on the hub; none where it names a config alone.
-
-        Raises `UserError` for files that cannot be read.
-        """
+        """Tensors of the checkpoint at `name`, on disk or on the hub; none for a config alone. Raises `UserError` for unreadable files."""
         from planner.workload.checkpoints.headers import folder_tensors, hub_tensors
 
         folded, path = name.strip().casefold(), user_path(name)

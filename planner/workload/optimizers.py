@@ -7,14 +7,10 @@ o share of the parameters that are outside the layers (embedding and head) · m,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
-
-if TYPE_CHECKING:
-    from planner.workload.architecture import Architecture
 
 EIGHT_BIT_STATE = 1 + 4 / 256
 """Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum a block of 256."""
@@ -58,7 +54,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
         return 2 * self.state_bytes(width_bytes, a) + 3 * width_bytes if self.updates else 0.0
 
     def step_flop(self, a: Architecture) -> float:
-        """FLOP of a step per trained parameter beside what goes element by element: (4·m²·n + 2·m³) for each iteration and matrix."""
+        """FLOP of a step per trained parameter beyond elementwise work: (4·m²·n + 2·m³) for each iteration and matrix."""
         if not self.orthogonal_iterations:
             return 0.0
         flop = 0.0

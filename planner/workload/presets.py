@@ -54,10 +54,9 @@ class PresetShelf:
         return Preset(path.stem, path, origin, workload)
 
     def save(self, name: str, workload: Workload, *, overwrite: bool = False) -> Path:
-        """Write `workload` as the user's preset `name` and return its path.
+        """Write `workload` as the user's preset `name` and return its path; comments of an overwritten preset stay.
 
-        The file appears whole or not at all. Comments of a preset that is overwritten stay. Raises `UserError` for an
-        unusable name, a name taken (unless `overwrite`), or a folder that cannot be written.
+        Raises `UserError` for an unusable name, a name taken (unless `overwrite`), or a folder that cannot be written.
         """
         if not _NAME.fullmatch(name) or name.casefold().endswith(".toml"):
             raise UserError(
@@ -97,12 +96,9 @@ def _stated(struct: msgspec.Struct) -> dict[str, Any]:
     return {
         field.encode_name: _plain(value)
         for field in msgspec.structs.fields(struct)
-        if (value := getattr(struct, field.name)) is not None and value != _default(field)
+        if (value := getattr(struct, field.name)) is not None
+        and value != (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory())
     }
-
-
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _plain(value: object) -> object:

@@ -1,4 +1,4 @@
-"""Groups of equal layers: how they see earlier tokens, and parts of a layer that are not the architecture's own attention or MLP."""
+"""Groups of equal layers: access to earlier tokens, and parts other than the architecture's own attention or MLP."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ Role = Literal[
     "index", "index_key", "index_weights", "in", "out", "other",
 ]  # fmt: skip
 """Use of a matrix: `in`, `out`: into and out of a recurrence; `index…`: the choice of tokens in sparse attention."""
+Matrices = tuple[tuple[Role, int, int], ...]
+"""(role, inputs, outputs) of each matrix."""
 Reach = Literal["all", "window", "chosen", "source"]
 """Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), `chosen` ones of all it keeps, or the output of
 an encoder, whose keys and values it keeps as they are."""
@@ -42,7 +44,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def scored(cls, layers: float, heads: int, kv_heads: int, dim: int, value_dim: int = 0, reach: Reach = "all") -> Attending:
-        """Attention by scores, with a cache of keys of `dim` and values of `value_dim` elements (0: as many) for each of `kv_heads`."""
+        """Attention by scores, with cached keys of `dim` and values of `value_dim` (0: the same) elements for each of `kv_heads`."""
         value, kept = value_dim or dim, kv_heads * (dim + (value_dim or dim))
         return cls(
             layers=layers, heads=heads, kv_heads=kv_heads, score_dim=dim, value_dim=value, reach=reach, cached=kept, read=kept
@@ -60,10 +62,7 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of `layers` layers: instead of the architecture's own attention or MLP, or beside them.
-
-    One without matrices says that these layers have no attention, or no MLP.
-    """
+    """A part of `layers` layers, instead of the architecture's attention or MLP or beside it; without matrices: its absence."""
 
     part: Literal["attention", "mlp", "router"]
     layers: float
@@ -71,10 +70,9 @@ class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
     first: int = 0
     stored: int | None = None
     """Number of layers with weights of their own; None: all. The others use the same again."""
-    matrices: tuple[tuple[Role, int, int], ...] = ()
-    """(role, inputs, outputs) of each."""
+    matrices: Matrices = ()
     convolution: int = 0
-    """Parameters of convolutions over the last tokens, channel by channel, and of small products that are no layer of the library."""
+    """Parameters of channel-wise convolutions over the last tokens, and of small products outside the library's layers."""
     other: int = 0
     """Parameters that are neither matrices, norms nor biases: decays, scales."""
     bias: int = 0
@@ -106,19 +104,19 @@ def projected_attention(
     width: int,
     seen: Attending,
     *,
-    further: tuple[tuple[Role, int, int], ...] = (),
+    further: Matrices = (),
     also: tuple[Attending, ...] = (),
     **rest: int | None,
 ) -> Sublayer:
     """Attention with a projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
     query, key, value = seen.heads * seen.score_dim, seen.kv_heads * seen.score_dim, seen.kv_heads * seen.value_dim
-    matrices: tuple[tuple[Role, int, int], ...] = (
+    matrices: Matrices = (
         ("q", width, query), ("k", width, key), ("v", width, value), ("o", seen.heads * seen.value_dim, width), *further
     )  # fmt: skip
     return Sublayer(part="attention", layers=seen.layers, matrices=matrices, attending=(seen, *also), **rest)  # type: ignore[arg-type]
 
 
-def gated_mlp(width: int, ffn: int) -> tuple[tuple[Role, int, int], ...]:
+def gated_mlp(width: int, ffn: int) -> Matrices:
     """Matrices of an MLP with a gate."""
     return ("gate", width, ffn), ("up", width, ffn), ("down", ffn, width)
 
@@ -208,7 +206,7 @@ class StoredPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told(parts: tuple[StoredPart, ...]) -> str:
-    """Formats with the parts that are stored in them: 'attention in bf16, head in nvfp4'; a part of which only a share is, with 'some of'."""
+    """Formats of parts: 'attention in bf16, head in nvfp4'; 'some of' marks a part of which only a share has the format."""
     found: dict[tuple[str, str], float] = {}
     for one in parts:
         key = (one.part, one.format)

@@ -109,7 +109,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Answers that the model generates to be trained on (GRPO, RLOO, PPO), as many for each optimizer step as its global batch holds."""
+    """Answers that the model generates to be trained on (GRPO, RLOO, PPO), one for each sequence of the global batch."""
 
     prompt_tokens: Count
     answer_tokens: Count | Lengths
@@ -212,7 +212,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     optimizer_in_backward: bool | None = None
 
     rollout: Rollout | None = None
-    """For training with feedback: what the model generates before each update."""
+    """For training with feedback: the answers that the model generates before each update."""
 
     micro_batch: Count | None = None
     """Sequences per data-parallel rank and forward pass."""
@@ -280,11 +280,11 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     price_usd_per_gpu_h: Moderate | Annotated[dict[Name, Moderate], Meta(max_length=100)] | None = None
     """Price of one's own, in place of offers: a number for the GPUs considered, or a table of one for each GPU."""
     own: Annotated[list[Own], Meta(max_length=100)] = []
-    """Machines of one's own: ranked beside rented ones, at what they cost to keep."""
+    """Owned machines: ranked beside rented ones, at the cost of keeping them."""
     owning: Owning | None = None
     """Costs of owning GPUs beside their price."""
     capex_usd: Dollars | None = None
-    """Capital to buy GPUs with: what it buys is ranked beside rented ones."""
+    """Capital to buy GPUs with, which are ranked beside rented ones."""
     daily_users: Amount | None = None
     """People who use a service on one day: gives its request rate in the busiest hour."""
     people: People | None = None
@@ -310,7 +310,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fabric: Name | Rate | None = None
     """Network between nodes: 'infiniband', 'ethernet', 'none', or bytes/s per GPU and direction; absent: the one each offer is sold with."""
     max_nodes: Gpus | None = None
-    """Most nodes that can be had at once; absent: what each provider sells, or what is usual of its kind."""
+    """Most nodes available at once; absent: each provider's number, or the usual one of its kind."""
     commitment_use: Share | None = None
     """Share of the rest of a commitment that other work uses; absent: none of it, so that a job pays the whole commitment."""
     checkpoint_interval_h: Moderate | None = None

@@ -1,4 +1,4 @@
-"""Storage formats of weights: the bytes of each, with block scales and zero points, and what it leaves in 16 bits."""
+"""Storage formats of weights: the bytes of each, with block scales and zero points, and the parts left in 16 bits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoredWeights(msgspec.Struct, frozen=True):
     """Vectors outside the layers."""
     architecture: Architecture
     mixing: float
-    """Mean bytes per parameter of the matrices of attention and of what is beside it."""
+    """Mean bytes per parameter of the matrices of attention and the parts beside it."""
     mlp: float
     """Mean bytes per parameter of the matrices of MLPs and shared experts."""
 
@@ -43,7 +43,7 @@ class StoredWeights(msgspec.Struct, frozen=True):
 
     @property
     def expert(self) -> float:
-        """Mean bytes per parameter of the routed experts; that of the layers where there are none."""
+        """Mean bytes per parameter of the routed experts, else of the layers."""
         return self.expert_bytes / self.architecture.experts_total if self.architecture.experts_total else self.dense
 
     @property
@@ -69,7 +69,7 @@ class StoredWeights(msgspec.Struct, frozen=True):
 
 
 class WeightFormat(msgspec.Struct, frozen=True):
-    """A storage format of linear layers; weights that are not quantised (embedding, head, norms, biases, routers) have `kept_bits`."""
+    """A storage format of linear layers; unquantised weights (embedding, head, norms, biases, routers) have `kept_bits`."""
 
     name: str
     bits: float
@@ -234,7 +234,7 @@ FORMATS: dict[str, WeightFormat] = {
         *(_gguf(name, mix) for name, mix in gguf.MIXES.items()),
     )
 }
-"""Name -> format. bitsandbytes, GPTQ, AWQ, FP8 and NVFP4 leave embedding and head in 16 bit; a GGUF file has types of its own for both."""
+"""Name -> format. bitsandbytes, GPTQ, AWQ, FP8 and NVFP4 leave embedding and head in 16 bit; GGUF has types for both."""
 
 DTYPE_BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5, "int4": 0.5}
 """Bytes of one element of a compute or cache dtype."""

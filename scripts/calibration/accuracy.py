@@ -1,4 +1,4 @@
-"""Writes docs/evidence/accuracy.md: what `gpu-planner validate FOLDER` finds, and how well the ceilings fit, put into the template.
+"""Writes docs/evidence/accuracy.md from its template: the result of `gpu-planner validate FOLDER`, and the fit of the ceilings.
 
     scripts/calibration/accuracy.py FOLDER [--operators FOLDER] [--out FILE]
 
@@ -21,7 +21,7 @@ import tomli
 from fit_ranges import residuals_of, split
 from published import ROOT, markdown_table, options_of, plain_session
 from ranges.out_of_sample import classes_table, kinds_table, less_said_table, observed, reliability_svg, reliability_table
-from ranges.residuals import left_out
+from ranges.unseen import sources_left_out
 
 import planner
 
@@ -69,13 +69,13 @@ def left_out_table(operators: Path | None) -> str:
 
 def out_of_sample(folder: Path, diagram: Path) -> dict[str, str]:
     """The tables with sources, generations and classes left out; writes the diagram."""
-    groups = split(residuals_of(plain_session(), folder))
-    points = observed([left_out(group) for group in groups])
+    found = [sources_left_out(group) for group in split(residuals_of(plain_session(), folder))]
+    points = observed(found)
     diagram.write_text(reliability_svg(points), encoding="utf-8")
     return {
-        "left_out_kinds": kinds_table(groups),
-        "left_out_classes": classes_table(groups),
-        "less_said": less_said_table(groups),
+        "left_out_kinds": kinds_table(found),
+        "left_out_classes": classes_table(found),
+        "less_said": less_said_table(found),
         "reliability": reliability_table(points),
     }
 

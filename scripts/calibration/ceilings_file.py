@@ -48,7 +48,7 @@ def pooled(records: list[dict[str, Any]], source: str) -> dict[str, Any]:
 
 
 def without_host(record: dict[str, Any]) -> dict[str, Any]:
-    """`record` without collectives over PCIe, which tell of the host they were measured on and not of the GPU."""
+    """`record` without collectives over PCIe, which depend on the host and not on the GPU."""
     return record | {"collective": [one for one in record["collective"] if one["link"] != "pcie"]}
 
 

@@ -1,4 +1,4 @@
-"""Fits what eager `transformers` reserves beyond what it allocates: PyTorch's caching allocator and the CUDA context.
+"""Fits the memory that eager `transformers` reserves but does not allocate: PyTorch's caching allocator and the CUDA context.
 
     scripts/calibration/fit_allocator.py FOLDER
 

@@ -1,4 +1,4 @@
-"""Fits what GPUs reach to published operator timings, and prints how well the formulas hold.
+"""Fits the rates that GPUs reach to published operator timings, and prints the errors of the formulas.
 
     python scripts/calibration/fit_ceilings.py FOLDER [--out public.toml]
 
@@ -329,7 +329,7 @@ def collective_figures(name: str, spec: Spec, rows: list[Row]) -> dict[str, Any]
 
 
 def apply_mamf(records: list[dict[str, Any]], rows: list[Row], known: dict[str, Spec]) -> list[dict[str, Any]]:
-    """MAMF bounds the fits (it is the best shape after a soak), and with the usual share of it (of the architecture, else of all) stands in elsewhere."""
+    """MAMF (the best shape after a soak) bounds the fits; GPUs without a fit get the usual share of it."""
     best: dict[str, dict[str, float]] = {}
     for row in rows:
         dtype = row["dtype"].split("_")[0]

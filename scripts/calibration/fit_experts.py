@@ -1,4 +1,4 @@
-"""Fits what fused experts take beside arithmetic and the reading of weights: `EXPERTS_S`, `ROUTED_TRAFFIC` and `NARROW_READ`.
+"""Fits the time of fused experts beyond arithmetic and reading of weights: `EXPERTS_S`, `ROUTED_TRAFFIC` and `NARROW_READ`.
 
     python scripts/calibration/fit_experts.py FOLDER
 

@@ -1,4 +1,4 @@
-"""Fits what a serving engine's iterations take beside products: `host_step_s`, `host_sequence_s`, `mixed_launches_per_layer`, `mixed_factor`.
+"""Fits a serving engine's overhead per iteration: `host_step_s`, `host_sequence_s`, `mixed_launches_per_layer`, `mixed_factor`.
 
     scripts/calibration/fit_host_step.py FOLDER
 
@@ -39,7 +39,7 @@ MILLISECOND, MICROSECOND = 1e-3, 1e-6
 
 @dataclass(frozen=True)
 class Host:
-    """Seconds of a step, more of each sequence; of mixed iterations launches a layer, and device time over that of prompts alone."""
+    """Host seconds of a step and of each sequence; of mixed iterations, launches a layer and the factor on device time."""
 
     step_s: float
     sequence_s: float
@@ -72,7 +72,7 @@ class Timed:
 
     @cached_property
     def planes(self) -> Floats:
-        """Seconds without host time, slope over seconds a step and slope over seconds a sequence of each of `mixed`; they are linear."""
+        """Seconds without host time, and their slopes over host seconds a step and a sequence, for each of `mixed`."""
         found = []
         for mixed in self.mixed:
             none, step, sequence = (self.predicted_s(Host(*own, *mixed)) for own in OWN)
@@ -101,7 +101,7 @@ def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
 
 
 def shipped(of: Sequence[Timed]) -> Floats:
-    """Logarithmic errors with what the engines' records say."""
+    """Logarithmic errors with the shipped values of the engines."""
     engines = (one.loop.engine for one in of)
     hosts = (Host(e.host_step_s, e.host_sequence_s, e.mixed_launches_per_layer, e.mixed_factor) for e in engines)
     return with_hosts(of, hosts)

@@ -1,4 +1,4 @@
-"""Fits what latent attention moves beside its products and scores: `ABSORBED_PASSES` and `EXPANDED_PASSES`.
+"""Fits the memory traffic of latent attention beyond products and scores: `ABSORBED_PASSES` and `EXPANDED_PASSES`.
 
     python scripts/calibration/fit_latent.py FOLDER
 
@@ -63,10 +63,6 @@ def main() -> None:
             )
 
 
-def _measured_s(rows: Sequence[Row]) -> Floats:
-    return np.array([float(row["latency_us"]) * 1e-6 for row in rows])
-
-
 @cache
 def _table(gpu: str, kv_dtype: str, heads: int) -> Table:
     """One layer's attention with that many heads on a GPU: a rank of tensor parallelism."""
@@ -118,7 +114,7 @@ def _fitted(rows: Sequence[Row], passes: Floats | None = None) -> Fit:
     groups = {(row["framework"], row["phase"]) for row in rows}
     start = np.log([START, START, *[LATENCY_S] * len(groups)])
     held = {} if passes is None else {index: float(value) for index, value in enumerate(passes)}
-    return robust_fit(_seconds(rows), _measured_s(rows), start, held)
+    return robust_fit(_seconds(rows), np.array([float(row["latency_us"]) * 1e-6 for row in rows]), start, held)
 
 
 def _text(fit: Fit) -> str:

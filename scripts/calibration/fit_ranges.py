@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,14 +21,14 @@ from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.choice import choose
 from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes, widths
-from ranges.residuals import Design, LeftOut, left_out
-from ranges.unseen import UnseenClasses
+from ranges.residuals import BY_LOAD, LABELS, LOAD, Design, LeftOut
+from ranges.unseen import SAME_WORK, UnseenClasses, sources_left_out
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.chosen_rows.releases import names_of
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
 from planner.engine.explain.open_waits import APART, COLD, TOGETHER
-from planner.engine.explain.unstated import SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN
+from planner.engine.explain.unstated import FP16_SUMS_OPEN, SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN
 from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_KEEP, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
@@ -41,35 +41,28 @@ OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_SLOPE = 0.0005
 """Size of a logarithm below which it is not written."""
-SAME_WORK = {
-    "decode": "time per output token",
-    "batch throughput": "batch request time",
-    "batch request time": "batch throughput",
-    "request time": "serving throughput",
-}
-"""Kind -> kind that times the same work or more, so that a class measured there is no stranger."""
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
 NOT_OF_TIMES = (
-    TRANSIENT, GROWING, MAY_DIVIDE, MAY_KEEP, PROGRAM_OPEN, TF32_OPEN, SCORES_OPEN, SLOWER_BEFORE, APART, TOGETHER, COLD,
+    TRANSIENT, GROWING, MAY_DIVIDE, MAY_KEEP, PROGRAM_OPEN, TF32_OPEN, FP16_SUMS_OPEN, SCORES_OPEN, SLOWER_BEFORE, APART, TOGETHER, COLD,
     *(name for kind in KINDS for name in names_of(kind)),
 )  # fmt: skip
 """Facts of memory alone, and those that move one end of a range by a formula."""
 RATES = frozenset({"decode", "batch throughput", "serving throughput"})
-"""Kinds of comparisons of what is generated that are rates; the others are times."""
+"""Kinds of comparisons of generation that are rates; the others are times."""
 TTFT = "time to first token"
 WAITING = (TTFT, "request time")
 """Kinds whose range may reach up by a cold start."""
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
-    """Every published value that is predicted, as a residual; times and memory of training also as they are predicted where less is said."""
+    """The residual of every predicted value; of times and of memory in training also for requests that state less."""
     found = list[Residual]()
     for unsaid, experiments in asked_with_less(experiments_of(session, folder).experiments).items():
         answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
         for experiment, answer in zip(experiments, answers, strict=True):
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, Answer) or not may_have_run(experiment, answer):
                 continue
             for one in compared([experiment], [answer]):
                 residual = residual_of(experiment, answer, one, session.gpus.find(one.gpu).architecture)
@@ -84,10 +77,16 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
     return found
 
 
-def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
-    """The experiments as their sources state them (""), and with less: without the engine's release, by the library of a program, without any engine.
+def may_have_run(experiment: Experiment, answer: Answer) -> bool:
+    """Whether a service can have run as its source says; not where the weights alone are more than the GPUs hold (one page of a 106B model in BF16 on two H100)."""
+    memory = answer.memory_bytes
+    return experiment.request.task != "serve" or memory is None or memory.weights <= memory.capacity
 
-    Transformers, PyTorch and Megatron generating are not left out: who names no engine means one that is made for it.
+
+def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
+    """The experiments as stated (""), and with less: without the engine's release, by a program's library, without any engine.
+
+    The engine stays for Transformers, PyTorch and Megatron generating: an open engine means one made for serving.
     """
     asked: dict[str, list[Experiment]] = {"": list(experiments), "release": [], "program": [], "engine": []}
     for experiment in experiments:
@@ -108,10 +107,7 @@ def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experim
 
 
 def residual_of(experiment: Experiment, answer: Answer, one: Comparison, architecture: str = "") -> Residual | None:
-    """The residual of one value; of memory, of the whole of what the device counts. None where nothing was predicted.
-
-    `architecture`: of the GPU.
-    """
+    """The residual of one value, or of the whole memory of a device; None without a prediction. `architecture`: of the GPU."""
     if one.predicted is None or one.kind == "fits" or one.predicted <= 0:
         return None
     kind = one.kind if experiment.request.task == "serve" else OF_A_BATCH.get(one.kind, one.kind)
@@ -128,15 +124,21 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     network, host, lengths = (0.0 if memory else answer.evidence.get(name, 0.0) for name in (NETWORK, HOST_OPEN, LENGTHS))
     if kind == TTFT:
         lengths = math.hypot(lengths, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
-    classes = (architecture, SHAPES["mixture of experts" in answer.evidence])
+    classes = (architecture, SHAPES["mixture of experts" in answer.evidence], _serving_engine(kind, answer.evidence))
     down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_KEEP, SLOWER_BEFORE))
     if not memory:
         is_time = answer.step_s is not None and one.predicted == answer.step_s.value
-        down, up = (0.0, slower) if is_time else (slower, 0.0)
+        faster = answer.evidence.get(FP16_SUMS_OPEN, 0.0)
+        down, up = (faster, slower) if is_time else (slower, faster)
         if not trains(experiment.request.task):
             faster, slower = (answer.evidence.get(name, 0.0) for name in names_of(kind))
             down, up = (slower, faster) if one.kind in RATES else (faster, slower)
     return Residual(kind, one.source, off, facts, math.hypot(network, host), lengths, one, classes, down, up)
+
+
+def _serving_engine(kind: str, evidence: Mapping[str, float]) -> str:
+    """The engine of a service; "" where none is named, and in fixed batches."""
+    return next((name for name in evidence if name in LABELS), "") if KINDS[kind] == "service" else ""
 
 
 def as_stated(residuals: Iterable[Residual]) -> list[Residual]:
@@ -156,7 +158,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
     """The file: half widths of kinds, slopes of facts and of engines, quantiles of all."""
     kinds, wider, ratios, unseen = dict[str, str](), dict[str, dict[str, float]](), [], 1.0
     for group in split(residuals):
-        design, found = Design(group), left_out(group)
+        design, found = Design(group), sources_left_out(group)
         fitted = design.named(design.fit())
         ratios.append(found)
         if KINDS[group[0].kind] != "memory":
@@ -165,9 +167,12 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             own = as_stated(one for one in group if one.kind == kind)
             usual, less = (math.log(found.factor(kind, less=less)) for less in (False, True))
             slopes = {name: slope + (less - usual) * (name in UNSAID) for name, slope in fitted.slopes[kind].items()}
+            if kind in BY_LOAD:
+                slopes[LOAD] = math.log(found.factor(kind, at_rate=True)) - usual
             engines = ", ".join(f'"{name}" = {slope:.3f}' for name, slope in slopes.items() if abs(slope) >= LEAST_SLOPE)
             alike = (one for one in as_stated(group) if one.kind in (kind, SAME_WORK.get(kind)))
-            seen = ", ".join(f'"{name}"' for name in sorted({name for one in alike for name in one.classes if name}))
+            of_services = None if KINDS[kind] == "service" else -1  # the last class is the engine of a service
+            seen = ", ".join(f'"{name}"' for name in sorted({name for one in alike for name in one.classes[:of_services] if name}))
             memory = KINDS[kind] == "memory"
             kinds[kind] = (
                 f"{{ half_width = {math.exp(scale + usual):.3g}, values = {len(own)}, sources = {len({one.source for one in own})}"
@@ -192,7 +197,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
             "# half_width: of the range of ln(measured / predicted) that should hold nine truths in ten where no fact makes it wider.",
             "# engines, wider: logarithm of the factor on it, for each unit of the fact.",
             "# skew: share of the half width by which the range reaches further up, and less far down.",
-            "# classes: architectures and shapes of models with published values.",
+            "# classes: architectures, shapes of models and engines of services with published values.",
             "# unseen_class: factor on half widths of times and rates of another class.",
             "# shared: correlation of the errors of two candidates for one workload, on different GPUs and on one GPU.",
             "# quantiles: share of the truths, and the half width that holds it over that of 0.9.",
@@ -208,7 +213,7 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
 
 
 def report(found: LeftOut) -> None:
-    """Print coverage, width and interval score of each kind with each source left out: of questions as they are stated, and of those that say less."""
+    """Print coverage, width and interval score of each kind with each source left out, as stated and with less stated."""
     half = found.half_widths()
     inside, wide, scores = (
         np.abs([one.reach for one in found.residuals]) <= half,
@@ -239,7 +244,7 @@ def main() -> None:
             choose(group)
         return
     for group in split(residuals):
-        report(left_out(group))
+        report(sources_left_out(group))
     given.out.write_text(document(residuals, given.folder.resolve().name), encoding="utf-8")
     print(given.out)
 

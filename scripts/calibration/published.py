@@ -52,7 +52,7 @@ def _configs(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def config_of(folder: Path, name: str) -> dict[str, Any] | None:
-    """The Hugging Face config in models.json that a row's model name means; None where there is none."""
+    """The Hugging Face config in models.json for a row's model name, or None."""
     return _configs(folder).get(model_key(name))
 
 

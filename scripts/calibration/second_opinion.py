@@ -3,7 +3,7 @@
     scripts/calibration/second_opinion.py FOLDER [--python FILE] [--answers FILE] [--out FILE]
 
 FOLDER holds published measurements (docs/evidence/validation.md); what becomes of a row as a request is the planner's own reading, and
-second_opinion_questions.py puts it in aiconfigurator's words. `--python`: the interpreter either is installed in (`make
+other_planner/questions.py puts it in aiconfigurator's words. `--python`: the interpreter either is installed in (`make
 second-opinion` makes one apart with aiconfigurator; nothing of the planner depends on it). `--answers`: its answers, a JSON object a line; questions
 that are answered there are not asked again, and new answers are added. `--out`: also write the tables as a page.
 
@@ -25,8 +25,8 @@ from string import Template
 from typing import Any
 
 from msgspec.structs import replace
+from other_planner.questions import question_of
 from published import ROOT, experiments_of, markdown_table, options_of, plain_session
-from second_opinion_questions import question_of
 
 import planner
 from planner.engine.answers.answer import Answer
@@ -36,7 +36,7 @@ from planner.workload.published.experiments import Experiment
 from planner.workload.published.rules import NotPredicted
 
 PYTHON = ROOT / ".venv-second-opinion" / "bin" / "python"
-ASK = Path(__file__).with_name("second_opinion_ask.py")
+ASK = Path(__file__).parent / "other_planner" / "ask.py"
 TEMPLATE = Path(__file__).parent / "pages" / "second-opinion.md"
 TASKS = frozenset({"serve", "generate", "prefill"})
 TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
@@ -66,7 +66,7 @@ class Opinions:
 def questions_of(
     session: Session, experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]
 ) -> list[dict[str, Any] | str]:
-    """The question that each experiment is, or why it is none."""
+    """The question for each experiment, or the reason why there is none."""
     return [_question(session, *pair) for pair in zip(experiments, answers, strict=True)]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ranges.residual import MEMORY_SKEW, Residual, interval_scores, mean_of_sources
-from ranges.residuals import left_out
+from ranges.residuals import LOAD, Design, left_out
 
 from planner.workload.published.spreads import ENGINE_OPEN, KINDS
 
@@ -167,3 +167,38 @@ def test_memory_compares_by_the_end_of_the_range_that_is_near_and_by_what_the_qu
     assert (more.reach, less.reach) == pytest.approx((0.25 / (1 + MEMORY_SKEW), -0.15 / (1 - MEMORY_SKEW)))
     assert Residual("training memory", "a", -0.05, further_down=0.1).reach == 0.0
     assert Residual("training speed", "a", -0.25).reach == -0.25
+
+
+def test_first_tokens_at_a_rate_have_a_factor_of_their_own() -> None:
+    """Of loops a fifth is far off, of requests at a rate nothing; neither is known of a residual."""
+    rng = np.random.default_rng(12)
+    ttft = "time to first token"
+    residuals = [
+        Residual(ttft, f"{load} {number}", float(rng.laplace(0, 0.6 if load == "loop" and rng.random() < 0.2 else 0.05)), facts)
+        for load, facts in (("loop", {}), ("rate", {LOAD: 1.0}))
+        for number in range(5)
+        for _ in range(40)
+    ]
+    others = [Residual("decode", f"other {number}", float(off)) for number in range(30) for off in rng.uniform(-0.3, 0.3, 20)]
+    found = left_out([*residuals, *others])
+    assert found.factor(ttft, at_rate=True) < 0.8 * found.factor(ttft)
+    inside = np.abs([one.off for one in found.residuals]) <= found.half_widths()
+    for load in ("loop", "rate"):
+        own = np.array([one.source.startswith(load) for one in found.residuals])
+        assert inside[own].mean() > 0.85, load
+
+
+def test_a_mixture_does_not_widen_first_tokens() -> None:
+    rng = np.random.default_rng(13)
+    residuals = [
+        Residual(kind, f"source {number}", float(rng.laplace(0, 0.1 * (1 + mixture))), {"mixture of experts": mixture})
+        for kind in ("time to first token", "time per output token")
+        for number in range(12)
+        for mixture in (0.0, 1.0)
+        for _ in range(20)
+    ]
+    design = Design(residuals)
+    fitted = design.named(design.fit())
+    assert fitted.facts["mixture of experts"] > 0.1
+    assert fitted.slopes["time to first token"]["mixture of experts"] == -fitted.facts["mixture of experts"]
+    assert "mixture of experts" not in fitted.slopes["time per output token"]

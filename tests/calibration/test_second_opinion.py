@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 import second_opinion
+from other_planner.ask import OUT_OF_MEMORY, reason
+from other_planner.questions import question_of
 from repository import ROOT
-from second_opinion_ask import OUT_OF_MEMORY, reason
-from second_opinion_questions import question_of
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure, Percentiles

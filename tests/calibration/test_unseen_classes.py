@@ -8,6 +8,7 @@ from engine_sample import ask, session
 
 from planner.engine.evaluate.ranges import Ranges
 from planner.engine.explain.unseen import KINDS_OF
+from planner.engine.job.engines import ENGINES
 from planner.workload.published.spreads import KINDS, Classes, published_spreads
 
 DENSE = {"task": "serve", "model": "llama-3.1-8b", "engine": "vllm", "input_tokens": 1000, "output_tokens": 200, "concurrency": 8}
@@ -37,6 +38,20 @@ def test_times_of_a_class_without_published_values_have_a_wider_range() -> None:
     assert spreads.unseen_class > 1.1
 
 
-def test_classes_on_file_are_architectures_of_the_catalogue_or_shapes_of_models() -> None:
+def test_a_service_whose_engine_has_no_published_values_says_so_and_has_a_wider_range() -> None:
+    spreads = published_spreads()
+    known, other, unnamed = (ask(**DENSE | {"gpu": "H100 SXM", "engine": engine}) for engine in ("vllm", "lmdeploy", None))
+    assert "vLLM" not in known.assumed.get("ranges_without_source", "")
+    assert "LMDeploy" in other.assumed["ranges_without_source"]
+    assert "ranges_without_source" not in unnamed.assumed
+    classes = (Classes(["vLLM", "LMDeploy", None], np.arange(3)),)
+    seen, unseen, none = Ranges({}, np.zeros(1), np.ones(1), classes=classes).half_width("serving throughput")
+    assert unseen == pytest.approx(seen * spreads.unseen_class)
+    assert none == seen
+
+
+def test_classes_on_file_are_architectures_of_the_catalogue_shapes_of_models_or_engines_of_services() -> None:
     known = {gpu.architecture for gpu in session().gpus.all} | {"dense models", "mixtures of experts"}
-    assert {name for kind in published_spreads().kinds.values() for name in kind.classes} <= known
+    engines = {record.label for records in ENGINES.values() for record in records}
+    for kind, spread in published_spreads().kinds.items():
+        assert set(spread.classes) <= (known | engines if KINDS[kind] == "service" else known), kind

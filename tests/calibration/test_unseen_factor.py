@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ranges.residual import Residual
-from ranges.unseen import UnseenClasses
+from ranges.residuals import left_out
+from ranges.unseen import UnseenClasses, sources_left_out
 
 CLASSES = tuple("abcdefghijkl")
 
@@ -50,3 +53,42 @@ def test_a_class_left_out_does_not_decide_its_own_factor() -> None:
     found = UnseenClasses([*world(rng, 0.0), *far])
     assert found.factor("far") < 1.35
     assert found.factor() > found.factor("far")
+
+
+def test_a_class_that_one_source_alone_tells_of_is_judged_by_the_wider_range_it_would_have_without_it() -> None:
+    rng = np.random.default_rng(5)
+    residuals = [
+        Residual("prefill", source, float(rng.laplace(0, 0.3 if name in "bcd" else 0.1)), classes=(own, "", ""))
+        for name in CLASSES
+        for source in (f"source {name}0", f"source {name}1", f"source {name}2")
+        for own in ("alone" if source == "source a0" else name,)
+        for _ in range(20)
+    ]
+    plain, judged = left_out(residuals).half_widths(), sources_left_out(residuals).half_widths()
+    alone = np.array([one.source == "source a0" for one in residuals])
+    factor = UnseenClasses(residuals).factor("alone")
+    assert factor > 1.1
+    assert np.median(judged[alone] / plain[alone]) == pytest.approx(factor, rel=0.05)
+    assert np.median(judged[~alone] / plain[~alone]) == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_class_that_is_left_out_takes_its_sources_with_it() -> None:
+    """Sources with a bias of their own, each of two classes: what a source shows of the other class would tell of the one left out."""
+    rng = np.random.default_rng(6)
+    residuals = [
+        Residual("prefill", f"source {number}", bias + float(rng.laplace(0, 0.02)), {f"fact {number}": 1.0}, classes=(name, "", ""))
+        for number in range(8)
+        for bias in (0.3,)
+        for name in "ab"
+        for _ in range(20)
+    ]
+    own = np.array([one.source == "source 1" and one.classes[0] == "a" for one in residuals])
+    without_class = left_out(residuals, [one.classes[0] for one in residuals])
+    without_source = left_out(residuals)
+    assert without_class.scales[own] == pytest.approx(without_source.scales[own], rel=0.1)
+
+
+def test_an_engine_that_is_not_named_is_no_class() -> None:
+    residuals = [replace(one, classes=("", "", "")) for one in world(np.random.default_rng(7), 0.2)]
+    assert UnseenClasses(residuals).factor() == 1.0
+    assert sources_left_out(residuals).half_widths() == pytest.approx(left_out(residuals).half_widths())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 from measurement_sample import measurement
 
-from planner.hardware.measurements.measurement import Prediction, Run
+from planner.hardware.measurements.measurement import Run
 from planner.hardware.measurements.store import Store
 
 
@@ -184,140 +182,6 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert said == ["[]\n"] * 3
     assert len(Store.open(tmp_path)) == 180
-
-
-LAYOUTS = (
-    """
-    CREATE TABLE runs (
-        id TEXT PRIMARY KEY, suite TEXT NOT NULL, device TEXT NOT NULL, fingerprint TEXT NOT NULL,
-        started_at TEXT NOT NULL, state TEXT NOT NULL, environment TEXT NOT NULL
-    );
-    CREATE TABLE measurements (
-        id INTEGER PRIMARY KEY, run TEXT NOT NULL, point TEXT NOT NULL, suite TEXT NOT NULL, device TEXT NOT NULL,
-        fingerprint TEXT NOT NULL, status TEXT NOT NULL, method INTEGER NOT NULL, taken_at TEXT NOT NULL, body TEXT NOT NULL,
-        UNIQUE (run, point)
-    );
-    PRAGMA user_version = 1;
-    """,
-    """
-    ALTER TABLE measurements ADD COLUMN origin TEXT NOT NULL DEFAULT 'own';
-    ALTER TABLE measurements ADD COLUMN quarantine TEXT NOT NULL DEFAULT '';
-    ALTER TABLE measurements ADD COLUMN rounds INTEGER NOT NULL DEFAULT 1;
-    CREATE TABLE predictions (
-        run TEXT NOT NULL, point TEXT NOT NULL, device TEXT NOT NULL, kind TEXT NOT NULL, predicted REAL NOT NULL,
-        low REAL NOT NULL, high REAL NOT NULL, basis TEXT NOT NULL, measured REAL NOT NULL, measured_at TEXT NOT NULL,
-        version TEXT NOT NULL, PRIMARY KEY (run, point)
-    );
-    PRAGMA user_version = 2;
-    """,
-)
-"""What earlier versions made of their SQLite file."""
-RUN = Run(id="r1", suite="quick", device="Test CPU", fingerprint="aaaa-1111", started_at="2026-01-01T00:00:00Z", state="finished")
-PREDICTION = Prediction(
-    run="r1",
-    point="gemm/0",
-    device="Test CPU",
-    kind="gemm",
-    predicted=1.0,
-    low=0.5,
-    high=2.0,
-    basis="spec",
-    measured=1.5,
-    measured_at="2026-01-01T00:00:00Z",
-    version="0.1.0",
-)
-
-
-def database(path: Path, layout: int = 2, points: int = 2) -> None:
-    """The file of an earlier version with one run."""
-    with sqlite3.connect(path) as connection:
-        connection.executescript("".join(LAYOUTS[:layout]))
-        connection.execute("PRAGMA journal_mode = WAL")
-        run = msgspec.to_builtins(RUN) | {"environment": '{"torch": "2"}'}
-        del run["measurements"]
-        insert(connection, "runs", run)
-        for number in range(points):
-            one = measurement(f"gemm/{number}")
-            body = msgspec.to_builtins(one)
-            if layout == 1:
-                body = {name: value for name, value in body.items() if name not in {"origin", "quarantine", "rounds", "spread"}}
-            row = {name: body[name] for name in ("run", "point", "suite", "device", "fingerprint", "status", "method", "taken_at")}
-            insert(connection, "measurements", row | {"body": msgspec.json.encode(body).decode()})
-        if layout == 2:
-            insert(connection, "predictions", msgspec.to_builtins(PREDICTION))
-    connection.close()
-
-
-def insert(connection: sqlite3.Connection, table: str, row: dict[str, object]) -> None:
-    connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))  # noqa: S608  # our own names
-
-
-@pytest.mark.parametrize("layout", [1, 2])
-def test_what_earlier_versions_kept_is_taken_in_once_and_stays_where_it_is(tmp_path: Path, layout: int) -> None:
-    old = tmp_path / "measurements.sqlite3"
-    database(old, layout)
-    before = old.read_bytes()
-    store = Store.open(tmp_path)
-    assert store.latest() == (measurement("gemm/0"), measurement("gemm/1"))
-    assert [(run.id, run.state, run.measurements, run.environment) for run in store.runs()] == [
-        ("r1", "finished", 2, {"torch": "2"})
-    ]
-    assert store.predictions() == ((PREDICTION,) if layout == 2 else ())
-    store.remove([measurement("gemm/1")])
-    again = Store.open(tmp_path)
-    assert [one.point for one in again.all()] == ["gemm/0"]
-    assert again.warnings == store.warnings == []
-    assert old.read_bytes() == before
-
-
-def test_a_page_of_the_old_file_overwritten_costs_that_page_alone(tmp_path: Path) -> None:
-    old = tmp_path / "measurements.sqlite3"
-    database(old, points=400)
-    whole = bytearray(old.read_bytes())
-    whole[-4096 * 3 : -4096 * 2] = b"\xff" * 4096
-    old.write_bytes(bytes(whole))
-    store = Store.open(tmp_path)
-    assert 0 < len(store.all()) < 400
-    (said,) = store.warnings
-    assert "measurements.sqlite3 is damaged" in said
-    assert len(Store.open(tmp_path)) == len(store)
-    assert old.read_bytes() == bytes(whole)
-
-
-def test_an_old_file_whose_schema_is_no_text_is_said(tmp_path: Path) -> None:
-    """SQLite quotes the schema in what it says, and Python then fails to decode that."""
-    old = tmp_path / "measurements.sqlite3"
-    database(old)
-    old.write_bytes(old.read_bytes().replace(b"CREATE TABLE measurements", b"CREATE TABLE\xc2measurements"))
-    store = Store.open(tmp_path)
-    assert len(store) == 0
-    assert "measurements.sqlite3" in store.warnings[0]
-
-
-@pytest.mark.parametrize("damage", ["no database", "later layout", "folder"])
-def test_an_old_file_that_cannot_be_read_is_said_and_left_alone(tmp_path: Path, damage: str) -> None:
-    old = tmp_path / "measurements.sqlite3"
-    if damage == "folder":
-        old.mkdir()
-    elif damage == "no database":
-        old.write_bytes(b"this is no database, but long enough to be read as one" * 40)
-    else:
-        with sqlite3.connect(old) as connection:
-            connection.execute("PRAGMA user_version = 99")
-        connection.close()
-    store = Store.open(tmp_path)
-    store.add(measurement())
-    assert store.latest() == Store.open(tmp_path).latest() == (measurement(),)
-    assert "measurements.sqlite3 is" in store.warnings[0]
-    assert old.exists()
-
-
-def test_an_old_file_where_nothing_may_be_written_is_read_all_the_same(tmp_path: Path) -> None:
-    database(tmp_path / "measurements.sqlite3")
-    (tmp_path / "measurements.jsonl").symlink_to("/proc/version")  # even root may not write there
-    store = Store.open(tmp_path)
-    assert len(store) == 2
-    assert "memory only" in store.warnings[-1]
 
 
 def test_more_rounds_replace_fewer_of_the_same_point(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from planner.engine.answers.plan import Plan
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.choice.sentence import answer_sentence, choice_text
-from planner.present.choice.trial import alternatives, difference
+from planner.present.choice.trial import Trial, alternatives, difference
 from planner.workload.presets import read_workload
 
 NAMES = FacetNames(
@@ -153,6 +153,8 @@ def test_what_the_workload_leaves_out_stays_left_out() -> None:
 
 def test_a_trial_tells_the_difference_it_makes() -> None:
     plan = planned()
+    assert Trial("spot prices", plan, "8,730 → 10,800 $/month (+24 %)").short_text == "spot prices (+24 %)"
+    assert Trial("spot prices", plan, "nothing fits any more").short_text == "spot prices"
     dearer = [msgspec.structs.replace(row, usd_per_month=row.usd_per_month and row.usd_per_month.scaled(1.5)) for row in plan.rows]
     assert difference(plan, msgspec.structs.replace(plan, rows=dearer)) == "9,020 → 13,500 $/month (+50 %)"
     assert difference(without_solutions(plan), plan) == "now 4 × H200 SXM 141GB fits"

@@ -98,3 +98,16 @@ def test_words_of_a_plain_table_fold_and_its_last_columns_go_first() -> None:
     assert [column.column.id for column in fitted(table, 40).columns] == ["name", "count", "note"]
     assert len(fitted(table, 40).rows()[0]) > 1
     assert [column.id for column in fitted(table, 12).left_out] == ["note"]
+
+
+def test_dates_and_terms_are_not_cut_at_a_hyphen() -> None:
+    assert folded("runpod, any region, on-demand, 2026-08-19", 17) == ["runpod, any", "region,", "on-demand,", "2026-08-19"]
+    assert folded("= 34 parameters and 2 B", 22, hanging="  ") == ["= 34 parameters and", "  2 B"]
+
+
+def test_a_table_leaves_out_columns_in_the_order_it_is_told() -> None:
+    table = text_table(
+        ("way", "who", "1", "3", "36"), [("spot", "w" * 30, *("1,000",) * 3)], ("1", "3", "36"), ("1", "who", "way", "36"), 36
+    )
+    heads = [[one.column.title for one in fitted(table, width).columns] for width in (80, 54, 47, 40)]
+    assert heads == [["way", "who", "1", "3", "36"], ["way", "who", "1", "36"], ["way", "who", "36"], ["way", "36"]]

@@ -71,7 +71,6 @@ ELSEWHERE = {
     "schema": "holds our own words alone",
     "help": "holds our own words alone",
     "completion": "is a shell's",
-    "models describe": "runs the model's code",
     "open": "is plan",
     "mcp": "speaks to a program",
     "traffic": "shows figures alone",

@@ -16,7 +16,7 @@ def keep(app: BaseApp) -> None:
     from widgets.screens.dialogs import NameScreen
 
     suggested = app.preset.name if app.preset else "my-session"
-    hint = "Form, filter, order and cursor; a name there is already is replaced."
+    hint = "Form, filter, order and cursor; a session of the same name is replaced."
     app.push_screen(NameScreen("Keep this session", suggested, hint), partial(_keep, app))
 
 

@@ -65,7 +65,7 @@ def save(app: BaseApp) -> None:
             app.run_worker(save_preset(app, name), group="save", exit_on_error=False)
 
     suggested = app.preset.name if app.preset else "my-workload"
-    hint = "Goes to the presets of your own config folder; a name of yours again replaces it."
+    hint = "Among your own presets; one of the same name is replaced."
     app.push_screen(NameScreen("Save the workload as a preset", suggested, hint), named)
 
 

@@ -18,7 +18,7 @@ from planner.errors import UserError
 from planner.present.cells import spread_text
 from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import rate_text, throughput
-from planner.units import UNKNOWN, quantity_text
+from planner.units import UNKNOWN, percent_text, quantity_text
 from widgets.background.planning import SessionThread
 from widgets.panes.benchmark import PointLine, Run
 from widgets.panes.machine.history import Marks
@@ -242,7 +242,7 @@ class BenchmarkRunner:
         line.state, line.fraction = "done", 1.0
         line.value = quantity_text(measurement.value, measurement.unit)
         share = self._background.share(measurement)
-        line.share = f"{share * 100:.0f}% peak" if share is not None else ""
+        line.share = f"{percent_text(share)} peak" if share is not None else ""
         before = self._background.before.get(line.id)
         line.was = f"was {quantity_text(before, measurement.unit)}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status

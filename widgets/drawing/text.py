@@ -11,8 +11,8 @@ from textual.content import Content
 from planner.present.lines.folding import folded
 
 BRACKETS = re.compile(r" \([^()]*\)")
-CLAUSE_ENDS = re.compile(r"[,;] | → ")
-WITHOUT_UNIT = re.compile(r"[ ,;→]*( [\d.,]+)?$")
+CLAUSE_ENDS = re.compile(r"[,;] | [→·] ")
+WITHOUT_UNIT = re.compile(r"[ ,;→·]*( [\d.,]+)?$")
 """End of a text that was cut behind a number, before its unit."""
 LEAST_KEPT = 0.7
 """Share of the cells that a text which ends with a clause has to fill."""

@@ -9,15 +9,18 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.drawing.text import shorten_end
+from widgets.drawing.text import shorten_clauses, shorten_end
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
     from planner.present.choice.sentence import Sentence
+    from planner.present.choice.trial import Trial
 
 PLANNING = "planning"
 UNNOTICED_S = 0.3
 """Time of a plan below which nothing says that one is being made."""
+LEAST_PART = 45
+"""Cells below which no part of an answer is begun: where nothing fits, what is nearest, or helps, matters more than that it is whole."""
 LEAST_ANSWER = 20
 """Cells below which no answer is begun behind the badge."""
 
@@ -33,7 +36,7 @@ class AnswerLine(Static):
         super().__init__(id="answer")
         self._symbols = symbols
         self._sentence: Sentence | None = None
-        self._trial = ""
+        self._trial: Trial | None = None
         self._problem = ""
         self._planning = True
         self._notice: Timer | None = None
@@ -43,7 +46,7 @@ class AnswerLine(Static):
         if self._notice is None:
             self._notice = self.set_timer(UNNOTICED_S, self._say_planning)
 
-    def show(self, plan: Plan, trial: str = "") -> None:
+    def show(self, plan: Plan, trial: Trial | None = None) -> None:
         """The answer of a plan; `trial`: what was changed for it, and the difference that made."""
         from planner.present.choice.sentence import answer_sentence
 
@@ -90,14 +93,25 @@ class AnswerLine(Static):
         rest = " · ".join(self._sentence.within(max(0, left))) if self._sentence is not None else ""
         return Content.assemble((told, "bold $text-error"), ("   " + rest if len(rest) <= left else "", "$quiet"))
 
+    def _begun(self, part: str, room: int) -> list[str]:
+        """The beginning of a part for which there is too little room."""
+        return [shorten_clauses(part, room, self._symbols.ellipsis)] if room >= LEAST_PART else []
+
     def _answer(self, sentence: Sentence, room: int) -> Content:
-        badges = [f" WHAT-IF  {self._trial}  u undoes ", f" WHAT-IF  {self._trial} "] if self._trial else [""]
-        gap = "  " if self._trial else ""
+        badges, gap = (_badges(self._trial), "  ") if self._trial is not None else ([""], "")
         wanted = len(sentence.parts[0]) + len(gap)
         badge = next((badge for badge in badges if len(badge) + wanted <= room), badges[-1])
         left = room - len(badge) - len(gap)
         first, *others = sentence.within(left)
         style = "bold $text-success" if sentence.solved else "bold $text-warning"
         answer = shorten_end(first, left, self._symbols.ellipsis) if left >= LEAST_ANSWER else ""
+        if not sentence.solved and len(others) + 1 < len(sentence.parts):
+            others += self._begun(sentence.parts[len(others) + 1], left - len(" · ".join([answer, *others])) - 3)
         parts = [(answer, style), *((f" · {part}", "") for part in others if answer)]
         return Content.assemble((shorten_end(badge, room, self._symbols.ellipsis), "reverse $text-warning"), gap, *parts)
+
+
+def _badges(trial: Trial) -> list[str]:
+    """The change that is tried out, longest first: the answer beside it stays whole."""
+    told = (f"{trial.text}  u undoes", trial.text, trial.short_text, trial.change)
+    return [*(f" WHAT-IF  {words} " for words in told), " WHAT-IF "]

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from planner.units import duration_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.drawing.text import bar_text, shorten_end
+from widgets.drawing.text import bar_text, labelled, shorten_end
 from widgets.panes.frame import frame_of
 from widgets.panes.lines import Lines
 
@@ -22,6 +22,8 @@ PointState = Literal["waiting", "running", "done", "skipped", "failed"]
 BAR = 10
 LABEL = 28
 """Cells of the longest name: a product of five-digit sizes."""
+ROOMY = 10
+"""Rows from which the pane names the suites before one is measured."""
 IDLE = "Nothing measured yet."
 HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step. B chooses how much."
 
@@ -112,12 +114,20 @@ class BenchmarkView(Vertical):
         outcome, head = Content("\n").join(self._outcome(run)), self.query_one("#benchmark-text", Static)
         head.update(outcome, layout=head.content != outcome)
         head.display = bool(outcome)
-        self.query_one(Lines).show([self._point(point, width) for point in run.points])
+        suites = self._suites(width) if run.state == "idle" and self.size.height >= ROOMY else []
+        self.query_one(Lines).show([*suites, *(self._point(point, width) for point in run.points)])
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
         if running is not None:
             points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)
         elif run.state != "running":
             points.scroll_home(animate=False)
+
+    def _suites(self, width: int) -> list[Content]:
+        """What there is to choose from, while nothing was measured."""
+        from widgets.background.benchmark import suites
+
+        told = [labelled(suite.label, len(suite.label) + 2, suite.detail, width, "$quiet", "") for suite in suites(None)]
+        return [Content(""), *(line for lines in told for line in lines)]
 
     def _outcome(self, run: Run) -> Sequence[Content]:
         if run.state == "idle":
@@ -149,10 +159,10 @@ class BenchmarkView(Vertical):
             room = max(0, width - label_width - 2 - 15)
             rest = _whole_parts((point.share.ljust(10) if point.share else "", point.detail, point.was), room)
             return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (rest, "$quiet"))
-        text = "" if point.state == "waiting" else f"  {point.detail}"
-        return Content.assemble(
-            (f"{mark} ", style), (label, "$quiet"), (shorten_end(text, width - label_width - 2, symbols.ellipsis), style)
-        )
+        if point.state == "waiting":
+            return Content.assemble((f"{mark} ", style), (shorten_end(point.label, width - 2, symbols.ellipsis), "$quiet"))
+        text = shorten_end(f"  {point.detail}", width - label_width - 2, symbols.ellipsis)
+        return Content.assemble((f"{mark} ", style), (label, "$quiet"), (text, style))
 
 
 def _whole_parts(parts: Sequence[str], room: int) -> str:

@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 PANES = ("workload", "ranking", "memory", "machine", "benchmark")
 """Names of the panes, in the order of their numbers."""
-MARGIN = 4
+MARGIN = 6
 """Cells of the border at both ends, and of the blanks beside what stands in it."""
 
 
@@ -26,21 +26,27 @@ class Frame(Container):
         if self._said == (name, title, aside):
             return
         self._said = name, title, aside
-        name = name or ("This machine" if self._pane == "machine" else self._pane.capitalize())
-        words = f"[{PANES.index(self._pane) + 1}] {name}" if self._pane in PANES else name
-        self.border_title = Content(f"{words} · {title}" if title else words)
-        self._fit_aside()
+        self._fit()
 
     def on_resize(self) -> None:
-        """Fit what stands below to the new width."""
-        self._fit_aside()
+        """Fit what stands above and below to the new width."""
+        self._fit()
 
-    def _fit_aside(self) -> None:
-        """Whole parts of what stands below, the first ones where there is no room for all."""
-        parts = self._said[2].split(" · ") if self._said is not None else []
-        while len(parts) > 1 and 0 < self.size.width < len(" · ".join(parts)) + MARGIN:
+    def _fit(self) -> None:
+        """Whole parts of what stands above and below, the first ones where there is no room for all."""
+        name, title, aside = self._said or ("", "", "")
+        name = name or ("This machine" if self._pane == "machine" else self._pane.capitalize())
+        words = f"[{PANES.index(self._pane) + 1}] {name}" if self._pane in PANES else name
+        self.border_title = Content(self._whole_parts(f"{words} · {title}" if title else words, 2))
+        self.border_subtitle = Content(self._whole_parts(aside, 1))
+
+    def _whole_parts(self, text: str, least: int) -> str:
+        """As many parts of `text` as the border has room for, `least` of them always."""
+        parts = text.split(" · ")
+        laid_out = self.size.width > 0
+        while laid_out and len(parts) > least and len(" · ".join(parts)) + MARGIN > self.outer_size.width:
             parts.pop()
-        self.border_subtitle = Content(" · ".join(parts))
+        return " · ".join(parts)
 
 
 def frame_of(widget: Widget) -> Frame:

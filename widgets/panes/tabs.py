@@ -32,7 +32,7 @@ class Tabs(Clickable):
             f"{number} {pane.upper() if pane == active else pane.capitalize()}{f' {note}' if pane == 'benchmark' and note else ''}"
             for number, pane in enumerate(PANES, start=1)
         ]
-        room = self.content_size.width
+        room = self.screen.size.width - 2  # its own is not known while it is hidden
         margin = " " if sum(len(label) + 3 for label in labels) - 1 <= room else ""
         parts: list[Content] = []
         self._stretches = []

@@ -31,12 +31,11 @@ class Overlay(ModalScreen[Result]):
     Overlay {
         align: center middle;
         .box {
-            max-width: 96%; height: auto; max-height: 92%;
+            max-width: 100%; height: auto; max-height: 92%;
             border: round $border; border-title-color: $accent; border-subtitle-color: $quiet;
             background: $surface; padding: 0 2; scrollbar-size-vertical: 1;
         }
         .text { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
-        &.-narrow .box { max-width: 100%; }
         #picker { width: 92; max-height: 80%; padding: 0 1; }
         #picker-filter { border: none; height: 1; background: $panel; margin: 0 0 1 0; }
         #picker-list { text-wrap: nowrap; text-overflow: ellipsis; height: auto; max-height: 24; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1; }
@@ -98,7 +97,7 @@ class ScrolledOverlay(Overlay[None]):
 class TextOverlay(ScrolledOverlay):
     """A screen with one scrolling text, drawn for the width there is."""
 
-    WIDTH: ClassVar[int]
+    WIDTH: int
     """Cells of the box where there is room."""
     LEAST_WIDTH = 40
     """Cells below which lines are not folded any further."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -16,6 +15,7 @@ from textual.widgets import Static
 
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS
 from planner.present.drawing.chart import LogAxis
+from planner.present.lines.folding import folded
 from planner.units import UNKNOWN, si_text, usd_text
 from widgets.drawing.plot import Plot
 from widgets.drawing.symbols import ASCII, Symbols
@@ -222,9 +222,9 @@ def story_lines(answer: StudyAnswer, width: int) -> list[Content]:
     """The crossovers first, then how it compares, then the notes."""
     from planner.engine.answers.study import story
 
-    lines = [Content(line) for text in story(answer) for line in textwrap.wrap(text, width)]
+    lines = [Content(line) for text in story(answer) for line in folded(text, width)]
     quiet = [*answer.published, *answer.notes]
-    return lines + [Content.styled(line, "$quiet") for text in quiet for line in textwrap.wrap(text, width)]
+    return lines + [Content.styled(line, "$quiet") for text in quiet for line in folded(text, width)]
 
 
 def chart_lines(answer: StudyAnswer, name: str, title: str, symbols: Symbols, size: tuple[int, int], ranges: int) -> list[Content]:

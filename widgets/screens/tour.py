@@ -96,7 +96,7 @@ class TourScreen(Overlay[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,space,right,l,down,j", "step(1)", "next", show=False),
         Binding("left,h,backspace,up,k", "step(-1)", "previous", show=False),
-        Binding("escape,q", "leave", "skip", show=False),
+        Binding("escape", "leave", "skip", show=False),
     ]
 
     def __init__(self, app: BaseApp) -> None:

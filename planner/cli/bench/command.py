@@ -18,6 +18,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
+from planner.paths import presets_folder, state_folder
 
 if TYPE_CHECKING:
     from planner.cli.bench.narrator import Narrator
@@ -141,7 +142,6 @@ def bench(
     options = _worker_options(session, suite, model, preset, {**of_study, "--wall-cap-s": cap_s, "--ranks": ranks})
     skip, skip_if = _measured_before(session.store, suite) if resume else ((), None)
     from planner.observe.benchmark.events import BenchRequest
-    from planner.paths import state_folder
 
     request = BenchRequest(
         state=invocation.state or state_folder(),
@@ -222,7 +222,6 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
     """Print the verdict on each point; returns whether they prove the device."""
     from planner.cli.terminal.sections import console, print_json, print_sections
     from planner.engine.estimate.proof import is_proven, load_expected, prove
-    from planner.paths import presets_folder
     from planner.present.benchmark.measurement import proof_section
 
     expected = load_expected(presets_folder() / "expected").get(part.name)
@@ -235,7 +234,7 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
-    """(points, fingerprint): what runs of `suite` under the fingerprint of the last one have measured."""
+    """(points, fingerprint) measured by runs of `suite` with the fingerprint of the last one."""
     runs = [run for run in store.runs() if run.suite == suite]
     if not runs:
         return (), None

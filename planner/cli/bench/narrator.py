@@ -77,7 +77,7 @@ class Narrator:
         self._passing(f"{event.point.label} {event.fraction:4.0%}, {duration_text(event.eta_s)} left{note}")
 
     def _passing(self, text: str) -> None:
-        """A line that the next one replaces; nothing at all where stderr keeps what is written."""
+        """A line that the next one replaces; nothing where stderr is not a terminal."""
         if self._redraws:
             say_passing(text)
 

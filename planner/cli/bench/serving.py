@@ -1,4 +1,4 @@
-"""`gpu-planner bench --suite serve`: an OpenAI-compatible server under load, beside what is predicted of it."""
+"""`gpu-planner bench --suite serve`: an OpenAI-compatible server under load, beside its prediction."""
 
 from __future__ import annotations
 
@@ -69,10 +69,7 @@ serve_options = options(
 
 
 def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
-    """Load the server, print each load beside its prediction, keep the pairs.
-
-    Where the settings do not say what runs there, what was seen is printed, and which settings a prediction needs.
-    """
+    """Load the server, print each load beside its prediction, and keep the pairs; list the settings that are missing."""
     import msgspec
 
     from planner.cli.plan.options import given_settings
@@ -163,10 +160,7 @@ def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any],
 
 
 def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any], *, refuse: bool = False) -> list[Compared]:
-    """Every result beside its prediction; nothing, with a note on stderr, where the settings are not enough to predict.
-
-    `refuse`: raise `UserError` where one cannot be predicted for another reason.
-    """
+    """Every result beside its prediction; none, with a note on stderr, where settings are missing. `refuse`: raise other faults."""
     from planner.observe.machine import match_gpu
     from planner.observe.results.compared import Given, compare
 

@@ -1,9 +1,9 @@
-"""`gpu-planner ceilings`: what a GPU is taken to reach, what that rests on, and what measuring changed."""
+"""`gpu-planner ceilings`: the rates assumed for a GPU, their basis, and the effect of measurements."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
@@ -12,12 +12,10 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, basis_option, json_option, pass_invocation
 from planner.cli.terminal.sections import console, print_columns, print_json, print_sections
 from planner.cli.terminal.streams import print_line, say
+from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.ceilings.report import CeilingLine, CeilingReport, Residual, report
+from planner.session import Session
 from planner.units import UNKNOWN, percent_text, quantity_text, si_text
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu
-    from planner.hardware.ceilings.report import CeilingLine, CeilingReport, Residual
-    from planner.session import Session
 
 MOST_SOURCE = 100
 """Characters of a source in a table; JSON has all of it."""
@@ -56,8 +54,6 @@ def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured",
 
 
 def _report(session: Session, part: Gpu, basis: Literal["measured", "spec"]) -> CeilingReport:
-    from planner.hardware.ceilings.report import report
-
     spec = session.ceilings(part, basis="spec")
     points = session.measurements() if basis == "measured" else ()
     return report(part, session.ceilings(part, basis=basis), spec, points)

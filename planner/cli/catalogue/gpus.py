@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,11 +11,9 @@ from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_card, print_items, print_json
+from planner.hardware.catalogue.gpu import Purchase
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import GIB, UNKNOWN, bytes_text, digits, si_text, usd_text
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpu import Purchase
 
 
 @click.group(cls=DefaultGroup, default="list")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -14,15 +14,13 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.units import UNKNOWN, bytes_text, count_text
+from planner.workload.architecture import Architecture
 from planner.workload.checkpoints.tensors import by_dtype
 from planner.workload.huggingface.config import known_family
 from planner.workload.huggingface.vision import read_tower
+from planner.workload.models import Model
 from planner.workload.sublayers import told
 from planner.workload.weights import FORMATS
-
-if TYPE_CHECKING:
-    from planner.workload.architecture import Architecture
-    from planner.workload.models import Model
 
 
 @click.group(cls=DefaultGroup, default="list")
@@ -62,20 +60,6 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
     NAME is a model of the catalogue, PATH a config.json, a folder with one, or a GGUF file, HUB-ID an id of the Hugging Face hub.
     With --exact the code of the installed transformers is run on the meta device; that of a model's repository never is.
     """
-    return _show(invocation, name, exact=exact, python=python, as_json=as_json)
-
-
-@models.command("describe", hidden=True)
-@click.argument("name")
-@click.option("--python", type=click.Path(path_type=Path))
-@json_option
-@pass_invocation
-def describe_model(invocation: Invocation, name: str, python: Path | None, as_json: bool) -> int:
-    """Show one model with --exact."""
-    return _show(invocation, name, exact=True, python=python, as_json=as_json)
-
-
-def _show(invocation: Invocation, name: str, *, exact: bool, python: Path | None, as_json: bool) -> int:
     session = invocation.session()
     shelf = session.models
     config = shelf.config(name)
@@ -122,7 +106,7 @@ def _as_read(known: Model) -> dict[str, Any]:
 
 
 def _parameters(architecture: Architecture) -> dict[str, int]:
-    """Parameters of the whole model, of what one token passes, of the layers that predict further tokens, and of towers."""
+    """Parameters of the whole model, of those one token uses, of layers that predict further tokens, and of towers."""
     further = {"mtp": architecture.mtp_parameters} if architecture.mtp_layers else {}
     further |= {"vision": architecture.towers} if architecture.towers else {}
     return {"total": architecture.total, "active": architecture.active, "embedding": architecture.embedding, **further}

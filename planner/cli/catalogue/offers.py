@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,10 +12,8 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_items, print_json
 from planner.hardware.prices.offers import Offer
+from planner.session import Session
 from planner.units import usd_text
-
-if TYPE_CHECKING:
-    from planner.session import Session
 
 REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh:refresh", "Fetch today's prices from the SkyPilot catalogue.")}
 

@@ -1,4 +1,4 @@
-"""Chunks of work on a Ray cluster (docs.ray.io): handed out as processors come free, taken back in their order, again where a node is lost."""
+"""Chunks of work on a Ray cluster (docs.ray.io), returned in order and repeated where a node is lost."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
+import msgspec
 
 from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
@@ -103,8 +104,6 @@ def _chosen(session: Session, pools: list[Own], gpu: str | None) -> list[Own]:
 
 
 def _cut(found: Fit, top: int | None) -> Fit:
-    import msgspec
-
     return found if top is None else msgspec.structs.replace(found, rows=found.rows[:top])
 
 

@@ -1,4 +1,4 @@
-"""`gpu-planner guide`: from what runs, or from five answers, to what is to be signed, ending in the report."""
+"""`gpu-planner guide`: from a running job, or from five answers, to a contract and the report."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, Number, json_option, pass_invocation
@@ -98,9 +99,7 @@ def _observed(session: Session, seconds: float | None, replay: Path | None) -> l
 
 
 def _command(session: Session, workload: Workload, invocation: Invocation) -> PlanCommand:
-    """The command that asks for the plan of `workload` again: every key of the default preset that it does not have is left open."""
-    import msgspec
-
+    """The command line that plans `workload`; keys of the default preset that it lacks are unset."""
     from planner.paths import DEFAULT_PRESET
     from planner.present.command_line import PlanCommand, spelled
 

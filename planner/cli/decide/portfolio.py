@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, basis_option, json_option, own_option, pass_invocation
@@ -28,8 +29,6 @@ def portfolio(invocation: Invocation, /, file: Path, own: Path | None, basis: Ba
 
     Says what runs where, what to commit to, and what to rent by the hour or on spot over the day. Exits with 1 where it cannot be done.
     """
-    import msgspec
-
     from planner.engine.procurement.portfolio.records import PortfolioFile
     from planner.present.money.portfolio import portfolio_sections
 

@@ -1,4 +1,4 @@
-"""Jobs for other machines, as files of the tools that run them: what measures GPUs there, and what a plan says to run."""
+"""Jobs for other machines, as files of the tools that run them: benchmarks of GPUs, and the job of a plan."""
 
 from typing import Literal, get_args
 

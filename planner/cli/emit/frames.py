@@ -24,7 +24,7 @@ SLURM_JOB = (
     f'PORT="$(({PORT} + SLURM_JOB_ID % 10000))"',
     "export HEAD PORT",
 )
-"""Run once, before srun; jobs that share a node get ports of their own."""
+"""Run once, before srun; jobs that share a node get separate ports."""
 SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
 """Run on each node, under srun."""
 JOB_INDEX = '"$JOB_COMPLETION_INDEX"'
@@ -101,9 +101,9 @@ def slurm_script(
     install: Iterable[str],
     lines: Sequence[str],
 ) -> str:
-    """A script for sbatch, one task a node: `install` fills VENV where the test `missing` holds, `lines` run in it on each node.
+    """A script for sbatch, one task a node: `install` fills VENV where `missing` holds, then `lines` run on each node.
 
-    `limit`: the time of the job, None for the site's own; `begin`: shell that comes first and sets VENV.
+    `limit`: the time of the job, None for the site's default; `begin`: shell commands that come first and set VENV.
     """
     several = job.nodes > 1
     on_every_node = [

@@ -212,7 +212,7 @@ def job_objects(form: str, pod: Pod, nodes: int, *, limit_s: int | None = None) 
 
 
 def leader_worker_set(pod: Pod, nodes: int, replicas: int) -> dict[str, Any]:
-    """`replicas` groups of `nodes` pods, each group one server; a group whose pod fails begins anew."""
+    """`replicas` groups of `nodes` pods, each group one server; a group whose pod fails restarts."""
     group = {"size": nodes, "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": labelled(pod, {})}
     spec = {"replicas": replicas, "leaderWorkerTemplate": group}
     return kubernetes_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", pod.name, spec)

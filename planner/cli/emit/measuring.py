@@ -15,6 +15,7 @@ from planner.cli.emit.names import SKY_NAMES, accelerators, site_name
 from planner.cli.exits import ExitCode
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
+from planner.paths import DEFAULT_PRESET
 from planner.session import Session
 
 Form = Literal["sky", "slurm", "docker", "kubernetes", "jobset", "kueue", "ray"]
@@ -37,7 +38,7 @@ class Job(msgspec.Struct, frozen=True):
     count: int = 1
     """GPUs of a machine; two or more measure collectives too."""
     nodes: int = 1
-    """Machines of one job; two or more measure what they do together."""
+    """Machines of one job; two or more measure communication between them."""
     vendor: str = "NVIDIA"
     products: tuple[str, ...] = ()
     """Names that drivers give `gpus`."""
@@ -58,7 +59,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def written(form: Form, job: Job) -> str:
-    """The job as a file of `form`; raises `UserError` for a GPU that SkyPilot has no name for, and for several nodes of an image."""
+    """The job as a file of `form`; raises `UserError` for a GPU unknown to SkyPilot, and for several nodes of an image."""
     forms = {"sky": _sky, "slurm": _slurm, "docker": _docker, "ray": _ray}
     return forms[form](job) if form in forms else _kubernetes(job, form)
 
@@ -197,17 +198,9 @@ def suite_elsewhere(chosen: str | None, *, over: bool) -> str:
 
 
 def write_job(
-    session: Session,
-    form: Form,
-    suite: str,
-    gpus: tuple[str, ...],
-    preset: str | None,
-    model: str | None,
-    spread: tuple[int, int],
+    session: Session, form: Form, suite: str, gpus: tuple[str, ...], preset: str | None, model: str | None, spread: tuple[int, int]
 ) -> int:
     """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
-    from planner.paths import DEFAULT_PRESET
-
     if model is not None:
         session.architecture(model)
     named = [session.gpus.find(name).name for name in gpus]

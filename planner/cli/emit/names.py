@@ -51,7 +51,7 @@ SKY_NAMES = {
     "V100 SXM2 32GB": "V100-32GB",
 }
 """Canonical name -> accelerator of SkyPilot's catalogues (`sky gpus list --all`, docs.skypilot.co/en/stable/compute/gpus.html, and
-the names its release 0.14 knows). One of theirs may stand for several forms of a part: what was rented is told by its driver."""
+the names its release 0.14 knows). One of these may cover several forms of a part; the driver of the rented machine distinguishes them."""
 
 
 def accelerators(gpus: Sequence[str]) -> tuple[str, ...]:
@@ -64,6 +64,6 @@ def accelerators(gpus: Sequence[str]) -> tuple[str, ...]:
 
 
 def site_name(name: str) -> str:
-    """A guess at what a cluster calls it: 'H100 SXM5 80GB' -> 'h100'."""
+    """A guess at a cluster's name for it: 'H100 SXM5 80GB' -> 'h100'."""
     first = name.split(maxsplit=1)[0].lower()
     return first if first not in {"rtx", "quadro"} else "".join(name.lower().split()[:2])

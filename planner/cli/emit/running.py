@@ -1,7 +1,8 @@
-"""`gpu-planner plan --emit`: what the plan ranks first, as a job: ranks of a training program, or a service."""
+"""`gpu-planner plan --emit`: the first row of a plan as a job: ranks of a training program, or a service."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shlex
@@ -108,8 +109,6 @@ def _training(name: str, row: PlanRow, job: Job, gpu: Gpu) -> Running:
 
 
 def _layout_text(layout: LayoutAnswer, job: Job) -> str:
-    import json
-
     degrees = {name: getattr(layout, name) for name in ("tp", "pp", "dp", "cp", "ep", "virtual_stages")}
     steps = {"micro_batch": layout.micro_batch, "global_batch": int(job.global_batch) or None, "sequence": int(job.sequence)}
     ways = {"sharding": layout.sharding, "checkpointing": layout.checkpointing, "dtype": job.dtype, "weights": job.stored}

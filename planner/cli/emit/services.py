@@ -43,7 +43,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     images: Mapping[str, str]
     """Vendor -> container image."""
     rounded: Mapping[str, str]
-    """Storage format -> what the engine rounds weights of 16 bits to as it loads them; the others have to be in the checkpoint."""
+    """Storage format -> the engine's option that rounds 16-bit weights on loading; other formats have to be in the checkpoint."""
     caches: Mapping[str, str]
     """Format of the cache -> the engine's word for it."""
     starts: str
@@ -105,11 +105,11 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread | None:
-    """Machines of a service; None for several replicas that each span machines, or one that does not fill its machines.
+    """Machines of a service; None where its replicas span machines without `groups`, or leave part of a machine unused.
 
-    `groups`: what runs it has groups of machines, so that many replicas may each be over several.
-    Replicas of a dense model that share a machine are one server, which balances between them; a model with experts would tie them
-    together, so each of its replicas is a server.
+    `groups`: the scheduler has groups of machines, so several replicas may each span some.
+    Replicas of a dense model on one machine are one server, which balances between them. A server of a model with experts would tie
+    its replicas together, so each has a server.
     """
     replica, room = layout.tp * layout.pp, layout.gpus_per_node
     if replica > room:

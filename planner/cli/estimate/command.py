@@ -1,4 +1,4 @@
-"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; what has arrived is answered at once, here or by a cluster."""
+"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; lines are answered as they arrive, here or by a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
-from planner.cli.cluster.option import on_option
+from planner.cli.cluster.option import cluster_of, on_option
 from planner.cli.estimate.forks import Shared, spare_processors
 from planner.cli.estimate.lines import LONGEST_LINE, answer_lines, encoder
 from planner.cli.exits import ExitCode
@@ -45,8 +45,6 @@ class Asked(NamedTuple):
 
 def answer_on(on: str, invocation: Invocation, arriving: Iterator[list[bytes]], out: BinaryIO) -> None:
     """Answer the lines that are `arriving` on the cluster named `on`, in order; raises `UserError`."""
-    from planner.cli.cluster.option import cluster_of
-
     with cluster_of(on) as cluster:
         assert cluster is not None
         chunks = _chunks(invocation, arriving)
@@ -86,9 +84,9 @@ def _session(config: Path | None, state: Path | None, exact: bool) -> Session:
 CHUNK_LINES = 2048
 """Lines evaluated together in one process: enough to spread the cost of a call, few enough to keep answers coming."""
 READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
-"""Read at once; what comes in faster than anyone writes line by line; and the most that is gathered of it."""
+"""Bytes of one read; bytes that no one writes line by line, so that more is gathered; and the most gathered."""
 YOUNG_OBJECTS = 200_000
-"""Objects made before Python looks for cycles among them. Answers have none, and with Python's own 700 the search takes a twentieth of the time."""
+"""Objects allocated before a garbage collection. Answers have no cycles; with Python's default of 700 collections take a twentieth of the time."""
 PAUSE_S = 0.005
 """Seconds without further input after which the lines gathered so far are answered."""
 

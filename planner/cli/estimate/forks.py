@@ -109,10 +109,10 @@ class Shared:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C is raised once the block is left. A copy made in here ends without a word at one, however early it comes.
+    """Delay Ctrl-C until the block ends; a copy forked inside it exits silently.
 
-    Python calls functions of its library in a new copy, and would print the traceback of an interrupt in one of them. Blocking
-    the signal in this thread would not do: another thread of the process takes it, and it is raised in this one all the same.
+    Python runs library functions in a new copy and would print the traceback of an interrupt there. Blocking the signal in this
+    thread is not enough: another thread of the process takes it.
     """
     before, first, came = signal.getsignal(signal.SIGINT), os.getpid(), []
 

@@ -27,10 +27,7 @@ class TimeUpError(Exception):
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `TimeUpError` in the block once this process has used `seconds` of processor time.
-
-    There is no limit where Python has no timers (Windows), nor outside the main thread, which alone is interrupted.
-    """
+    """Raise `TimeUpError` after `seconds` of processor time in the block; only in the main thread, and not on Windows."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -72,7 +69,7 @@ def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
 
 
 def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserError]:
-    """One answer for each request. If that fails each half is tried, if it takes too long each request alone, so only those at fault are refused."""
+    """One answer for each request; on failure each half is tried, on time-out each request, so that only faulty ones are refused."""
     try:
         with time_limit(LONGEST_S + USUAL_S * len(requests)):
             return session.estimate(requests)

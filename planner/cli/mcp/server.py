@@ -72,11 +72,7 @@ def server_of(session: Planner) -> Server[dict[str, object]]:
         return _answer(answered)
 
     return Server(
-        "gpu-planner",
-        version=planner.__version__,
-        instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        "gpu-planner", version=planner.__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
     )
 
 

@@ -92,7 +92,7 @@ class Answered(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """One tool: its name, a sentence on when to use it, what goes in and comes out."""
+    """One tool: its name, a sentence on when to use it, its input and output."""
 
     name: str
     about: str
@@ -109,7 +109,7 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def call(planner: Planner, name: str, given: dict[str, Any]) -> Answered:
-    """The answer of the tool `name`; raises `UserError` with every problem of what was given."""
+    """The answer of the tool `name`; raises `UserError` with every problem of its arguments."""
     tool = next((tool for tool in TOOLS if tool.name == name), None)
     if tool is None:
         raise UserError(Problem("", "", f"there is no tool {name!r}; there are {', '.join(tool.name for tool in TOOLS)}."))
@@ -151,7 +151,7 @@ def _rightsize(planner: Planner, given: RightsizeInput) -> Answered:
 
 
 def _named(workload: str | Workload) -> str | Workload:
-    """`workload`, which names no file: an agent reads what it may by tools of its own."""
+    """`workload`, which must not name a file: an agent has other tools to read files."""
     if isinstance(workload, str) and ("/" in workload or "\\" in workload or workload.endswith(".toml")):
         raise UserError(Problem("", "workload", f"{workload!r} is a path; give a preset's name, or the workload itself."))
     return workload

@@ -1,14 +1,17 @@
-"""`gpu-planner measurements`: list what was measured here, imported or shipped; export, import and remove it."""
+"""`gpu-planner measurements`: list, export, import and remove measurements taken here, imported or shipped."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
+import msgspec
 
+import planner
 from bench.protocol import utc_now
 from planner.cli.commands import DefaultGroup
 from planner.cli.exits import ExitCode
@@ -18,12 +21,10 @@ from planner.cli.terminal.sections import print_card, print_columns, print_json
 from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError, nearest_names
-from planner.hardware.measurements.measurement import UNITS, Measurement, MeasurementKind, Origin
+from planner.hardware.measurements.measurement import SELF_TEST, UNITS, Measurement, MeasurementKind, Origin
 from planner.present.benchmark.measurement import environment_facts, measurement_facts, note_of, state_of, value_text
+from planner.session import Session
 from planner.units import counted
-
-if TYPE_CHECKING:
-    from planner.session import Session
 
 chosen_by = options(
     click.option("--device", metavar="NAME", help="This GPU or CPU only."),
@@ -124,9 +125,7 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
 @pass_invocation
 def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: Any) -> int:
     """Write your own measurements as one JSON file: with the machine's fingerprint, without host, user or path names."""
-    import planner
     from planner.hardware.measurements.exchange import export_document
-    from planner.hardware.measurements.measurement import SELF_TEST
 
     session = invocation.session()
     wanted["origin"] = wanted["origin"] or "own"
@@ -180,15 +179,12 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
 
 def as_object(one: Measurement) -> dict[str, Any]:
     """A measurement with its id and unit."""
-    import msgspec
-
     return {"id": one.id, **msgspec.to_builtins(one), "unit": UNITS[one.kind]}
 
 
 def private_words() -> Sequence[str]:
     """Names of this host and user, and the home folder: what must not be passed on."""
     import getpass
-    import os
     import socket
 
     host = socket.gethostname()

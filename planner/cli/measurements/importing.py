@@ -115,7 +115,7 @@ def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> Take
 
 
 def _each_once(problems: Sequence[Problem]) -> list[Problem]:
-    """One problem for what is wrong in the same way with several files, such as a setting that all of them lack."""
+    """One problem for the same fault of several files, such as a setting that all of them lack."""
     files: dict[tuple[str, str], dict[str, Problem]] = {}
     for one in problems:
         files.setdefault((one.key, one.message), {}).setdefault(one.where, one)
@@ -137,7 +137,13 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Ta
 
     if is_exported(source.data):
         runs, rows = read_document(source.data, source.where, "imported", session.part_named, cpu_key(session.machine.cpu))
-        taken.exported.append((source.where, _named_after(runs, source.name), rows))
+        taken.exported.append(
+            (
+                source.where,
+                tuple(msgspec.structs.replace(run, environment={"imported_from": source.name} | run.environment) for run in runs),
+                rows,
+            )
+        )
         return
     if not source.chosen and not recognised(source.data, source.where):
         taken.left_out.append(source.where)
@@ -153,11 +159,6 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Ta
             taken.exported.append((source.where, (run,), (point,)))
     served = [one for one in found if not isinstance(one, CollectiveTimes)]
     taken.results += compare(session, Given(source.where, source.name, served, given), find, session.models.names())
-
-
-def _named_after(runs: Iterable[Run], name: str) -> tuple[Run, ...]:
-    """`runs` that know the file they came from, by which a board is named among those of a fleet."""
-    return tuple(msgspec.structs.replace(run, environment={"imported_from": name} | run.environment) for run in runs)
 
 
 def _keep(session: Session, taken: Taken) -> None:
@@ -193,6 +194,5 @@ def _print(session: Session, taken: Taken) -> None:
     if len(taken.left_out) > MOST_NAMED:
         say(f"… and {len(taken.left_out) - MOST_NAMED:,} more files")
     print_sections(
-        (result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in taken.results),
-        console(),
+        (result_section(one.title, one.verdicts, one.why, refused=one.refused, notes=one.notes) for one in taken.results), console()
     )

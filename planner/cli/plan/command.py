@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import msgspec
 
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
@@ -74,12 +75,7 @@ def plan(
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
-    if wanted and form in {"csv", "markdown"}:
-        raise click.UsageError(f"--{wanted[0]} goes with the table or --json, not with --{form}.")
-    if emit and (form or wanted):
-        raise click.UsageError(
-            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time, --load and --money out."
-        )
+    _refuse_combinations(wanted, form, emit)
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
 
@@ -103,11 +99,11 @@ def plan(
     if memory or operators:
 
         def details(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
-            time = session.time_detail(workload, row, basis=command.basis) if operators else None
-            return {
-                "memory_detail": session.memory_detail(workload, row, basis=command.basis) if memory else None,
-                "time_detail": time,
+            of = {
+                "memory_detail": session.memory_detail if memory else None,
+                "time_detail": session.time_detail if operators else None,
             }
+            return {name: find(workload, row, basis=command.basis) if find else None for name, find in of.items()}
 
         found = _detailed(found, workload, details, each=form == "json")
     first = found.best
@@ -119,8 +115,17 @@ def plan(
     return ExitCode.ANSWERED if found.best else ExitCode.NOTHING_FOUND
 
 
+def _refuse_combinations(wanted: list[str], form: str | None, emit: str | None) -> None:
+    if wanted and form in {"csv", "markdown"}:
+        raise click.UsageError(f"--{wanted[0]} goes with the table or --json, not with --{form}.")
+    if emit and (form or wanted):
+        raise click.UsageError(
+            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time, --load and --money out."
+        )
+
+
 def _keep_prediction(session: Session, workload: Workload, found: Plan, *, tell: bool) -> None:
-    """Keep what the plan predicts, once the answer is out: a disk that takes its time does not hold it up."""
+    """Keep the plan's predictions after the answer is out, so that a slow disk does not delay it."""
     from planner.session.prediction_log import log_plan
 
     sys.stdout.flush()
@@ -131,9 +136,7 @@ def _keep_prediction(session: Session, workload: Workload, found: Plan, *, tell:
 def _detailed(
     found: Plan, workload: Workload, details: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
 ) -> Plan:
-    """`found` with the details of `each` row, or else of the best row of every named GPU, or of the first row when none is named."""
-    import msgspec
-
+    """`found` with details of `each` row, else of the best row of every named GPU, else of the first row."""
     named = bool(workload.gpus_considered)
     rows: list[PlanRow] = []
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""The question to `plan` and `report`: a workload, changes of it, what the answer rests on, and the terms of costs over years."""
+"""Options of `plan` and `report`: a workload, changes of it, the basis of the answer, and the terms of costs over years."""
 
 from __future__ import annotations
 
@@ -121,15 +121,10 @@ workload_options = options(
     click.argument("preset", required=False, shell_complete=preset_names),
     settings_option("Change one key of the workload (targets.p95_request_s=3); no value: choose for me."),
     click.option(
-        "--gpu",
-        "gpus",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=gpu_names,
-        help="Consider this GPU only (repeat for more).",
+        "--gpu", "gpus", multiple=True, metavar="NAME", shell_complete=gpu_names, help="Consider this GPU only (repeat for more)."
     ),
     own_option,
-    click.option("--objective", type=click.Choice(get_args(Objective)), help="What to rank by."),
+    click.option("--objective", type=click.Choice(get_args(Objective)), help="Objective of the ranking."),
     basis_option,
 )
 """The argument PRESET and the options that change it, which `plan_command` takes by name."""
@@ -142,7 +137,7 @@ def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) ->
 
 
 def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu: bool = False) -> Ranked:
-    """The plan that `command` asks for, cut as `Session.plan` says; raises `UserError` whose problems name the option that caused them."""
+    """The plan that `command` describes, cut as in `Session.plan`; raises `UserError` naming the options at fault."""
     changes = parse_settings(command.settings)
     preset = session.presets.load(command.preset) if command.preset else None
     if command.gpus:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
+from rich.console import Console
+from rich.text import Text
 
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.cells import Table
 from planner.present.choice.certainty import sensitivity, standing
 from planner.present.lines.text_table import TextTable, fitted
 from planner.present.plan import legend, plan_table, reason, reasons
 from planner.text import one_line
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from planner.engine.answers.plan import Plan, PlanRow
-
 MOST_COLUMNS_CUT = 2
 """Number of columns left out above which the reasons go below the table instead."""
 
 
 def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
-    """Print the rows as a table fitted to `out`, the meaning of its signs, and the reasons it has no room for; `each_gpu`: of `cut`."""
-    from rich.text import Text
-
+    """Print the rows as a table fitted to `out`, its legend, and reasons without room in it; `each_gpu`: as for `cut`."""
     if not plan.rows:
         return
     table = plan_table(plan)

@@ -1,6 +1,6 @@
-"""The gate between the command line and its terminal: what is written to stdout and stderr is cleaned on its way.
+"""Streams of the command line: control characters are removed from all text written to stdout and stderr.
 
-What moves a cursor or colours a line is written beneath the gate, by `console` and by the line of progress alone.
+Cursor movements and colours bypass them: `console` and the progress line write to the terminal directly.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Stdout:
             return int(self._beneath.write(data))
 
     def flush(self) -> None:
-        """Write what is held back; raises `StdoutLostError`."""
+        """Write buffered text; raises `StdoutLostError`."""
         with _marked():
             self._beneath.flush()
 
@@ -76,7 +76,7 @@ def _marked() -> Iterator[None]:
 
 @contextlib.contextmanager
 def clean_streams() -> Iterator[None]:
-    """Clean what is written to stdout and stderr; a sign that the terminal's encoding lacks reads '?'."""
+    """Clean all text to stdout and stderr; characters that the terminal's encoding lacks become '?'."""
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
@@ -90,7 +90,7 @@ def clean_streams() -> Iterator[None]:
 
 @contextlib.contextmanager
 def plain_streams() -> Iterator[None]:
-    """The streams beneath, for a program that draws on the whole terminal and cleans what it draws itself."""
+    """The original streams, for a full-screen program that cleans its own text."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = beneath(sys.stdout), beneath(sys.stderr)
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,12 +12,10 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, pass_invocation
 from planner.cli.terminal.streams import say, write_json
 from planner.durable import write_out
+from planner.engine.validation import Comparison, compared
 from planner.errors import UserError
-
-if TYPE_CHECKING:
-    from planner.engine.validation import Comparison
-    from planner.session import Session
-    from planner.workload.published.experiments import PublishedSet
+from planner.session import Session
+from planner.workload.published.experiments import PublishedSet, read_published
 
 ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "model", "kind", "measured", "predicted", "low", "high")
 
@@ -73,19 +70,17 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
 
 
 def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet, list[Comparison], Counter[str]]:
-    """The folder's experiments, their comparisons, and what the engine said to those it refused."""
-    from planner.engine.validation import compared
-    from planner.workload.published.experiments import read_published
-
+    """The folder's experiments, their comparisons, and the reasons of refused ones."""
     shelf = frozenset(session.models.names())
-    found = read_published(folder, _known_gpus(session), lambda key: session.models.config(key) if key in shelf else None, only)
+    found = read_published(
+        folder,
+        frozenset(name.casefold() for name in session.gpus.names()),
+        lambda key: session.models.config(key) if key in shelf else None,
+        only,
+    )
     answers = session.estimate([experiment.request for experiment in found.experiments], basis="spec")
     refused = Counter(str(answer) for answer in answers if isinstance(answer, UserError))
     return found, compared(found.experiments, answers), refused
-
-
-def _known_gpus(session: Session) -> frozenset[str]:
-    return frozenset(name.casefold() for name in session.gpus.names())
 
 
 def write_rows(comparisons: list[Comparison], path: Path) -> None:

@@ -67,7 +67,7 @@ def logged_comparisons(session: Session) -> list[Comparison]:
 
 
 def seen_comparisons(session: Session) -> list[Comparison]:
-    """Predictions of whole candidates beside what was seen of them: by kind of figure, and by the month it was seen in."""
+    """Predictions of whole candidates beside their results, by kind of figure and month."""
     return [
         Comparison(
             kind=f"own: {one.kind}",

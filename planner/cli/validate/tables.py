@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,9 +17,7 @@ from planner.present.files.csv_text import csv_text
 from planner.reading import read_toml
 from planner.schema import read_struct
 from planner.units import UNKNOWN, digits, percent_text
-
-if TYPE_CHECKING:
-    from planner.workload.published.experiments import PublishedSet
+from planner.workload.published.experiments import PublishedSet
 
 REASONS = Path(__file__).with_name("reasons.toml")
 HEADS = ("n", "answered", "median", "p90", "signed", "inside", "width")
@@ -59,7 +56,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_asked: dict[str, int] = {}
     """Rows that became no request, by reason."""
     refused: dict[str, int] = {}
-    """Experiments the planner could not evaluate, by what it said."""
+    """Experiments the planner could not evaluate, by reason."""
     own_left_out: dict[str, int] = {}
     version: str
 
@@ -139,7 +136,7 @@ def _section(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], re
 
 
 def print_tables(result: Validation) -> None:
-    """Write the tables to the terminal, and to stderr what was left out."""
+    """Write the tables to the terminal, and a list of left-out rows to stderr."""
     from planner.cli.terminal.sections import console, print_sections
 
     print_sections(sections(result, on_terminal=True), console())
@@ -164,7 +161,7 @@ def remarks(result: Validation) -> list[str]:
 
 
 def scores_csv(result: Validation) -> str:
-    """Every score as a line: fractions as numbers, an empty cell for what is unknown or does not apply."""
+    """Every score as a line: fractions as numbers, an empty cell for an unknown value."""
     columns = [name for name in Score.__struct_fields__ if name != "reason"]
     tables = (("kind", result.kinds), ("source", result.sources), ("own", result.own))
     lines = [[table, *(getattr(one, name) for name in columns)] for table, scores in tables for one in scores]

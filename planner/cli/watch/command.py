@@ -34,10 +34,7 @@ class _Ended(BaseException):
 
 @contextmanager
 def unwound_by_signals() -> Iterator[None]:
-    """Block that is left as by an exception when a signal asks the process to end; the same signal then ends the process.
-
-    Signals that were ignored before stay ignored (`nohup`), and a second one does not cut the block's clean-up short.
-    """
+    """A block that signals leave like an exception, so that it cleans up before the signal ends the process; ignored ones stay so."""
     came: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -180,11 +177,7 @@ def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> 
     from planner.cli.watch.table import telemetry_text
 
     out = CleanConsole()
-    with (
-        unwound_by_signals(),
-        Live(console=out, auto_refresh=False) as live,
-        Readings(origin, interval_s, again=True) as readings,
-    ):
+    with unwound_by_signals(), Live(console=out, auto_refresh=False) as live, Readings(origin, interval_s, again=True) as readings:
         for snapshot in readings:
             stale_for_s = readings.telemetry.stale_for_s()
             if snapshot is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, Number, folder_options, json_option, pass_invocation
@@ -57,7 +58,7 @@ GRACE_S = 15.0
 @click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="Tokens per second measured on one GPU.")
 @click.option("--price", "usd_per_h", type=Number(0, 1e6), metavar="USD", help="Your price of one GPU for an hour.")
 @click.option(
-    "--provider", "providers", multiple=True, metavar="NAME", help="Compare with offers of this provider alone; repeatable."
+    "--provider", "providers", multiple=True, metavar="NAME", help="Compare only with offers of this provider; repeatable."
 )
 @click.option(
     "--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Price of a kWh, for an owned GPU."
@@ -129,9 +130,7 @@ def rightsize(
 
 
 def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) -> None:
-    """Keep what a job was seen to do on one GPU beside what is predicted of it."""
-    import msgspec
-
+    """Keep the observed rate of a job on one GPU beside its prediction."""
     from planner.session.prediction_log import OF_SEARCH, log_results, predicted_and_seen
     from planner.workload.tasks import Request, trains
 
@@ -161,9 +160,7 @@ def _print(advice: Advice, badge: str, *, as_json: bool, each: bool) -> None:
 
 
 def _with_summary(advice: Advice, fleet: Sequence[FleetGpu]) -> Advice:
-    """`advice` with the sums of a fleet and what is wrong with the memory of its GPUs."""
-    import msgspec
-
+    """`advice` with the sums of a fleet and the memory errors of its GPUs."""
     from planner.engine.advice.fleet import summary_of
     from planner.observe.health import warning_text
 
@@ -199,7 +196,7 @@ def windows(session: Session, origins: Sequence[Origin], seconds: float | None) 
 
 
 def window(session: Session, origin: Origin, seconds: float | None, host: str = "") -> tuple[list[Observed], str, str]:
-    """(what was observed, the badge of where it comes from, why there is nothing)."""
+    """(observations, the badge of their source, the reason if there are none)."""
     from planner.observe.telemetry.window import observe
 
     recording = origin.recording()

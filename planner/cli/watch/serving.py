@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
 
 DEFAULT_LISTEN = "127.0.0.1:9835"
-"""This machine alone: readings tell what runs here. 9835 is what most exporters of nvidia-smi listen on."""
+"""This machine alone, since readings show what runs here. Most exporters of nvidia-smi listen on port 9835."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STALE_AFTER = 3
-"""Intervals without a reading after which the page says that there is none."""
+"""Intervals without a reading after which the page reports none."""
 
 
 class Latest:
@@ -55,8 +56,6 @@ def address_of(listen: str) -> tuple[str, int]:
 @contextmanager
 def served(latest: Latest, listen: str) -> Iterator[str]:
     """Serve the latest reading while this context is open; yields the page's address. Raises `UserError` where it cannot listen."""
-    import socket
-
     host, port = address_of(listen)
 
     class Server(ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""The source of a command's telemetry (this machine, a recording, the demonstration, an exporter), and its readings as they come."""
+"""The source of a command's telemetry: this machine, a recording, the demonstration or an exporter."""
 
 from __future__ import annotations
 

@@ -35,6 +35,9 @@ LENGTHS_SPREAD = math.log(2.0)
 """Half width for requests that all run at once and whose answers' lengths are a mean alone: where all are alike, no few long ones run almost alone at
 the end, and where lengths are cut off (sigma 0.3 in place of 0.8) fifty at once take half as long (docs/decisions/077-answers-differ-in-runs-that-end.md)."""
 LENGTHS = "lengths of answers given as a mean alone, in a run that ends"
+SEVERAL, PCIE = "several GPUs", "PCIe between GPUs"
+"""GPUs that generate each token together. Those that hold layers one after the other hand over a few kilobytes, and one stream of llama.cpp is met as well
+on eight of them as on one (docs/decisions/213-what-a-left-out-source-alone-tells.md)."""
 SHAPES = ("dense models", "mixtures of experts")
 """Classes of models, by whether they have experts."""
 
@@ -59,7 +62,7 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     processor: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
     """Half width of what a processor reaches: no published measurement is of one, so that its ceilings' own ranges are all there is."""
     classes: tuple[Classes, ...] = ()
-    """Architecture of the GPU, and shape of the model."""
+    """Architecture of the GPU, shape of the model, and engine of a service."""
 
     @cached_property
     def _known(self) -> dict[str, Floats]:
@@ -74,10 +77,10 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
         return self._known[kind]
 
     def _unseen(self, kind: str) -> Floats:
-        """Factor of rows whose GPU or model is of a class without published values of `kind`."""
+        """Factor of rows whose GPU, model or engine is of a class without published values of `kind`."""
         spreads, unseen = published_spreads(), np.zeros(1, dtype=bool)
         for of in self.classes:
-            new = [name not in spreads.kinds[kind].classes for name in of.names]
+            new = [name is not None and name not in spreads.kinds[kind].classes for name in of.names]
             unseen = unseen | np.array(new)[of.rows] if any(new) else unseen
         return np.where(unseen, spreads.unseen_class, 1.0)
 
@@ -87,12 +90,12 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     seconds, s, job = seconds_of(timed), t.layout, t.job
     share = np.clip(timed.compute_bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
     ceilings = np.hypot(share * t.chip.flop_spread, (1 - share) * t.chip.bandwidth_spread)
-    several = np.where(job.train > 0, s.gpus, np.maximum(s.tp * s.pp * s.cp, s.ep)) > 1
+    several = np.where(job.train > 0, s.gpus, np.maximum(s.tp * s.cp, s.ep)) > 1
     facts = {
         "what the GPU reaches is known roughly": ceilings,
         "mixture of experts": t.model.experts > 0,
-        "several GPUs": several,
-        "PCIe between GPUs": several & (s.nvlink == 0),
+        SEVERAL: several,
+        PCIE: several & (s.nvlink == 0),
         "weights below 16 bit": job.linear_bytes < 2,
         HOST_TIME: host_share(timed),
     }
@@ -114,9 +117,15 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
 
 
 def _classes(candidates: Candidates, t: Table) -> tuple[Classes, ...]:
-    """The architecture of each row's GPU, and the shape of its model."""
+    """The architecture of each row's GPU, the shape of its model, and the engine that serves it."""
     architectures = Classes([chip.gpu.architecture for chip in candidates.chips], candidates.chip_index)
-    return architectures, Classes(SHAPES, np.asarray(t.model.experts > 0, dtype=int))
+    engines = Classes([_serving_engine(job) for job in candidates.jobs], candidates.job_index)
+    return architectures, Classes(SHAPES, np.asarray(t.model.experts > 0, dtype=int)), engines
+
+
+def _serving_engine(job: Job) -> str | None:
+    """The engine of a service, whose scheduler its figures depend on; None where none is named, which has a range of its own, and in fixed batches."""
+    return job.engine.label if job.task == "serve" and job.workload.engine else None
 
 
 def _left(chip: Chip) -> float:

@@ -91,7 +91,8 @@ Fields = dict[str, list[Any]]
 def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields:
     """The fields of answers that training has."""
     plain = _Range.of(rows, "training speed")
-    figure = plain._replace(faster=np.maximum(plain.faster, unstated.faster), slower=plain.slower * unstated.slower)
+    faster = np.where(unstated.sums, plain.faster * unstated.faster, np.maximum(plain.faster, unstated.faster))
+    figure = plain._replace(faster=faster, slower=plain.slower * unstated.slower)
     seconds, tokens, flop, gpus = rows(step.step_s), rows(step.tokens), rows(step.model_flop), rows(rows.e.table.layout.gpus)
     peak = rows(rows.e.table.chip.peak_flop_per_s) * gpus
     least_s = flop / peak / unstated.peak

@@ -1,4 +1,4 @@
-"""Waits of first tokens that a question leaves open: how prompts of a closed loop meet, and how a cold service begins.
+"""Waits of first tokens that a question leaves open: how prompts of a closed loop meet, how full a queue is, and how a cold service begins.
 
 Symbols: B requests in flight on a replica · o output tokens of a request · p seconds of a prompt · d seconds of a decoding step · T seconds of a cold
 start · N requests in all · r requests a second.
@@ -16,6 +16,7 @@ from planner.engine.evaluate.chosen_rows.chosen import Chosen
 from planner.engine.job.job import Job
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import prompts_in_step, prompts_queued
+from planner.engine.performance.simulation.summary import Queue
 
 APART, TOGETHER = "prompts that may come apart", "prompts that may come together"
 """Facts of which the amounts are half widths of the low and the high end."""
@@ -25,9 +26,13 @@ USUAL_SHARE = 0.5
 """Share of the distance (of logarithms) to where all prompts come apart, or all together, that nine in ten loops stay in: of 0, 0.5 and 1 the one with the
 least interval score of first tokens with each source left out, residuals taken beyond these ends (4.04, 3.42, 3.48; 2026-11-24). An engine that is not named may be one that keeps
 requests in step by itself: all of the distance."""
+MOST_WAITING = 0.99
 COLD_START_S, COLD_START_PCIE_S = 1.5, 15.0
 """Longest start of communicators when the first requests come to several GPUs, over the vendor's links and over PCIe: 0.6 s on two H200
 (vllm-project/vllm#40918), 1.4 s on MI355X (sgl-project/sglang#20477); 14 s on A10 (sgl-project/sglang#5808)."""
+LONGER_QUEUE = 3.0
+"""Factor on the wait for admission of requests at a rate, to which ranges reach `USUAL_SHARE` of the way, as they do to no wait at all: where a replica is 90 %
+busy, one that is 7 % slower makes requests wait three times as long (ρ/(1 - ρ)). An assumption: published first tokens at a rate hardly wait."""
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -54,12 +59,26 @@ def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
     apart, together = np.zeros(serves.size), np.zeros(serves.size)
     if loops.any():
         apart[loops], together[loops] = _of_loop(Chosen.of(rows.e, rows.numbers[loops].tolist()), s)
+    rated = serves & np.array([bool(job.request_rate_per_s) for job in rows.jobs])
+    if rated.any() and rows.e.queue is not None:
+        waiting = np.where(rated, _waiting_share(rows, rows.e.queue, s), 0.0)
+        apart, together = apart - USUAL_SHARE * np.log1p(-waiting), together + USUAL_SHARE * np.log1p((LONGER_QUEUE - 1) * waiting)
     cold = {name: np.zeros(serves.size) for name in ("mean", *SHARES)}
-    several, pcie = (rows(rows.e.ranges.facts[name]) > 0 for name in ("several GPUs", "PCIe between GPUs"))
+    layout = rows.e.table.layout
+    several, pcie = rows(np.maximum(layout.tp * layout.pp * layout.cp, layout.ep) > 1), rows(layout.nvlink == 0)
     for place in np.flatnonzero(serves & runs & several):
         for name, seconds in _cold_start_s(rows.jobs[place], COLD_START_PCIE_S if pcie[place] else COLD_START_S).items():
             cold[name][place] = seconds
     return OpenWaits(apart, together, cold)
+
+
+def _waiting_share(rows: Chosen, queue: Queue, s: ServeColumns) -> Floats:
+    """Share of the mean first token that is a wait for admission; 0 where requests were not simulated, or wait without end."""
+    wait_s, mean_s = rows(queue.wait_s.mean), rows(s.ttft_s.mean)
+    known = (rows(queue.samples) > 0) & np.isfinite(wait_s) & np.isfinite(mean_s) & (mean_s > 0)
+    waits = np.where(known, wait_s, 0.0) / np.where(known, mean_s, 1.0)
+    share: Floats = np.minimum(waits, MOST_WAITING)
+    return share
 
 
 def _of_loop(rows: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Classes of a question (architecture of its GPU, shape of its model) of which no value is published, in words."""
+"""Classes of a question (architecture of its GPU, shape of its model, engine of a service) of which no value is published, in words."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
 
 
 @cache
-def _words(task: str, classes: tuple[str, ...]) -> str:
+def _words(task: str, classes: tuple[str | None, ...]) -> str:
     spreads, found = published_spreads(), []
     for name in classes:
+        if name is None:
+            continue
         kinds = [kind for kind in KINDS_OF[task] if name not in spreads.kinds[kind].classes]
         if kinds:
             found.append(f"no published {' or '.join(kinds)} of {name or 'this architecture'}")

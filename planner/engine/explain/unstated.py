@@ -1,4 +1,4 @@
-"""Ends of the range of a training step that rest on what is often left unsaid: TF32 for FP32, an encoder's stored scores, a release."""
+"""Ends of the range of a training step that rest on what is often left unsaid: TF32 for FP32, sums in FP16, an encoder's stored scores, a release."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.engine.columns import Floats, added
+from planner.engine.columns import Flags, Floats, added
 from planner.engine.evaluate.chosen_rows.chosen import Chosen
 from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
@@ -16,6 +16,9 @@ from planner.engine.performance.training import EAGER_BACKWARD, StepColumns
 
 TF32_OPEN = "FP32 products that may run as TF32"
 """NVIDIA's containers and PyTorch before 1.12 multiply FP32 as TF32 (torch.backends.cuda.matmul.allow_tf32); others do not, unless told to."""
+FP16_SUMS_OPEN = "FP16 products that may be added up in FP16"
+"""PyTorch lets cuBLAS add up FP16 products in FP16 (torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction, on unless turned off), and kernels
+of packed weights do so; GeForce cards, which add up in FP32 at half the rate, are faster by that."""
 SCORES_OPEN = "encoder whose attention is not stated"
 """Encoders had no fused attention in transformers before 4.40 (2024-04), nor have NVIDIA's DeepLearningExamples."""
 SLOWER_BEFORE = "training engine whose older releases are slower"
@@ -29,23 +32,33 @@ class Unstated(NamedTuple):
     faster: Floats
     slower: Floats
     peak: Floats
-    """Factor on the data sheet's peak of what the products may be multiplied as."""
+    """Factor on the data sheet's peak of what the products may be multiplied or added up as."""
+    sums: Flags
+    """Rows whose products may be added up in FP16."""
     before: Floats
     """The part of `slower` by which older releases take longer."""
 
     def evidence(self) -> dict[str, Floats]:
         """Cause of a wider range -> the logarithm of its factor."""
-        scores = np.log(self.slower / self.before)
-        return {TF32_OPEN: np.log(self.faster), SCORES_OPEN: scores, SLOWER_BEFORE: np.log(self.before)}
+        scores, faster = np.log(self.slower / self.before), np.log(self.faster)
+        return {
+            TF32_OPEN: faster * ~self.sums,
+            FP16_SUMS_OPEN: faster * self.sums,
+            SCORES_OPEN: scores,
+            SLOWER_BEFORE: np.log(self.before),
+        }
 
 
 def unstated_of(rows: Chosen, step: StepColumns) -> Unstated:
     """The factors of rows that train."""
-    peak, step_s = np.array([_tf32_gain(chip) for chip in rows.chips]), rows(step.step_s)
+    sums = np.array([_fp16_gain(job, chip) for job, chip in zip(rows.jobs, rows.chips, strict=True)])
+    peak, step_s = np.maximum(sums, [_tf32_gain(chip) for chip in rows.chips]), rows(step.step_s)
     products = added(rows(step.by_class[name]) for name in PRODUCTS) / step_s
     kernels = products + rows(step.by_class["elementwise"]) / step_s
     before = 1 + kernels * (np.array([_older_factor(job) for job in rows.jobs]) - 1)
-    return Unstated(1 / (1 - products * (1 - 1 / peak)), (1 + _stored_scores_s(rows, step) / step_s) * before, peak, before)
+    return Unstated(
+        1 / (1 - products * (1 - 1 / peak)), (1 + _stored_scores_s(rows, step) / step_s) * before, peak, sums > 1, before
+    )
 
 
 def _older_factor(job: Job) -> float:
@@ -60,6 +73,11 @@ def _tf32_gain(chip: Chip) -> float:
     """Peak of TF32 over that of FP32 where products are asked in FP32; 1 where the part has no TF32."""
     peaks = chip.gpu.compute_flop_per_s
     return max(1.0, peaks.get("tf32", 0.0) / peaks["fp32"]) if chip.dtype == "fp32" else 1.0
+
+
+def _fp16_gain(job: Job, chip: Chip) -> float:
+    """Factor on the rate of products where a part adds up in FP16 faster, and the engine does not do so anyway."""
+    return 1.0 if job.engine.fp16_accumulate else chip.fp16_accumulate_gain
 
 
 def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:

@@ -301,7 +301,7 @@ def _compared(ways: Sequence[WayCosts], end: str) -> Iterator[str]:
     for one in ways:
         even = one.break_even_use
         words = f", break-even at {percent_text(even)} use" if even is not None and even <= 1 else ""
-        idle = f", {counted(one.way.idle_gpus, 'GPU')} more than needed" if one.way.idle_gpus else ""
+        idle = f", {counted(one.way.idle_gpus, 'GPU')} idle" if one.way.idle_gpus else ""
         owed = one.way.commitment_months
         terms = f", owed for {owed} months" if owed > float(end) else ""
         yield f"{one.way.name}: {usd_text(one.usd_after_months[end])} $ over {end} months ({one.way.who}{idle}{terms}){words}"

@@ -80,8 +80,10 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """FP16 products add up in FP16, which GeForce parts do at twice the rate."""
     int8_per_cycle: N = default(0.0)
     """FLOP a multiprocessor does in a cycle where packed weights are multiplied with inputs rounded to INT8; 0: they are unpacked."""
+    read_per_cycle: N = default(0.0)
+    """Most bytes of weights a multiprocessor reads in a cycle in its products of a few rows, which are its own kernels; 0: those measured for other engines."""
     hbm_share: N = default(1.0)
-    """Share of HBM's bandwidth that its products of a few rows reach, over that of GDDR."""
+    """Share of HBM's bandwidth that its products of a few rows reach where the multiprocessors' cycles are not known."""
     hop_s: N = default(0.0)
     """Time to hand a token to the next GPU where layers are split."""
     pipelined_prompt: N = default(0.0)

@@ -80,6 +80,12 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
         """Whether the memory is enough with the confidence asked for."""
         return self.probability_fits >= self.workload.confidence
 
+    @cached_property
+    def can_be_had(self) -> Flags:
+        """Whether it is here or one's own, or its price is known."""
+        found: Flags = self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
+        return found
+
     def node_type(self, row: int) -> NodeType:
         """The node type that `row` is on."""
         return self.nodes.types[int(self.node_index[row])]

@@ -60,29 +60,29 @@ def _kind(choice: Choice) -> str:
 
 def chances_of_first(rows: Sequence[tuple[float, Uncertain]]) -> list[float]:
     """The probability that the first row's true score is smaller, for each of `rows` (score, what may be off); 1 for the first."""
-    times, memory = (_luck([of for _, of in rows], stream) for stream in (0, 1))
-    scores = np.array([_score(score, of, times[number], memory[number]) for number, (score, of) in enumerate(rows)])
+    luck = [_luck([of for _, of in rows], stream) for stream in (0, 1)]
+    errors, memory = (np.concatenate([drawn, -drawn], axis=1) for drawn in (_error(luck[0]), luck[1]))
+    scores = np.array([_score(score, of, errors[number], memory[number]) for number, (score, of) in enumerate(rows)])
     better = (scores[:1] < scores).mean(axis=1) + (scores[:1] == scores).mean(axis=1) / 2
     return [1.0, *better[1:].tolist()]
 
 
 def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
-    """Standard normal numbers with the correlation of shared causes; shape [rows, draws]."""
+    """Standard normal numbers with the correlation of shared causes, of each mirrored pair one; shape [rows, pairs]."""
     shared = published_spreads().shared
     random = np.random.default_rng([SEED, stream])
     common = random.standard_normal(DRAWS // 2)
     by_gpu = {gpu: random.standard_normal(DRAWS // 2) for gpu in dict.fromkeys(one.gpu for one in rows)}
     own = {number: random.standard_normal(DRAWS // 2) for number in dict.fromkeys(one.candidate for one in rows)}
     of_gpu, alone = max(0.0, shared.gpu - shared.plan), 1 - max(shared.gpu, shared.plan)
-    drawn = math.sqrt(shared.plan) * common + np.array(
+    drawn: Floats = math.sqrt(shared.plan) * common + np.array(
         [math.sqrt(of_gpu) * by_gpu[one.gpu] + math.sqrt(alone) * own[one.candidate] for one in rows]
     )
-    return np.concatenate([drawn, -drawn], axis=1)
+    return drawn
 
 
-def _score(score: float, of: Uncertain, time: Floats, memory: Floats) -> Floats:
-    """True scores of one candidate by its luck; infinite where its memory is not enough."""
-    off = _error(time)
+def _score(score: float, of: Uncertain, off: Floats, memory: Floats) -> Floats:
+    """True scores of one candidate by the errors of its times, over their half width, and the luck of its memory; infinite where that is not enough."""
     if not math.isnan(of.meets):
         off = np.maximum(off - _error(np.full(1, _normal(of.meets))), 0.0)
     return np.where(memory < _normal(of.fits), score * np.exp(of.half_width * off), np.inf)

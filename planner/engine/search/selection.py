@@ -49,9 +49,8 @@ class Choice(NamedTuple):
     @property
     def order(self) -> tuple[bool, bool, bool, float]:
         """Sort key: those that meet their targets first, of these those that surely fit, of these those that can be had, then by score."""
-        d, row, node = self.deployments, self.row, self.node_type
-        can_be_had = node.here or node.owned is not None or bool(np.isfinite(d.bill.usd_per_h[row]))
-        return not d.meets[row], not d.sure[row], not can_be_had, float(d.bill.score[row])
+        d, row = self.deployments, self.row
+        return not d.meets[row], not d.sure[row], not d.can_be_had[row], float(d.bill.score[row])
 
 
 def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, list[int]]]:

@@ -41,7 +41,7 @@ def choose_simulated(d: Deployments) -> list[Choice]:
     waiting = list(_different_layouts(candidates))
     done = list[Choice]()
     while waiting:
-        first = sorted([*waiting, *done], key=lambda choice: choice.order)[:SIMULATED_PLACES]
+        first = sorted([*waiting[:SIMULATED_PLACES], *done], key=lambda choice: choice.order)[:SIMULATED_PLACES]
         if all(choice.deployments.evaluated.queue is not None for choice in first):
             break
         now = [place < SIMULATED_AT_ONCE or (choice.node_type.here and not done) for place, choice in enumerate(waiting)]

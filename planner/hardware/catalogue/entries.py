@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
 from planner.errors import Problem, Problems, UserError, nearest_names
 from planner.reading import read_toml, toml_files
 from planner.schema import faults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -22,7 +20,7 @@ def read_catalogue(
 ) -> list[S]:
     """The `[[table]]` entries of all `files` as `kind`; raises `UserError` with one problem per fault, over all files.
 
-    `faults_of`: what is wrong with the entries of one file whose fields have the right types.
+    `faults_of`: further checks of the entries of one file.
     """
     problems: list[Problem] = []
     entries: list[S] = []
@@ -40,7 +38,7 @@ def read_catalogue(
 
 
 def catalogue_files(folder: Path) -> list[Path]:
-    """The TOML files of `folder` and the folders in it, by name; raises `UserError` when there are none."""
+    """The TOML files below `folder`, by name; raises `UserError` without any."""
     files = toml_files(folder)
     if not files:
         raise UserError(Problem(str(folder), "", "holds no catalogue (.toml files)."))

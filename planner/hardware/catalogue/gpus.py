@@ -19,7 +19,7 @@ __all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus
 
 
 class GpuCatalogue:
-    """All known parts, found by canonical name, alias or NVML name, their slices by that and a profile, their shares by that and 1/2, 1/4 or 1/8.
+    """All known parts by canonical name, alias or NVML name in any spelling; a profile or 1/2, 1/4, 1/8 after it names a slice or share.
 
     Letter case, signs, the vendor's name and the number of an SXM socket do not matter, nor does what a name says beyond the model, if it is true.
     """
@@ -61,7 +61,7 @@ class GpuCatalogue:
         return found
 
     def _slice(self, name: str) -> Gpu | None:
-        """The slice or share that `name` ('H100 PCIe 3g.40gb', 'L40S 1/4') names; None where there is none, or no such GPU."""
+        """The slice or share called `name` ('H100 PCIe 3g.40gb', 'L40S 1/4'); None without such a slice or GPU."""
         parts = split_name(name)
         whole = self._whole(parts[0]) if parts else None
         if parts is None or whole is None:
@@ -92,10 +92,7 @@ def spellings(gpu: Gpu) -> tuple[str, ...]:
 
 
 def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
-    """Every part of `folder/*.toml`, and of the folder `own`, which may be absent and whose parts replace those of the same name.
-
-    Raises `UserError` with one problem per fault, over all files.
-    """
+    """Every part of `folder/*.toml`; the optional folder `own` replaces parts by name. Raises `UserError` with all faults."""
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
     from planner.reading import toml_files
 

@@ -1,4 +1,4 @@
-"""Links inside a node and networks between nodes: what a part is assumed to have where nobody measured it."""
+"""Links inside a node and networks between nodes that are assumed for a part without a measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PCIE_BYTES_PER_S = 32e9
 FABRIC_EFFICIENCY = 0.8
 """Share of the adapters' rate that a ring across nodes reaches: an assumption, not fitted to any public table."""
 FABRIC_LATENCY = 2.0
-"""Latency of a collective across nodes ÷ one of as many ranks inside a node: an assumption."""
+"""Latency of a collective across nodes ÷ one of the same number of ranks inside a node: an assumption."""
 ELSEWHERE_SHARE = 0.5
 """Share of the deviation measured over some nodes that is assumed at twice or half as many; a quarter at four times as many."""
 AMPERE_YEAR, HOPPER = 2020, 9
@@ -48,9 +48,9 @@ def linked_gpus(gpu: Gpu, gpus: int) -> int:
 def link_of(gpu: Gpu, asked: str | float | None = None, *, nvlink: bool | None = None) -> tuple[str, float]:
     """(name, bytes/s per GPU and direction) of the connection inside a node.
 
-    `asked`: a kind of link, a rate in bytes/s, or None for the usual. `nvlink`: what the offer states, None where it states
-    nothing. NVLink counts on a baseboard or where the offer says so; cards with a bridge joining pairs are taken as PCIe.
-    Vendor figures add both directions.
+    `asked`: a kind of link, a rate in bytes/s, or None for the usual one. `nvlink`: what the offer states, if anything. NVLink is
+    assumed on a baseboard, or where the offer states it; cards with a bridge between pairs count as PCIe. Vendor figures add both
+    directions.
     """
     if isinstance(asked, (int, float)):
         return "given", float(asked)
@@ -67,27 +67,27 @@ def usual_link(gpu: Gpu) -> tuple[Link, float]:
 
 
 def usual_fabric(gpu: Gpu) -> Fabric:
-    """The kind of network between nodes of `gpu`: baseboards come with adapters of their own, as servers of cards with HBM do since Hopper."""
+    """The kind of network between nodes of `gpu`: baseboards, and servers of cards with HBM since Hopper, have their own adapters."""
     return "infiniband" if on_baseboard(gpu) or ((gpu.memory_type or "").startswith("HBM") and _modern(gpu)) else "ethernet"
 
 
 def fabric_kind(name: str) -> Fabric:
-    """The kind of a network by its name: Ethernet is a port that the GPUs of a node share, all others are adapters of their own."""
+    """The kind of a network by its name: Ethernet is a port shared by the GPUs of a node, others have an adapter for each."""
     return "ethernet" if name.casefold().startswith(("ethernet", "none")) else "infiniband"
 
 
 def _modern(gpu: Gpu) -> bool:
-    """Hopper and later by compute capability, as an older architecture is sold under new names; AMD's and Intel's parts with HBM."""
+    """Whether the part is Hopper or later by compute capability (old architectures have new names), or AMD's or Intel's with HBM."""
     major, _, _ = (gpu.compute_capability or "").partition(".")
     return (major.isdigit() and int(major) >= HOPPER) or gpu.architecture.startswith(("CDNA", "Gaudi"))
 
 
 def fabric_of(gpu: Gpu, asked: str | float | None, gpus_per_node: int) -> tuple[str, float]:
-    """(name, bytes/s per GPU and direction) between nodes; `asked`: a kind, a rate in bytes/s, or None for the usual.
+    """(name, bytes/s per GPU and direction) between nodes; `asked`: a kind, a rate in bytes/s, or None for the usual one.
 
-    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s of Ampere (Azure ND A100 v4), four of 100 Gb/s for
-    eight GPUs before (DGX-1). Servers of cards with HBM since Hopper: 200 Gb/s a GPU (NVIDIA's reference 2-8-5-200). Other hosts: one 100 Gb/s
-    port shared by the node.
+    Baseboards: one 400 Gb/s adapter a GPU since Hopper (AWS p5, Azure ND H100 v5), 200 Gb/s for Ampere (Azure ND A100 v4), four of
+    100 Gb/s for eight GPUs before (DGX-1). Servers of cards with HBM since Hopper: 200 Gb/s a GPU (NVIDIA's reference 2-8-5-200).
+    Other hosts: one 100 Gb/s port shared by the node.
     """
     if isinstance(asked, (int, float)):
         return "given", float(asked)

@@ -21,7 +21,7 @@ STARTS = {(1, 1): (0, 1, 2, 3, 4, 5, 6), (1, 2): (0, 2, 4, 6), (2, 2): (0, 2, 4)
 """(compute slices, memory slices) -> memory slices at which an instance may begin, of 8."""
 STARTS_OF_FOUR = {(1, 1): (0, 1, 2, 3), (2, 2): (0, 2), (4, 4): (0,)}
 USABLE_OF_SLICE = 0.975
-"""Share of the profile's label that programs can use: 9.75 GiB of 1g.10gb, 19.62 of 1g.20gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
+"""Usable share of the memory in a profile's name: 9.75 GiB of 1g.10gb, 39.5 of 3g.40gb (`nvidia-smi mig -lgip` on an H100)."""
 _NAME = re.compile(r"(\d+)g\.(\d+)gb")
 _PART = re.compile(rf"{_NAME.pattern}|1/[248]")
 """A profile, or a share."""
@@ -65,9 +65,10 @@ def split_name(name: str) -> tuple[str, str] | None:
 
 
 def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
-    """One slice of `gpu` as a part of its own, under the name of the GPU and of the profile.
+    """One slice of `gpu` as a separate part, named after the GPU and the profile.
 
-    Rates are its share, its price and power those of the GPU over the number of such slices in it; slices are joined by nothing but the slot (MIG User Guide: no peer-to-peer).
+    Rates are the slice's share; price and power are the GPU's divided by the number of such slices. Slices have no peer-to-peer
+    link (MIG User Guide).
     """
     share, memory, of_whole = profile.sm_share, profile.memory_bytes, len(profile.starts)
     return msgspec.structs.replace(

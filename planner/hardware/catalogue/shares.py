@@ -1,4 +1,4 @@
-"""Shares of an uncut GPU: what a program has that shares one with others, by turns and in a part of its memory."""
+"""Shares of an uncut GPU, used by several programs in turn, each in a part of its memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DIVISORS = (2, 4, 8)
 
 
 def share_of(gpu: Gpu, divisor: int) -> Gpu:
-    """One of `divisor` equal shares of `gpu` as a part of its own: 'L40S 1/4' has a quarter of the memory and of the time.
+    """One of `divisor` equal shares of `gpu` as a separate part: 'L40S 1/4' has a quarter of the memory and of the time.
 
-    Rates are those while all others are busy; a program that is alone for a moment is faster.
+    Rates hold while all other shares are busy.
     """
     share = 1 / divisor
     return msgspec.structs.replace(

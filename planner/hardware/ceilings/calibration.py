@@ -33,11 +33,10 @@ BANDWIDTH_PAIR_SPREAD = 0.1
 def ceilings_of(
     gpu: Gpu, records: CeilingRecords, measurements: Sequence[Measurement] = (), related: Iterable[Gpu] = ()
 ) -> Ceilings:
-    """The ceilings of `gpu`.
+    """The ceilings of `gpu`; raises `LookupError` without a record for its kind, which `load_ceiling_records` rules out.
 
-    `measurements` of the part itself (`device` is its name) replace what is known of it; those of the parts in `related` shift and
-    narrow the figures that only rest on its kind. Dtypes that neither the vendor nor a measurement gives stay missing.
-    Raises `LookupError` when no record covers this kind of device, which `load_ceiling_records` rules out.
+    `measurements` of the part itself (`device` is its name) replace the published figures; those of parts in `related` shift and
+    narrow figures that rest on the kind of part. Dtypes with neither a vendor figure nor a measurement stay missing.
     """
     prior = unmeasured_ceilings(gpu, records.of(gpu))
     adjusted = _adjusted_by_related(gpu, prior, records, measurements, related)
@@ -48,9 +47,9 @@ def ceilings_of(
 
 
 def _with_parts(gpu: Gpu, found: Ceilings, own: Sequence[Measurement]) -> Ceilings:
-    """`found` with the collectives and the grouped products that were measured, and on a CPU the attention.
+    """`found` with the measured collectives and grouped products, and on a CPU with measured attention.
 
-    On a GPU, serving engines use attention kernels of their own, so torch's are not representative; a CPU has only torch's.
+    On a GPU torch's attention is not representative: serving engines have their own kernels.
     """
     found = replace(
         found,

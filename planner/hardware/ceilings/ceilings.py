@@ -20,17 +20,14 @@ import msgspec
 from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, Link
 
 Basis = Literal["spec", "public", "transferred", "measured"]
-"""Weakest to strongest. 'spec': the vendor's figure times what is usual for its kind; 'public': measured elsewhere on this part;
+"""Weakest to strongest. 'spec': the vendor's figure times the usual share of its kind; 'public': measured elsewhere on this part;
 'transferred': scaled by a measurement of another dtype or a related part; 'measured': on this device."""
 COLLECTIVE_KNEE = 0.62
 """Exponent by which a collective's latency and transfer add up: to more than their sum, as the pipeline fills late."""
 
 
 class Ceiling(msgspec.Struct, frozen=True):
-    """One reachable rate (or latency).
-
-    `spread` is the half width of the 90 % range of its logarithm: low = value·exp(-spread).
-    """
+    """One reachable rate (or latency). `spread`: half width of the 90 % range of its logarithm, low = value·exp(-spread)."""
 
     value: float
     spread: float
@@ -135,11 +132,11 @@ class Ceilings(msgspec.Struct, frozen=True):
     context_bytes: Ceiling | None = None
     """Device memory of a process with torch before its first tensor; None: not measured, the serving engine's record gives it."""
     allocator_slack: Ceiling | None = None
-    """Share that the caching allocator keeps above what is allocated in a training step; None: not measured."""
+    """Share that the caching allocator reserves beyond its allocations in a training step; None: not measured."""
     grouped_rate: Ceiling | None = None
-    """Rate of torch's grouped products of experts over that of single products; None: not measured, or no better a prediction than 1."""
+    """Rate of torch's grouped expert products over that of single ones; None: not measured, or no better than 1."""
     node_collectives: tuple[NodeCollective, ...] = ()
-    """Over several nodes, by measurement alone; without one, `planner.hardware.catalogue.interconnects` gives the assumed network."""
+    """Measured over several nodes; without a measurement `planner.hardware.catalogue.interconnects` gives the assumed network."""
 
     def weight_bandwidth(self, stored: str) -> Ceiling:
         """Bytes per second at which weights stored as `stored` are read."""
@@ -148,8 +145,8 @@ class Ceilings(msgspec.Struct, frozen=True):
     def collective(self, op: CollectiveOp, gpus: int, link: Link) -> Collective | None:
         """The figures for `gpus` devices; None when nothing is known of that link.
 
-        The latency grows as a power of the count between the counts known, the efficiency is that of the nearest smaller
-        count; beyond the largest count both are less certain.
+        The latency is interpolated as a power of the count; the efficiency is that of the nearest smaller count. Beyond the largest
+        known count both are less certain.
         """
         known = sorted((one for one in self.collectives if one.op == op and one.link == link), key=lambda one: one.gpus)
         if not known or gpus < 2:

@@ -1,4 +1,4 @@
-"""The weight of one measured point: its spread, its basis, its source, and whether it replaces what was known before.
+"""The weight of one measured point: its spread, its basis, its source, and whether it replaces the earlier figure.
 
 Spreads are half widths of a 90 % range of the logarithm.
 """
@@ -21,7 +21,7 @@ WEAK_SPREADS = {"unstable": 0.35, "throttled": 0.35, "shared": 0.7}
 LEAST_SPREAD = 0.05
 """Difference between two measurements of the same board an hour apart."""
 ELSEWHERE_SPREAD = 0.10
-"""Difference between two boards of the same part in different hosts: two published campaigns on the same six parts differ by a median of 4-9.5 % a shape."""
+"""Spread between boards of a part in different hosts: two published campaigns on six parts differ by a median of 4-9.5 % a shape."""
 NORMAL_90, NORMAL_95 = 1.645, 1.960
 """Half widths of the 90 % and 95 % ranges of a normal distribution, in standard deviations."""
 
@@ -46,12 +46,12 @@ def source_of(points: Sequence[Measurement], what: str) -> str:
 
 
 def ceiling_from(point: Measurement, value: float, spread: float = 0.0) -> Ceiling:
-    """`value` as a ceiling that rests on one point; `spread` is what the formula adds to that of the point."""
+    """`value` as a ceiling that rests on one point; `spread`: the formula's, added to that of the point."""
     return Ceiling(value, math.hypot(spread_of(point), spread), basis_of([point]), source_of([point], point.point))
 
 
 def undisturbed(points: Sequence[Measurement]) -> Sequence[Measurement]:
-    """The undisturbed points, or all when there are none."""
+    """The undisturbed points, or all if every one was disturbed."""
     return [one for one in points if one.reliable] or points
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 COPY_READ_MOST = 1.5
-"""Reading alone may beat a copy by this much: on a CPU a copy also fetches what it overwrites."""
+"""Reading may beat a copy by this factor: on a CPU a copy also fetches the memory it overwrites."""
 LATENCY_MOST = 0.5
 """Largest share of a vector product's time that is attributed to the launch of its kernel."""
 ONE_KIND_SPREAD = 0.1
@@ -33,7 +33,7 @@ DISAGREEMENT = 0.25
 CONTEXT_POINT, SLACK_POINT = "memory/context", "memory/slack"
 """Bytes a process takes before its first tensor; bytes the allocator keeps and does not use in a training step."""
 SLACK_FLOOR = 1e-3
-"""Share of what is allocated that stands for an allocator that keeps nothing back."""
+"""Slack, as a share of allocations, below which an allocator counts as keeping nothing."""
 SLACK_SPREAD = 0.3
 """Spread of applying the share kept back in one training step to other jobs."""
 
@@ -53,10 +53,10 @@ class MeasuredFigures(msgspec.Struct, frozen=True):
 
 
 def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) -> MeasuredFigures:
-    """The figures that `points`, all of one device, show; `prior` gives what a formula needs and no point shows.
+    """The figures that `points`, all of one device, show; `prior` supplies those that a formula needs and no point shows.
 
-    `on_cpu`: the device is a processor. There the smallest operator shows what any product takes to begin, and the launch of one
-    what the host adds; on a GPU the first is that of a product, and the second comes from a training step that waits for its host.
+    `on_cpu`: the device is a processor, where the smallest operator shows the start-up time of any product, and its launch the
+    host's part. On a GPU the former comes from the smallest product, the latter from a training step limited by its host.
     """
     usable = [one for one in points if one.value and (one.reliable or one.status in WEAK_SPREADS)]
     kernel = _latency(usable, "launch/kernel", prior.kernel_latency_s) if on_cpu else _product_latency(usable, prior)
@@ -89,9 +89,9 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) 
 
 
 def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings) -> tuple[dict[str, Ceiling], Ceiling | None]:
-    """Rate per dtype of matrix-vector products, and the memory's: the best of those within what the copy allows.
+    """Rate of matrix-vector products per dtype, and of the memory: the best of those that the measured copy allows.
 
-    A copy that others disturbed sets no limit to undisturbed products.
+    A disturbed copy sets no limit to undisturbed products.
     """
     cold = [one for one in points if one.parameters.get("cache") != "warm" and one.parameters.get("flush", "read") == "read"]
     gemvs = undisturbed([one for one in cold if one.kind == "gemv"])
@@ -126,7 +126,7 @@ def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceili
 
 
 def _cold(products: Sequence[Measurement]) -> Sequence[Measurement]:
-    """Products whose operands came from memory, without those of slow accumulation where the fast one was measured.
+    """Products whose operands came from memory; without slow accumulation where the fast one was measured.
 
     Operands that stay in the cache make a short product up to 1.6 times faster than a model's.
     """
@@ -161,7 +161,7 @@ def _context_bytes(points: Sequence[Measurement]) -> Ceiling | None:
 
 
 def _allocator_slack(points: Sequence[Measurement]) -> Ceiling | None:
-    """Memory the allocator kept and did not use, as a share of what was allocated."""
+    """Reserved but unused memory of the allocator, as a share of its allocations."""
     for one in points:
         allocated = one.parameters.get("allocated_bytes")
         if (

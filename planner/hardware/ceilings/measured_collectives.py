@@ -27,10 +27,7 @@ LEAST_LATENCY_SHARE = 0.2
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
-    """Latency and efficiency of every collective measured among several of `gpu` in one machine.
-
-    Points over several nodes are left out: they show their network, not the link inside a node.
-    """
+    """Latency and efficiency of every collective measured among several of `gpu` in one machine, not over nodes."""
     link, rate = usual_link(gpu)
     timings = [one for one in _timings(points) if one.nodes == 1]
     found = {
@@ -56,8 +53,7 @@ def with_measured_collectives(known: Sequence[Collective], measured: Sequence[Co
 def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCollective, ...]:
     """Latency and rate of every collective measured among `gpu` filling several machines.
 
-    A point that does not say over which network it was taken holds for the usual one of the part where it is the user's own, and
-    for none where it came from elsewhere.
+    A point of one's own that does not name its network counts for the part's usual one; an imported one is left out.
     """
     found: dict[tuple[str, int, int, str], NodeCollective] = {}
     for one in _timings(points):
@@ -78,9 +74,9 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
 
 
 def _is_its_own(exchange: _Timing, timings: Sequence[_Timing]) -> bool:
-    """Whether an all-to-all's figures predict its messages between the ends better than those of an all-reduce of as many ranks.
+    """Whether an all-to-all's own figures predict its middle messages better than an all-reduce's of the same number of ranks.
 
-    Also where nothing lies between, or no all-reduce was measured; neither end is looked at, since the figures are fitted to them.
+    True where there is nothing between, or no all-reduce; the ends are left out, since the figures are fitted to them.
     """
     ring = next((one for one in timings if one.op == "all_reduce" and one.ranks == exchange.ranks), None)
     between = exchange.point.parameters["series"][1:-1]
@@ -118,7 +114,7 @@ def _timings(points: Iterable[Measurement]) -> Iterator[_Timing]:
 
 
 def _operation(one: Measurement) -> CollectiveOp | None:
-    """The measured collective; None where the point is none, or cannot be planned with."""
+    """The measured collective; None for other points and unusable ones."""
     if one.kind != "collective" or not one.reliable or not isinstance(one.parameters.get("series"), list):
         return None
     return next((name for name in COLLECTIVE_OPS if name == one.parameters.get("op")), None)

@@ -22,7 +22,7 @@ FEWEST_POINTS = 4
 def grouped_rate_of(points: Iterable[Measurement], known: Ceilings) -> Ceiling | None:
     """Mean of measured ÷ predicted rate, by the formula of `known` for single products.
 
-    None with too few undisturbed points, and where the mean of every other point does not predict those between better than 1 does.
+    None with too few undisturbed points, or where the mean of every other point predicts the rest no better than 1 does.
     """
     found = sorted(
         (

@@ -58,10 +58,7 @@ def products_of(points: Iterable[Measurement]) -> list[Product]:
 def rate_of_products(
     products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, knee: float, points: Sequence[Measurement] = ()
 ) -> Ceiling | None:
-    """FLOP/s: geometric mean over the products that arithmetic dominates, weighted by FLOP, so that the most sustained ones lead.
-
-    `points`: the measurements that the products are of. None without products.
-    """
+    """FLOP/s: geometric mean of the products bound by arithmetic, weighted by FLOP; None without any. `points`: measured ones."""
     rated = [(one, rate) for one in products if (rate := one.flop_per_s(latency_s, bandwidth_bytes_per_s, knee)) is not None]
     if not rated:
         best = max(products, key=lambda one: one.flop / one.seconds, default=None)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
 
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
-from planner.hardware.catalogue.gpus import DTYPES
+from planner.hardware.catalogue.gpus import DTYPES, Gpu
 from planner.hardware.catalogue.interconnects import CollectiveOp, Link
 from planner.hardware.ceilings.ceilings import Basis
 from planner.numbers import Positive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from planner.hardware.catalogue.gpus import Gpu
 
 STORED = (*DTYPES, "int4")
 """Keys of `CeilingRecord.weight_bandwidth_efficiency`."""
@@ -49,7 +45,7 @@ class CollectiveShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ceilings of one part (`gpu`) or one kind of part (`name`); what is left out comes from a wider kind."""
+    """Ceilings of one part (`gpu`) or one kind of part (`name`); missing figures come from a wider kind."""
 
     gpu: str | None = None
     """Canonical name of the part measured; its figures are 'public'."""
@@ -137,7 +133,7 @@ class CeilingRecords:
         return tuple(sorted(found, key=lambda record: (record.gpu is None, -record.conditions)))
 
     def kind_of(self, gpu: Gpu) -> str:
-        """Name of the narrowest kind `gpu` belongs to, '' when only to the widest; measuring one part of a kind adjusts the others."""
+        """Name of the narrowest kind of `gpu`, '' for only the widest; measuring one part of a kind adjusts the others."""
         return next((record.name for record in self.of(gpu) if record.gpu is None and record.conditions), "")
 
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY, FABRIC_LATENCY, usual_link
-from planner.hardware.ceilings.ceilings import Ceiling
+from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
 from planner.hardware.ceilings.products import products_of
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu
-    from planner.hardware.ceilings.ceilings import Ceilings
-    from planner.hardware.measurements.measurement import Measurement
+from planner.hardware.measurements.measurement import Measurement
 
 FEW_POINTS = 3
 """A median of fewer residuals says little about the fit."""
@@ -28,7 +24,7 @@ class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
     """'compute bf16', 'memory bandwidth', 'weights int4', 'kernel latency', 'context'."""
     unit: str
     spec: float | None
-    """The vendor's figure; None where there is none."""
+    """The vendor's figure, or None."""
     value: float
     low: float
     high: float
@@ -40,7 +36,7 @@ class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Residual(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured point beside what the fitted formula gives for it."""
+    """One measured point beside the value of the fitted formula."""
 
     point: str
     unit: str
@@ -67,7 +63,7 @@ class CeilingReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report(gpu: Gpu, used: Ceilings, spec: Ceilings, points: Iterable[Measurement]) -> CeilingReport:
-    """`used` beside `spec` (what is known without measurements); `points` are those of the store and may be of any part."""
+    """`used` beside `spec` (without measurements); `points`: those of the store, of any part."""
     own = [one for one in points if one.device == gpu.name and one.value]
     residuals = _residuals(used, own)
     errors = sorted(abs(one.error) for one in residuals)
@@ -119,7 +115,7 @@ def _inside_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingL
 
 
 def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
-    """Lines of collectives measured over several machines, beside what is assumed of their network."""
+    """Lines of collectives measured over several machines, beside the assumed network."""
     for one in sorted(used.node_collectives, key=lambda one: (one.op, one.nodes, one.gpus)):
         name = f"{one.op.replace('_', '-')} of {one.gpus} over {one.nodes} nodes ({one.fabric})"
         usual = Ceiling(one.adapters_bytes_per_s * FABRIC_EFFICIENCY, one.bytes_per_s.spread, "spec", "assumed")
@@ -129,7 +125,7 @@ def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingL
 
 
 def _times(ceiling: Ceiling, factor: float) -> Ceiling:
-    return Ceiling(ceiling.value * factor, ceiling.spread, ceiling.basis, ceiling.source)
+    return msgspec.structs.replace(ceiling, value=ceiling.value * factor)
 
 
 def _line(name: str, unit: str, spec: float | None, used: Ceiling, before: Ceiling | None) -> CeilingLine:

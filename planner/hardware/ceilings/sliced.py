@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
+from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu
 
 SPREAD = 0.1
 """Further spread: a slice's kernels fill fewer multiprocessors, and its neighbours share clock and power. An assumption."""

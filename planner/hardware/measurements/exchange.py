@@ -88,12 +88,10 @@ def _without(value: Any, words: Sequence[str]) -> Any:
 def read_document(
     text: bytes, where: str, origin: Origin, known: Callable[[str], Gpu | None], cpu_key: str = ""
 ) -> tuple[tuple[Run, ...], tuple[Measurement, ...]]:
-    """Runs and measurements of a file; implausible ones have `quarantine` set.
+    """Runs and measurements of a file; implausible ones have `quarantine` set. Raises `UserError` with every fault of every row.
 
-    `known`: finds the part of a name. `cpu_key`: what fingerprints of this machine's processor begin with, since processors of one
-    name are sold with any number of cores.
-
-    Raises `UserError` with every fault of every row.
+    `known`: finds the part of a name. `cpu_key`: beginning of this processor's fingerprints, since processors of one name are sold
+    with any number of cores.
     """
     given = parse_json(text, where)
     schema = given.get("schema") if isinstance(given, dict) else None

@@ -83,10 +83,10 @@ def _places(boards: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def merged(points: Sequence[Measurement]) -> list[Measurement]:
-    """One measurement for each device and point: the median over boards, the middle 95 % of them as its interval.
+    """One measurement for each device and point: the median over boards, with the middle 95 % of them as its interval.
 
-    `points`: one of each board, device and point. Boards that are outliers in the group of a point are left out of it. The other
-    fields are those of the board nearest to the median; a point of one board alone stays as it is, of disturbed boards alone the last.
+    `points`: one of each board, device and point. Outlier boards are left out; other fields are those of the board nearest to the
+    median. A point of a single board stays as it is; of disturbed boards alone, the last one counts.
     """
     sick = {(one.device, one.board, kind) for one in outliers(points) for kind in GROUPS[one.group]}
     groups: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
@@ -104,18 +104,11 @@ def _merged(every: Sequence[Measurement], sound: Sequence[Measurement]) -> Measu
     values = sorted(one.value or 0.0 for one in reliable)
     middle = statistics.median(values)
     nearest = min(reliable, key=lambda one: abs((one.value or 0.0) - middle))
-    left_out = len(every) - len(reliable)
+    left_out, ends = len(every) - len(reliable), statistics.quantiles(values, n=40, method="inclusive")
     return msgspec.structs.replace(
         nearest,
         value=middle,
-        low=_quantile(values, 0.025),
-        high=_quantile(values, 0.975),
+        low=ends[0],
+        high=ends[-1],
         detail=f"median of {len(reliable)} boards" + (f", {left_out} left out" if left_out else ""),
     )
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    """Quantile of values in ascending order, with a straight line between neighbours."""
-    place = share * (len(ordered) - 1)
-    below = min(int(place), len(ordered) - 2)
-    return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])

@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from planner.durable import check_regular, make_folder, sync_folder, write_all, write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 LOCK_WAIT_S = 5.0
 """Time one process waits while another writes."""
@@ -31,9 +28,9 @@ class LineFile:
         """Whether its last line lacked its end when it was read."""
 
     def read_new(self) -> tuple[bool, bytes]:
-        """(Whether the file is another one than before, the whole lines added since the last call).
+        """(whether the file was replaced, the whole lines added since the last call). Raises `OSError`.
 
-        A line that lacks its newline is being written, or was cut short, and waits. Raises `OSError`.
+        A line without its newline is still being written, or was cut short, and waits.
         """
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,9 +51,9 @@ class LineFile:
         return replaced, whole
 
     def append(self, lines: Callable[[], bytes], wait_s: float = LOCK_WAIT_S) -> None:
-        """Write whole lines at the end; they are on disk when this returns. Raises `OSError` with the file as it was.
+        """Write whole lines at the end; they are on disk on return. Raises `OSError` and leaves the file as it was.
 
-        `lines` gives them once no other process can write, and may refuse with `OSError`.
+        `lines` returns them once no other process can write, and may refuse with `OSError`.
         """
         make_folder(self.path.parent)
         with self._locked(wait_s) as descriptor:
@@ -73,10 +70,7 @@ class LineFile:
                 raise
 
     def set_aside(self, sound: Callable[[bytes], bool], wait_s: float = LOCK_WAIT_S) -> tuple[int, Path]:
-        """Move the lines that are not `sound` into a file beside this one: how many, and its path. Raises `OSError`.
-
-        They are on disk there before they go here.
-        """
+        """Move lines that are not `sound` to a file beside this one: (number, its path). Raises `OSError`."""
         aside = LineFile(self.path.with_name(f"{self.path.stem}.damaged{self.path.suffix}"), b"")
         with self._locked(wait_s):
             lines = self.path.read_bytes().split(b"\n")
@@ -93,7 +87,7 @@ class LineFile:
     def _locked(self, wait_s: float) -> Iterator[int]:
         """A descriptor of the file, made when needed, while no other process may write.
 
-        A link to a file that does not begin as this one does leads to somebody else's, which stays as it is.
+        A link to a file that does not begin as this one does leads to another program's file, which is left alone.
         """
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)

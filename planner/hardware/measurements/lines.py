@@ -18,8 +18,6 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     layout: int | None = None
     """The first line: `LAYOUT` of the version that began the file."""
-    imported: str | None = None
-    """Name of a file of an earlier version whose rows are all in the lines before."""
     run: Run | None = None
     """A run, or how it stands now."""
     measurement: Measurement | None = None
@@ -39,7 +37,7 @@ def encoded(lines: Iterable[Line]) -> bytes:
 
 
 def decoded(text: bytes) -> tuple[list[Line], list[str]]:
-    """The lines of `text` that can be read and be true, and what is wrong with each of the others."""
+    """The readable and plausible lines of `text`, and the faults of the others."""
     problems: list[str] = []
     try:
         found = _DECODER.decode_lines(text)

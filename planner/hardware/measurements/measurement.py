@@ -1,4 +1,4 @@
-"""Records of what was measured here or imported: points, the runs they belong to, and what was predicted of them."""
+"""Records of measurements taken here or imported: points, their runs, and their predictions."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def faults_of(one: Measurement) -> Iterator[tuple[str, str]]:
-    """(field, what is wrong with it) of a measurement whose fields have the right types: figures no benchmark gives."""
+    """(field, fault) of a measurement whose fields have the right types: figures no benchmark returns."""
     for name in ("value", "low", "high", "flop", "bytes", "peak_memory_bytes"):
         figure = getattr(one, name)
         if figure is not None and not 0 < figure < math.inf:
@@ -122,7 +122,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """UTC, ISO 8601."""
     state: RunState = "running"
     environment: dict[str, Any] = {}
-    """Versions, cores, flags, load: what the figures depend on."""
+    """Versions, cores, flags, load: conditions of the figures."""
     measurements: int = 0
     """Number of its points that are stored."""
 

@@ -15,7 +15,7 @@ Rank = tuple[int, bool, bool, str, int]
 
 
 def newest(points: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """One of each device and point, in the order they came: the best by `_rank`, or, where that is of others, their boards merged."""
+    """One of each device and point, in order of arrival: the best by `_rank`; imported ones merged over boards."""
     best = _best(points)
     chosen: dict[tuple[str, str], Rank] = {}
     for (device, point, _), (rank, _) in best.items():

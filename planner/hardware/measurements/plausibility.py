@@ -17,11 +17,11 @@ COMPUTE_OVER = 1.05
 BANDWIDTH_OVER = 1.02
 """Margin for figures of a data sheet being rounded."""
 LINK_OVER = 1.10
-"""Margin for switches that add up themselves and so carry more than the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
+"""Margin for switches that add up in the network and so exceed the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
 LEAST_LAUNCH_S = 1e-7
 """No operator is launched faster: a tenth of the fastest launch seen on CPUs and GPUs."""
 SAME_UNITS = {"mxfp8": "fp8"}
-"""Format with scales of its own -> the dtype whose units multiply it."""
+"""Format with block scales -> the dtype whose units multiply it."""
 SPARSE_GAIN = 2.0
 """Most that leaving out two numbers of four gains."""
 COLLECTIVE_OPS: tuple[CollectiveOp, ...] = get_args(CollectiveOp)
@@ -62,7 +62,7 @@ def _above(value: float, most: float | None, over: float, whose: str, unit: str)
 
 
 def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(parameter, what is wrong with it) for the parameters of a collective that has a value."""
+    """(parameter, fault) for the parameters of a collective that has a value."""
     ranks, nodes, series = given.get("ranks"), given.get("nodes", 1), given.get("series")
     if given.get("op") not in COLLECTIVE_OPS:
         yield "op", f"{given.get('op')!r} is none of {', '.join(COLLECTIVE_OPS)}."

@@ -8,7 +8,8 @@ returns whether it was kept, and nothing is raised.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -18,10 +19,6 @@ from planner.hardware.measurements.line_file import LOCK_WAIT_S, LineFile
 from planner.hardware.measurements.lines import LAYOUT, Line, decoded, encoded, unreadable_text
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
 from planner.hardware.measurements.newest import believed_until, newest, newest_of_boards
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 FILE_NAME = "measurements.jsonl"
 NEXT_WAIT_S = 0.2
@@ -87,7 +84,7 @@ class Store:
             return len(self._measurements) - before, result
 
     def add_run(self, run: Run) -> WriteResult:
-        """Note that a run began (or replace what was noted of it)."""
+        """Record the start of a run, or replace its record."""
         return self._write([Line(run=run)])
 
     def end_run(self, run: str, state: RunState) -> WriteResult:
@@ -97,7 +94,7 @@ class Store:
             return self._write([Line(run=msgspec.structs.replace(self._runs[run], state=state))] if run in self._runs else [])
 
     def add_prediction(self, prediction: Prediction) -> WriteResult:
-        """Keep what was predicted of a point that is now measured; once per run and point."""
+        """Keep the prediction of a point that is now measured; once per run and point."""
         with self._lock:
             self._read()
             known = (prediction.run, prediction.point) in self._predictions
@@ -113,20 +110,14 @@ class Store:
             return before - len(self._measurements), result
 
     def latest(
-        self,
-        device: str | None = None,
-        fingerprint: str | None = None,
-        *,
-        suite: str | None = None,
-        without_run: str | None = None,
+        self, device: str | None = None, fingerprint: str | None = None, *, suite: str | None = None, without_run: str | None = None
     ) -> tuple[Measurement, ...]:
-        """One measurement per device and point: of the latest method, reliable before disturbed, one's own before others, the newest.
+        """One measurement per device and point: the latest method, reliable before disturbed, one's own before others, the newest.
 
-        One's own are in the order they were taken, whatever the clock said; a time of others that is yet to come counts as the oldest.
-        Boards of others are merged (`planner.hardware.measurements.fleet`).
-
-        `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch).
-        `suite` None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
+        One's own are in the order they were taken, whatever the clock said; a future time of others counts as the oldest. Boards of
+        others are merged (`planner.hardware.measurements.fleet`).
+        `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch). `suite`
+        None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
         """
         wanted = (
             one
@@ -176,7 +167,6 @@ class Store:
         self._runs: dict[str, Run] = {}
         self._measurements: dict[tuple[str, str], Measurement] = {}
         self._predictions: dict[tuple[str, str], Prediction] = {}
-        self._imported: set[str] = set()
         self._layout = LAYOUT
 
     def _is_news(self, one: Measurement) -> bool:
@@ -185,7 +175,7 @@ class Store:
         return known is None or one.rounds > known.rounds
 
     def _read(self) -> None:
-        """Apply what was written to the file since it was last read, by this process or another."""
+        """Apply lines written to the file since it was last read, by this process or another."""
         if self._file is None:
             return
         try:
@@ -199,7 +189,6 @@ class Store:
             self._result = self._result if self._waiting else WriteResult(self.path)
             if self._damage:
                 self.warn(self._damage_text)
-            self._import_database()
 
     @property
     def _damage_text(self) -> str:
@@ -228,8 +217,6 @@ class Store:
             self._measurements[line.measurement.run, line.measurement.point] = line.measurement
         if line.prediction is not None:
             self._predictions.setdefault((line.prediction.run, line.prediction.point), line.prediction)
-        if line.imported is not None:
-            self._imported.add(line.imported)
         if line.removed:
             for key in line.removed:
                 self._measurements.pop(key, None)
@@ -273,23 +260,6 @@ class Store:
             self._waiting = []
             self._read()
             self._result = WriteResult(file.path)
-
-    def _import_database(self) -> None:
-        """Take in, once, what earlier versions kept in an SQLite file beside this one; that file stays as it is."""
-        from planner.hardware.measurements import database
-
-        path = self._file.path.with_name(database.FILE_NAME) if self._file is not None else None
-        if path is None or database.FILE_NAME in self._imported or not path.exists():
-            return
-        self._imported.add(database.FILE_NAME)
-        try:
-            lines, problems = database.read_database(path)
-        except OSError as refused:
-            self.warnings.append(f"{path} is left alone: {refused}")
-            return
-        if problems:
-            self.warnings.append(f"{path} is damaged: {unreadable_text(problems)}")
-        self._write([*lines, Line(imported=database.FILE_NAME)])
 
 
 _UNKNOWN = Run(id="", suite="", device="", fingerprint="", started_at="")

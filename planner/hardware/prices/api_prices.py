@@ -40,10 +40,7 @@ class ApiPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def load_api_prices(folder: Path, own: Path) -> tuple[ApiPrice, ...]:
-    """The shipped prices, and those of the folder `own`, which may be absent and go first.
-
-    Raises `UserError` with one problem per fault, over all files.
-    """
+    """The prices of the optional folder `own`, then the shipped ones; raises `UserError` with one problem per fault."""
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
     from planner.reading import toml_files
 

@@ -6,23 +6,19 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from planner.errors import Problem, UserError
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.catalogue.interconnects import on_baseboard
 from planner.hardware.prices.catalogue_rows import Row, assembled, read_rows
 from planner.hardware.prices.offers import Offer
 from planner.reading import read_toml
 from planner.schema import read_struct
+from planner.units import GIB
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
-
-GIB = 2**30
 FLAT = 0.005
 """Variation of spot ÷ list price between regions below which the spot price is a placeholder, not a market price."""
 
@@ -73,7 +69,7 @@ class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class CataloguedOffers(msgspec.Struct):
-    """Offers of one file, and what was left out of it."""
+    """Offers of one file, and the rows left out of it."""
 
     offers: list[Offer] = msgspec.field(default_factory=list)
     unknown: Counter[str] = msgspec.field(default_factory=Counter)
@@ -107,10 +103,7 @@ def catalogued_offers(
     as_of: str,
     source: str,
 ) -> CataloguedOffers:
-    """The offers of a file's `text`. `known` offers say the GPU of an instance where the accelerator's name means several.
-
-    Raises `UnusablePrices` where the text is no such table.
-    """
+    """The offers in `text`; raises `UnusablePrices` for another table. `known` offers name the GPU of an instance."""
     found = CataloguedOffers()
     rows = list(read_rows(text, found.unusable))
     by_instance = {(offer.instance, offer.gpus): offer for offer in known if offer.provider == provider.provider}
@@ -168,12 +161,7 @@ def _memory_gib(row: Row, provider: CataloguedProvider) -> int | None:
 
 
 def _offer(
-    rows: list[Row],
-    provider: CataloguedProvider,
-    gpu: Gpu,
-    by_instance: Mapping[tuple[str, int], Offer],
-    as_of: str,
-    source: str,
+    rows: list[Row], provider: CataloguedProvider, gpu: Gpu, by_instance: Mapping[tuple[str, int], Offer], as_of: str, source: str
 ) -> Offer | None:
     """One instance in its home region, else in the cheapest; None when no region has a plausible price."""
     plausible = _plausible(rows, provider)

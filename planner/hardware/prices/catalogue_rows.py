@@ -38,10 +38,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def read_rows(text: str, unusable: list[str]) -> Iterator[Row]:
-    """Every line that can be read; the others go to `unusable`, each with its number and why.
-
-    Raises `UnusablePrices` where the text is no such table.
-    """
+    """Every readable line; others go to `unusable` with number and reason. Raises `UnusablePrices` for another table."""
     if max(text.count("\n"), text.count("\r")) > MOST_ROWS:
         raise UnusablePrices(f"has more than {MOST_ROWS:,} lines, the most that are read")
     reader = csv.DictReader(io.StringIO(text))

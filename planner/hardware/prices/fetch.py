@@ -33,9 +33,9 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 def fetch_each(addresses: Sequence[Sequence[str]], timeout_s: float, within_s: float) -> Iterator[tuple[int, Fetched | Exception]]:
-    """A file each of `addresses`, with its number, as it comes; its `UnusablePrices` where there is none `within_s` seconds from now.
+    """(number, file) of each of `addresses`, as it arrives; an `UnusablePrices` in its place after `within_s` seconds.
 
-    The threads that fetch are not waited for by the end of the program.
+    The end of the program does not wait for the threads that fetch.
     """
     until_s = time.monotonic() + within_s
     asked: SimpleQueue[int] = SimpleQueue()
@@ -76,7 +76,7 @@ def _over(within_s: float, *, begun: bool) -> str:
 
 
 def fetch_first(urls: Sequence[str], timeout_s: float, until_s: float) -> Fetched:
-    """The file at the first of `urls` that answers, none asked after `until_s`; raises the `UnusablePrices` of the first where none does."""
+    """The file at the first of `urls` that answers before `until_s`; raises the `UnusablePrices` of the first of them."""
     wrong: UnusablePrices | None = None
     for url in urls:
         if wrong and time.monotonic() >= until_s:

@@ -38,7 +38,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reserved_3y_usd_per_h: Price = None
     tier: str = "on-demand"
     nvlink: bool | None = None
-    """Whether the GPUs of one instance are joined by NVLink, or what the vendor has instead; None: not stated."""
+    """Whether the GPUs of one instance are joined by NVLink or its equivalent; None: not stated."""
     regions: Gpus | None = None
     """Number of regions that offer it."""
     on_demand_min_usd_per_h: Price = None

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from planner.durable import NotKeptError, WriteResult, refused, write_whole
 from planner.errors import UserError
+from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.hardware.prices.offers import Offer, offers_of_file
 from planner.reading import open_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.hardware.catalogue.gpus import GpuCatalogue
 
 MARK = "# Written by gpu-planner offers refresh"
 """First words of a file that may be replaced; a file without them was written by the user."""
@@ -32,7 +28,7 @@ def is_refreshed(path: Path) -> bool:
 
 
 def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> WriteResult:
-    """Replace the file, keeping the previous one as `.bak`. Raises `UserError`, with the file as it was, for offers it would refuse."""
+    """Replace the file, keeping the previous one as `.bak`. Raises `UserError` and changes nothing for unreadable offers."""
     try:
         before = path.read_bytes()
     except FileNotFoundError:

@@ -22,7 +22,7 @@ Kind = Literal["hyperscaler", "gpu-cloud", "marketplace", "peer-to-peer"]
 NONE_SOLD = "none sold"
 """Name of the network of nodes that cannot be joined."""
 USUAL_NODES: Mapping[Kind, int] = {"hyperscaler": 64, "gpu-cloud": 16, "marketplace": 8, "peer-to-peer": 4}
-"""Nodes of one type that can be counted on at once where the provider's record does not say. An assumption; `max_nodes` replaces it."""
+"""Nodes of one type assumed to be available at once; `max_nodes` of a provider's record replaces it."""
 UNION = (
     "AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK".split()  # noqa: SIM905  # one line
 )
@@ -52,7 +52,7 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Provider of GPUs, with its places and terms. What is not known is left out."""
+    """Provider of GPUs, with its places and terms as far as they are known."""
 
     name: Name
     kind: Kind
@@ -73,7 +73,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     most_nodes: Gpus | None = None
     """Nodes of one type that can be counted on at once, joined or not; None: the usual of its kind."""
     reserved_1y_discount: Share | None = None
-    """Share of the on-demand price that a year's commitment saves, as the provider advertises it; offers with a price of their own keep it."""
+    """Advertised share of the on-demand price saved by a year's commitment; a committed price in an offer takes precedence."""
     reserved_3y_discount: Share | None = None
     commitment_note: str = ""
     network: list[NodeNetwork] = []
@@ -109,7 +109,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def load_providers(folder: Path) -> dict[str, Provider]:
-    """Every provider of `folder/*.toml` by name; raises `UserError` with one problem per fault. A folder that is absent has none."""
+    """Every provider of the optional `folder/*.toml` by name; raises `UserError` with one problem per fault."""
     from planner.hardware.catalogue.entries import read_catalogue
 
     return {one.name: one for one in read_catalogue(sorted(folder.glob("*.toml")), "provider", Provider, _faults)}

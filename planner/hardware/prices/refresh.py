@@ -6,12 +6,15 @@ import contextlib
 import datetime as dt
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
 from planner.durable import WriteResult
 from planner.errors import Problem, UserError, nearest_names
+from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.hardware.prices.changes import Change, changes
@@ -20,11 +23,6 @@ from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
 from planner.reading import kind_of, user_path
 from planner.web import reason_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.hardware.catalogue.gpus import GpuCatalogue
 
 LEAST_SHARE = 0.5
 """Least share of the parts priced now that new prices have to cover: a file cut short is no market."""
@@ -74,10 +72,7 @@ def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[C
     known = sorted({one.provider for one in catalogue.provider})
     problems = [
         Problem(
-            "--provider",
-            "",
-            f"{name!r} is not in the {catalogue.name}; in it: {', '.join(known)}.",
-            nearest_names(name, known),
+            "--provider", "", f"{name!r} is not in the {catalogue.name}; in it: {', '.join(known)}.", nearest_names(name, known)
         )
         for name in names
         if name.casefold() not in by_name
@@ -90,8 +85,6 @@ def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[C
 
 def base_url(source: str | None, catalogue: PriceCatalogue) -> str:
     """`source` (a URL or a local folder) as the URL of the catalogue's folder; None: the catalogue's own. Raises `UserError`."""
-    from urllib.parse import urlsplit
-
     if source is None:
         return catalogue.base
     with contextlib.suppress(ValueError):  # no address: 'http://['
@@ -114,9 +107,9 @@ def refresh(
     timeout_s: float = TIMEOUT_S,
     within_s: float = TOTAL_S,
 ) -> Iterator[Refreshed]:
-    """Fetch and write the offers of `providers`, each as its file comes: a failure leaves its offers, and those of others, as they were.
+    """Fetch and write the offers of `providers`, each as its file arrives; a failure keeps that provider's offers.
 
-    A file may take `timeout_s` seconds, and all together `within_s`; what is not there by then has failed.
+    `timeout_s` limits each file, `within_s` all of them together.
     """
     bases = [base, *([catalogue.mirror] if catalogue.mirror and base == catalogue.base else [])]
     addresses = [[f"{one}/{provider.cloud}/vms.csv" for one in bases] for provider in providers]
@@ -142,7 +135,7 @@ def _refreshed(
     today: dt.date,
     dry_run: bool,
 ) -> Refreshed:
-    """Read what was fetched, compare it with what is in use, and write it unless there is a reason not to."""
+    """Read the fetched file, compare it with the offers in use, and write it unless there is a reason not to."""
     as_of = min(fetched.modified or today, today).isoformat()
     source = f"{catalogue.name}, {fetched.url}, {_date_text(provider, fetched, today)}"
     read = catalogued_offers(

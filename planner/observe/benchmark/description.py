@@ -1,4 +1,4 @@
-"""Descriptions of models by their own code: made by a process under an interpreter with torch and transformers, and kept by config."""
+"""Models described by tracing their code, in a process under an interpreter with torch and transformers; kept by config."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAMES = re.compile(
 
 @cache
 def described_types() -> frozenset[str]:
-    """The model types that transformers of the running Python builds for generation; none without it or without torch. Neither is imported."""
+    """The model types that the installed transformers can generate with; none without it or torch. Neither is imported."""
     found = importlib.util.find_spec("transformers")
     if found is None or found.origin is None or importlib.util.find_spec("torch") is None:
         return frozenset()

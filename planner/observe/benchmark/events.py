@@ -123,7 +123,7 @@ class WorkerRestarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The end of a run that completed or was cancelled; what was measured is in the store, or in memory."""
+    """The end of a run that completed or was cancelled; its results are in the store, or in memory."""
 
     state: EndState
     run: str
@@ -137,7 +137,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The end of a run that broke; what was measured before is in the store."""
+    """The end of a run that failed; earlier results are in the store."""
 
     state: FailureState
     run: str

@@ -22,7 +22,7 @@ LOOK_S = 20.0
 """A cold interpreter on a network disk may take this long to say its version."""
 LOOK_AGAIN_S = 0.05
 MOST_SAID = 1 << 20
-"""Bytes kept of what it prints."""
+"""Bytes kept of its output."""
 LOOK = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -69,10 +69,7 @@ class NoInterpreter:
 
 
 def probe_interpreter(python: Path | None = None) -> Interpreter | NoInterpreter:
-    """Look at `python`: a file, a command on PATH, or the folder of a virtual environment; None: the running Python.
-
-    Not for code that runs in an event loop: see `probe_interpreter_async`.
-    """
+    """Inspect `python`: a file, a command on PATH, or a virtual environment; None: the running one. Blocks."""
     return asyncio.run(probe_interpreter_async(python))
 
 
@@ -139,7 +136,7 @@ def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpr
 
 
 def _executable(python: Path | None) -> str | NoInterpreter:
-    """The file to start, or why there is none."""
+    """The file to start, or why it cannot be found."""
     if python is None:
         if sys.executable:
             return sys.executable

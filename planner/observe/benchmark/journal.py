@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class RunLock:
-    """One benchmark at a time per state folder: two would spoil each other's figures.
+    """One benchmark at a time per state folder: two would distort each other's figures.
 
-    The worker inherits the descriptor, so the lock holds as long as it lives, even when the planner is gone.
+    The worker inherits the descriptor, so the lock holds as long as the worker lives, even when the planner is gone.
     """
 
     def __init__(self, state: Path) -> None:
@@ -77,7 +77,7 @@ class RunLock:
 KEPT_JOURNALS = 50
 """Closed journals that are kept to be looked at, the newest."""
 RUN = re.compile(rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}{re.escape(OPEN_SUFFIX)}")
-"""Names of journals; a file of any other is none of ours."""
+"""Names of journals; other files are ignored."""
 MOST_BYTES = 256 * MIB
 """Largest size of a journal that is read: a hundred times the largest of a standard suite."""
 CUT_OFF = "the worker ended during this point, with no planner left to start it again"
@@ -91,10 +91,7 @@ def journal_path(state: Path, run: str) -> Path:
 
 
 def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
-    """Mark a journal whose results are in the store, and drop the oldest; one whose results are not all kept stays open.
-
-    `ending`: what stands in its name besides. Returns where it is now.
-    """
+    """Rename a journal whose results are all in the store, drop the oldest, and return its path. `ending`: added to its name."""
     closed = path.with_name(f"{path.name.removesuffix(OPEN_SUFFIX)}{ending}.jsonl")
     try:
         if result.kept:
@@ -110,10 +107,7 @@ def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
 
 
 def recover_journals(state: Path, store: Store, canonical: Callable[[str], str | None] | None = None) -> int:
-    """Store what workers measured after their planner was killed; how many measurements that were.
-
-    Cheap when there is nothing to recover; does nothing while a benchmark runs.
-    """
+    """Store the measurements that workers took after their planner was killed; how many. Does nothing while a benchmark runs."""
     if not any(_open_journals(state)):
         return 0
     lock = RunLock(state)
@@ -127,7 +121,7 @@ def recover_journals(state: Path, store: Store, canonical: Callable[[str], str |
 
 
 def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | None] | None) -> int:
-    """`recover_journals` for a caller that holds the lock. What is wrong with a journal goes to the store's warnings."""
+    """`recover_journals` for a caller that holds the lock. Faults of a journal go to the store's warnings."""
     before = len(store)
     for path in sorted(_open_journals(state)):
         try:
@@ -140,7 +134,7 @@ def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | N
 
 
 def _recover(path: Path, text: bytes, store: Store, canonical: Callable[[str], str | None] | None) -> None:
-    """Store what is whole in one journal, and put it away: under a name that says so where something is damaged."""
+    """Store the intact results of one journal, and rename it; the name shows damage."""
     recorder = Recorder(store, path.name.removesuffix(OPEN_SUFFIX), canonical)
     progress = RunProgress()
     found: list[Measurement | None] = []

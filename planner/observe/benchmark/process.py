@@ -121,10 +121,7 @@ class BenchRun:
             await asyncio.gather(probe, stop, return_exceptions=True)
 
     def _prepare(self) -> Path | None:
-        """Take the lock and recover what killed runs left; where the state folder cannot be written, do without (None).
-
-        Raises `BusyError`.
-        """
+        """Take the lock and recover results of killed runs; None without a writable state folder. Raises `BusyError`."""
         try:
             journal = journal_path(self.request.state, self.run)
             if not self._lock.take():
@@ -236,7 +233,7 @@ class BenchRun:
         return arguments + (["--skip", *request.skip] if request.skip else [])
 
     def _events_of(self, message: protocol.Message, measurement: Measurement | None) -> Iterator[Event]:
-        """The events of one message; `measurement` is what was stored of it."""
+        """The events of one message; `measurement`: the stored result."""
         self._progress.follow(message)
         point = self._progress.points.get(str(getattr(message, "point", "")))
         if isinstance(message, protocol.Plan):

@@ -1,4 +1,4 @@
-"""Progress of a run over all of its workers: signs of life, how often telemetry is read meanwhile, and the points left when a worker ends early."""
+"""Progress of a run over all of its workers: heartbeats, the pace of telemetry, and the points left by a worker that ended early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.events import FailureState
 
 LOADING_S = 120.0
-"""Until the worker has said what it measures: torch on a cold network disk holds the interpreter for long."""
+"""Limit until the worker reports its device: importing torch from a cold network disk takes long."""
 POINT_GRACE_S = 20.0
 """Beyond four times a point's cap: building its arrays, and the soak before the first point of a GPU."""
 
@@ -154,7 +154,7 @@ class RunProgress:
         return f"; the worker was started again {times}" if times else ""
 
     def arguments(self, elapsed_s: float) -> list[str]:
-        """Options that tell the next worker where the run stands; none for the first one."""
+        """Options for the next worker, to continue the run; none for the first one."""
         if not self.restarts:
             return []
         done = [name for name, count in self._done.items() if name not in self._never for _ in range(count)]

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Keeps what the workers of one run measure."""
+    """Stores the results of the workers of one run."""
 
     def __init__(self, store: Store, run: str, canonical: Callable[[str], str | None] | None) -> None:
         """`canonical` gives the catalogue's name for the name a GPU driver reports."""
         self.store = store
         self.run = run
         self.device = ""
-        """Canonical name, once a worker has said what it measures."""
+        """Canonical name, once a worker has reported its device."""
         self.fingerprint = ""
         self._points: set[str] = set()
         self._canonical = canonical

@@ -139,7 +139,7 @@ class Worker:
 
 
 def worker_environment(device: str) -> dict[str, str]:
-    """The environment that this process was given, with what has to be set before torch is loaded."""
+    """The environment given to this process, with variables that have to be set before torch is loaded."""
     return {**environment_of_others(), **QUIET_THREADS, **({} if device.startswith("cuda") else KEPT_PAGES)}
 
 

@@ -51,7 +51,7 @@ class Field(NamedTuple):
 
 
 def _memory(memory: Any) -> tuple[Any, ...]:
-    """Total, reserved, used and free bytes; the older call does not know what the driver reserves, and counts it as used."""
+    """Total, reserved, used and free bytes; the older call counts the driver's reserve as used."""
     if memory.total <= 0:
         return (None, None, None, None)
     reserved = getattr(memory, "reserved", None)

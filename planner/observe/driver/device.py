@@ -66,10 +66,7 @@ class NvmlDevice:
         )
 
     def ask(self, counter: str, function: str, *arguments: Any) -> Any:
-        """The answer of one NVML call on this GPU, None when it gives none; the capability table remembers why.
-
-        A counter that this GPU will never give is not read again.
-        """
+        """The answer to one NVML call, or None with the reason kept; a counter that the GPU lacks is not read again."""
         if self.capabilities.get(counter) in counters.LASTING:
             return None
         try:
@@ -153,7 +150,7 @@ class NvmlDevice:
         return self._slices.profiles if self.mig_enabled else None
 
     def power_limit_w(self) -> float | None:
-        """The power limit in force; None where the driver does not tell."""
+        """The power limit in force; None where the driver does not report it."""
         limit: float | None = self._query(counters.POWER_LIMIT).values.get("power_limit_w")
         return limit
 

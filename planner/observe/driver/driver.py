@@ -1,4 +1,4 @@
-"""The driver of the GPUs, asked through a process of its own: a call that never returns holds up nothing here.
+"""The driver of the GPUs, asked through a separate process, so that a call that never returns holds up nothing here.
 
 No process is started where the driver's library is not installed.
 """
@@ -72,7 +72,7 @@ class Driver:
 
     @classmethod
     def start(cls, silence_s: float = SILENCE_S) -> Self:
-        """Start the process, without waiting for the driver; raises `DriverError` where there is none to ask."""
+        """Start the process, without waiting for the driver; raises `DriverError` without a driver."""
         cls._stuck[:] = [one for one in cls._stuck if one.poll() is None]
         if not library_found() and not amd_found():
             raise DriverError("no driver")

@@ -22,9 +22,9 @@ from planner.observe.snapshot import DeviceSnapshot
 
 
 def cuda_ordinals(devices: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, int]:
-    """UUID -> N of 'cuda:N'; a GPU that is hidden, or whose number is not knowable, is absent.
+    """UUID -> N of 'cuda:N'; a GPU that is hidden, or whose number cannot be known, is absent.
 
-    `devices` are (UUID, name) in NVML's order. As CUDA does, the list of CUDA_VISIBLE_DEVICES ends at its first invalid entry.
+    `devices` are (UUID, name) in NVML's order. As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first invalid entry.
     """
     in_pci_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({name for _, name in devices}) <= 1
     uuids = [uuid for uuid, _ in devices]
@@ -78,7 +78,7 @@ Session = DriverSession | AmdSession
 
 
 def main(limit_s: float) -> None:
-    """Open the driver, tell how that went, then answer questions; ended by SIGALRM `limit_s` after the last sign of life."""
+    """Open the driver, report the outcome, then answer questions; SIGALRM ends it `limit_s` after the last heartbeat."""
 
     def tell(line: bytes = b"") -> None:
         signal.setitimer(signal.ITIMER_REAL, limit_s)

@@ -10,7 +10,7 @@ from planner.observe.driver.nvml import NvmlState
 from planner.observe.snapshot import CapabilityState, DeviceSnapshot
 
 ListedProcesses = Literal["as before", "list", "none"]
-"""Whether a reading lists the processes on each GPU anew, repeats the last list, or stops listing."""
+"""Whether a reading lists the processes on each GPU, repeats the last list, or stops listing."""
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,7 +41,7 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: float | None = None
     """Limit in force."""
     gpm_state: CapabilityState = "not supported"
-    """'ok' when SM, tensor and bandwidth counters can be read, else what stands in the way."""
+    """'ok' when SM, tensor and bandwidth counters can be read, else the reason."""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):

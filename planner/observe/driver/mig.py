@@ -1,4 +1,4 @@
-"""The slices of a multi-instance GPU: listed anew with every slow reading, since an administrator may rearrange them at any time."""
+"""The slices of a multi-instance GPU, listed with every slow reading, since an administrator may change them any time."""
 
 from __future__ import annotations
 

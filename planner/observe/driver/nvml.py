@@ -1,4 +1,4 @@
-"""The only module that calls NVML (and imports pynvml): every call gives a reading or an error with its state; nothing is ever set.
+"""The only module that calls NVML (through pynvml). It reads and never sets; a failed call has a state.
 
 One `Nvml` is one open session with the driver. It belongs to the thread that polls it: calls serialise inside the driver anyway, and
 closing it while another thread is inside a call crashes the process.
@@ -45,10 +45,7 @@ _UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal"
 
 
 class NvmlError(Exception):
-    """A call that gave no answer.
-
-    `state` says what that means for the counter, `code` is NVML's own number (None when the call never reached it).
-    """
+    """A failed call: `state` of the counter after it, and NVML's `code` (None when the call never reached it)."""
 
     def __init__(self, state: CapabilityState, code: int | None, function: str) -> None:
         super().__init__(f"{function}: {state}" + (f" (NVML code {code})" if code is not None else ""))
@@ -73,7 +70,7 @@ class Nvml:
 
     @classmethod
     def open(cls) -> Self:
-        """Load the library and initialise it; raises `NvmlError`, whose `open_state` distinguishes a missing driver from other causes."""
+        """Load and initialise the library; raises `NvmlError`, whose `open_state` distinguishes a missing driver."""
         import pynvml
 
         nvml = cls(pynvml)
@@ -150,7 +147,7 @@ class Nvml:
         return hasattr(getattr(self._pynvml, "nvmlLib", None), function)
 
     def field_values(self, handle: Any, fields: Sequence[Field]) -> dict[str, float | CapabilityState]:
-        """Field name -> its value in SI, or why there is none; raises `NvmlError` when the whole call fails."""
+        """Field name -> its value in SI, or the reason it is absent; raises `NvmlError` when the whole call fails."""
         answers = self.call("nvmlDeviceGetFieldValues", handle, [field.id for field in fields])
         values: dict[str, float | CapabilityState] = {}
         for field, answer in zip(fields, answers, strict=True):
@@ -172,7 +169,7 @@ class Nvml:
         return request
 
     def gpm_metrics(self, request: Any, metrics: Sequence[Field], earlier: Any, later: Any) -> dict[str, float | CapabilityState]:
-        """Field name -> its average between two samples in SI, or why there is none; raises `NvmlError`."""
+        """Field name -> its average between two samples in SI, or the reason it is absent; raises `NvmlError`."""
         request.sample1, request.sample2 = earlier, later
         self.call("nvmlGpmMetricsGet", request)
         return {

@@ -1,4 +1,4 @@
-"""Processes on a GPU: the list that the driver gives, completed by what this system knows of each process.
+"""Processes on a GPU: the driver's list, completed with the operating system's data.
 
 The driver counts processes as the host does. In a container those numbers are other processes', or nobody's, so nothing is looked up there.
 """

@@ -1,4 +1,4 @@
-"""Values read from a GPU, with a reason for every value that is absent; averages of hardware counters (GPM) over the poll interval."""
+"""Values read from a GPU, with a reason for absent ones, and averages of hardware counters (GPM) over the poll interval."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GpmRing:
     def read(self) -> tuple[dict[str, float], dict[str, str]]:
         """The averages, and the reason of each that is absent; raises `NvmlError` when the counters do not answer.
 
-        Called again within a tenth of a second it repeats the last averages: the hardware refreshes no faster.
+        A second call within a tenth of a second repeats the last averages: the hardware refreshes no faster.
         """
         began_s = time.monotonic()
         if self._newest_at_s is not None and began_s - self._newest_at_s < GPM_MINIMUM_WINDOW_S:
@@ -88,6 +88,6 @@ class GpmRing:
 
 
 def split_states(values: Mapping[str, float | CapabilityState]) -> tuple[dict[str, float], dict[str, str]]:
-    """The numbers among `values`, and the reason of each that is none."""
+    """The numbers among `values`, and the reasons of the others."""
     numbers = {field: value for field, value in values.items() if not isinstance(value, str)}
     return numbers, {field: REASON_TEXTS[value] for field, value in values.items() if isinstance(value, str)}

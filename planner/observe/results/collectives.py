@@ -21,7 +21,7 @@ SUITE = "nccl-tests"
 def measurement_of(
     times: CollectiveTimes, given: Mapping[str, Any], where: str, find: Callable[[str], Gpu | None], now: str
 ) -> tuple[Run, Measurement]:
-    """The run and the point; raises `UserError` for each setting that neither the file nor `given` has, and for wrong ones.
+    """The run and the point; raises `UserError` for settings that are wrong, or missing from both the file and `given`.
 
     `find`: the part of a name. `now`: the time of the import, since the text has none.
     """

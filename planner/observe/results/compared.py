@@ -1,4 +1,4 @@
-"""Results beside what is predicted of them, and the settings a file leaves open that would explain a difference.
+"""Results beside their predictions, and unstated settings that would explain a difference.
 
 Every result of a file is estimated as a request; each open setting is tried alone, by the engine's own estimate.
 """
@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inside(self) -> bool | None:
-        """Whether the range holds what was seen."""
+        """Whether the range holds the measured value."""
         return None if self.predicted is None else self.predicted.low <= self.seen <= self.predicted.high
 
 

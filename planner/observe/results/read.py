@@ -1,4 +1,4 @@
-"""Result files of other tools, recognised by what they hold: the table of formats."""
+"""Result files of other tools, recognised by content: the table of formats."""
 
 from __future__ import annotations
 

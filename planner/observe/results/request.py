@@ -29,9 +29,9 @@ EXAMPLES = {
 
 
 def request_of(result: Result, given: Mapping[str, Any], where: str, find: Finders) -> Request:
-    """The request whose estimate a result is compared with.
+    """The request that a result is compared with; `given` takes precedence over the file.
 
-    `given` goes before what the file states. Raises `UserError` with one problem for each setting that neither has, or that is wrong.
+    Raises `UserError` with one problem for each setting that is missing from both, or wrong.
     """
     fields = _named(result.settings | dict(given), find)
     problems = [Problem(where, name, _ask(name)) for name in missing(fields)]
@@ -47,7 +47,7 @@ class Finders(msgspec.Struct, frozen=True):
     """Look-ups of names that tools write."""
 
     gpu: Callable[[str], Gpu | None]
-    """The part of a name or a driver's name; None where there is none."""
+    """The part of a name or a driver's name, or None."""
     model_names: frozenset[str]
     """Names of the catalogue."""
 

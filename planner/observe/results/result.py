@@ -1,4 +1,4 @@
-"""A result file, decoded once for every reader that looks at it, and its results: the settings it states and the values it saw, in SI."""
+"""A result file, decoded once for all readers, and its results: settings and measured values in SI."""
 
 from __future__ import annotations
 
@@ -90,19 +90,19 @@ MOST = 1e18
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration that was run, and what was seen."""
+    """One configuration that was run, and its results."""
 
     tool: str
     name: str = ""
     """Difference from the other results of its file: 'rate 4/s'."""
     settings: dict[str, Any]
-    """Fields of a request that the file states; what it leaves open is absent."""
+    """Fields of a request that the file states; others are absent."""
     seen: dict[Quantity, float]
     """Quantity of an answer -> value in SI; latencies are means over requests."""
     taken_at: str = ""
     """UTC or local time as the file writes it; empty where it does not."""
     notes: tuple[str, ...] = ()
-    """Remarks on what the file counts differently."""
+    """Remarks on figures that the file counts differently."""
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for an impossible value."""
@@ -159,7 +159,7 @@ def number(given: Mapping[str, Any], *path: str, scale: float = 1.0) -> float | 
 
 
 def known(**values: float | None) -> dict[Any, float]:
-    """The values that are known and above 0: tools write 0 for what they did not measure."""
+    """The values that are known and above 0: tools write 0 for unmeasured ones."""
     return {name: value for name, value in values.items() if value is not None and value > 0}
 
 
@@ -201,7 +201,7 @@ def served(
     notes: Iterable[str] = (),
     **fields: Any,
 ) -> Result:
-    """The result of a service under the load `given`; `fields`: what the file states besides. Its name is that of the load unless `name` is given."""
+    """The result of a service under the load `given`; `fields`: further settings; `name`: by default the load's."""
     rate = given.get("request_rate_per_s")
     of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
     settings = {"task": "serve"} | stated(model=model, **fields) | format_of(model) | dict(given)
@@ -212,7 +212,7 @@ def served(
 def load(
     rate_per_s: float | None, at_once: float | None, requests: float | None, achieved_per_s: float | None = None
 ) -> dict[str, Any]:
-    """Load as fields of a request: a rate that the server kept up with, else a closed loop of `at_once` clients and `requests` in all.
+    """Load as fields of a request: a rate the server kept up with, else a closed loop of `at_once` clients and `requests`.
 
     Without a rate and a limit, clients send everything at once.
     """

@@ -29,7 +29,7 @@ DATASET = re.compile(r"hf://datasets/(?P<id>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w
 
 
 class Source(NamedTuple):
-    """One file's bytes, and what it is called in messages."""
+    """One file's bytes, and its name in messages."""
 
     where: str
     name: str

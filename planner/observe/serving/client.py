@@ -32,7 +32,7 @@ class Timed:
     first_s: float | None = None
     last_s: float | None = None
     input_tokens: int | None = None
-    """Count of the server; None: it does not tell."""
+    """Count by the server; None: not reported."""
     cached_tokens: int = 0
     """Tokens of the prompt that the server says it had in a cache."""
     output_tokens: int = 0
@@ -112,9 +112,9 @@ class Client:
 
 
 def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
-    """Take from one event of a stream its time, where it brings a token, and the counts of tokens.
+    """Record the time of an event of a stream that brings a token, and its counts of tokens.
 
-    A token may have no text yet, as the first bytes of a sign; an event that only ends the answer is none.
+    A token may have no text yet (the first bytes of a character); an event that only ends the answer brings none.
     """
     if "error" in event:
         raise ServerRefusedError(str(event["error"])[:200])

@@ -18,7 +18,7 @@ REFUSED_BYTES = 300
 
 
 class ServerRefusedError(Exception):
-    """A server's answer other than 200, or none at all; says which, and its first words."""
+    """An answer other than 200, or no answer; the text has the status and the first words."""
 
     def __init__(self, words: str, status: int | None = None) -> None:
         super().__init__(words)
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
 
 def address_of(url: str) -> Address:
-    """The parts of an http or https address; raises `ValueError` for what is none."""
+    """The parts of an http or https address; raises `ValueError` for anything else."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{url!r} does not begin with http:// or https:// and a host")

@@ -39,7 +39,7 @@ class Point:
 
 
 async def warmed(client: Client, input_tokens: int) -> Client:
-    """`client` whose prompts have about `input_tokens`, by the server's count; raises `ServerRefusedError` where it answers nothing."""
+    """`client` with prompts of about `input_tokens` by the server's count; raises `ServerRefusedError` without an answer."""
     found = [await client.timed(-number, 0.0) for number in range(1, WARM)]
     if all(one.failure for one in found) and client.options:
         client = replace(client, options={})  # a server may refuse fields that are not OpenAI's

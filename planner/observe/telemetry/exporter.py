@@ -238,7 +238,7 @@ def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
 
 
 def is_reading(value: float) -> bool:
-    """Whether a counter can have this value, in SI units: not NaN, infinite or negative, nor a sentinel such as 2^63 for 'no value'."""
+    """Whether a counter can have this SI value: not NaN, infinite or negative, nor a sentinel such as 2^63."""
     return 0 <= value <= MOST_READING
 
 
@@ -254,7 +254,7 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def place_of(labels: Mapping[str, str]) -> Place | None:
-    """The GPU that the labels name by index or UUID, on the host they name; None without either.
+    """The GPU that the labels name by index or UUID, and its host; None without either.
 
     all-smi has the model in `gpu`, and the index in `gpu_index` (before 0.21 in `index`).
     """
@@ -306,13 +306,12 @@ def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[Place, _
     if parts:
         known["mig"] = tuple(_slice(place, seen[place].labels, seen[place].values) for place in parts)
         known["mig_enabled"] = True
-    name = labels.get("modelName") or labels.get("name") or _model_of(labels)
+    name = (
+        labels.get("modelName")
+        or labels.get("name")
+        or (labels.get("gpu") if labels.get("gpu_index") or labels.get("index") else None)
+    )
     return DeviceSnapshot(index=index, uuid=gpu[2] or None, name=name, state="ok", **known)
-
-
-def _model_of(labels: Mapping[str, str]) -> str | None:
-    """The model where the label `gpu` names that, since another one has the index."""
-    return labels.get("gpu") if labels.get("gpu_index") or labels.get("index") else None
 
 
 @lru_cache(maxsize=64)

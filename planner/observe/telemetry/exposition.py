@@ -140,7 +140,7 @@ def _escaped(text: str) -> str:
 
 
 def read_samples(text: str, where: str) -> list[Sample]:
-    """The samples of a text in the format, without the lines that are none; raises `UserError` naming `where` where none is a sample.
+    """The samples of a text in the format, other lines left out; raises `UserError` naming `where` if there is none.
 
     Names and labels may be in UTF-8, as Prometheus 3 writes them.
     """

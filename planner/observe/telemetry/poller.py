@@ -68,10 +68,7 @@ class Poller(Telemetry):
 
     @property
     def thinned(self) -> bool:
-        """Whether everything is read at the slow interval alone, and processes not at all: something is being timed on this machine.
-
-        Setting it reads nothing; clearing it reads at once.
-        """
+        """Whether only slow readings are taken, without processes, while something is timed here; clearing it reads at once."""
         return self._thinned
 
     @thinned.setter
@@ -167,7 +164,7 @@ class Poller(Telemetry):
             driver.close()
 
     def _processes_due(self, now_s: float) -> ListedProcesses:
-        """Whether the next reading lists who uses each GPU anew: where somebody looks and it is time to."""
+        """Whether the next reading lists the processes: when somebody looks, and not too often."""
         if not self._lists_processes:
             listed, self._listed_at_s = self._listed_at_s is not None, None
             return "none" if listed else "as before"

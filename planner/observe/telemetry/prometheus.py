@@ -1,4 +1,4 @@
-"""The GPUs of a fleet over a window, by queries to Prometheus servers that answer with one number a GPU and metric.
+"""The GPUs of a fleet over a window, by Prometheus queries that return one number a GPU and metric.
 
 The server averages; what comes over the network does not grow with the window. Counters of activity and traffic are averaged over all
 readings and divided by the share of the time in use, since they are next to 0 in the rest; clocks are averaged over the readings in use.
@@ -38,17 +38,17 @@ from planner.observe.telemetry.exposition import PREFIX, Sample
 from planner.observe.telemetry.window import MEANS, FleetGpu
 
 JOB_LABELS = ("hpc_job", "exported_pod", "pod", "slurm_job_id", "jobid")
-"""Labels that name the work, of dcgm-exporter under Slurm and Kubernetes, the first present counts; not `job`, which names the scrape."""
+"""Labels that name the work (dcgm-exporter under Slurm and Kubernetes), by precedence; not `job`, which names the scrape."""
 GPU_LABELS = ("gpu", "UUID", "uuid", "modelName", "name", "gpu_index", "index", "gpu_uuid", "GPU_I_PROFILE", *SLICE_LABELS)
 STEPS, FEW_STEPS = 144, 48
-"""Readings of a window at which the use is looked at; and the clock in use, and what held it back. Averages are over all the server has."""
+"""Steps of a window at which use, clock and throttling are read. Averages are over all readings of the server."""
 NAMELESS = "unnamed host"
 LEAST_STEP_S = 15.0
 LEAST_JOB_S = 600.0
 """Least time, in seconds, over which the labels of the work are looked for."""
 QUERY_TIMEOUT_S = 30.0
 AT_ONCE = 4
-"""Queries in flight: a server answers about as many at a time as it has processors."""
+"""Queries in flight: a server answers about one for each of its processors at a time."""
 ACTIVITIES = ("sm_active_fraction", "kernel_resident_fraction")
 """Fields that say whether something ran, the better one first."""
 LINKS = tuple(f"{kind}_{way}_bytes_per_s" for kind in ("nvlink", "pcie") for way in ("tx", "rx"))
@@ -109,8 +109,8 @@ class Cost:
 def read_fleet(server: str, seconds: float, *, match: str = "", cost: Cost | None = None) -> list[FleetGpu]:
     """The GPUs that the server at address `server` has kept over the last `seconds`, by host and index.
 
-    `match` narrows the queries with label matchers, as PromQL writes them between braces: 'cluster="a",job=~"dcgm.*"'.
-    Raises `UserError` when the server refuses or knows of no GPU.
+    `match`: label matchers as in PromQL's braces: 'cluster="a",job=~"dcgm.*"'. Raises `UserError` when the server refuses or knows
+    of no GPU.
     """
     found = _Window(server.rstrip("/"), seconds, match, cost or Cost()).gpus()
     if not found:
@@ -256,7 +256,7 @@ def _assembled(answers: Mapping[tuple[str, str], list[Reading]], seconds: float)
 
 
 def _bounded(device: DeviceSnapshot) -> DeviceSnapshot:
-    """`device` with no share above 1, which dividing by the time in use may give where counters and use are read at different moments."""
+    """`device` with shares of at most 1: counters and use are read at different moments, so their ratio may exceed it."""
     over = {name: 1.0 for name in MEANS.values() if name.endswith("_fraction") and (getattr(device, name) or 0.0) > 1.0}
     return msgspec.structs.replace(device, **over) if over else device
 

@@ -56,7 +56,7 @@ def take_snapshot(
     state: NvmlState = "ready",
     detail: str = NVML_DETAILS["ready"],
 ) -> Snapshot:
-    """One reading of every GPU of `driver` (None: there is none, as `state` and `detail` say) and the host; raises `DriverError`."""
+    """One reading of every GPU of `driver` (None: no driver, as in `state` and `detail`) and the host; raises `DriverError`."""
     began_s, taken_at = time.monotonic(), dt.datetime.now(tz=dt.UTC)
     devices = () if driver is None else driver.read(slow=slow, processes=processes).devices
     host_snapshot = host_reader.read()
@@ -73,9 +73,9 @@ def take_snapshot(
 
 
 def read_once(driver: Driver | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
-    """One complete snapshot: reads twice, `window_s` apart, since averages need a beginning; with `processes` who uses each GPU.
+    """One complete snapshot of two readings `window_s` apart, since averages need a beginning; `processes`: also who uses each GPU.
 
-    Asks a driver of its own unless given one. A driver that is missing or does not answer is a snapshot without devices.
+    Starts a driver unless one is given. Without an answering driver the snapshot has no devices.
     """
     host_reader = HostReader()
     try:

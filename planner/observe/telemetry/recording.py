@@ -113,7 +113,7 @@ class Recording:
 
 
 def read_recording(path: Path, name: str | None = None) -> Recording:
-    """The recording at `path`, its older parts before it; raises `UserError` when there is none or nothing in it is a snapshot."""
+    """The recording at `path` after its older parts; raises `UserError` if it is missing or has no snapshot."""
     decoder = msgspec.json.Decoder(Snapshot)
     label = name or f"replay {path.name}"
     snapshots: list[Snapshot] = []

@@ -81,7 +81,7 @@ DMON: Mapping[str, tuple[str, float]] = {
 
 
 def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None:
-    """The readings of a log in one of these forms; None for another text. Raises `UserError` for one that lacks a required column."""
+    """The readings of a log in one of these forms; None for other text. Raises `UserError` for a missing column."""
     head, lines = text[:4096].lstrip("\ufeff \n\r\t"), text.lstrip("\ufeff").splitlines()
     names = head.partition("\n")[0]
     if re.match(r"#\s*(date\s+time\s+)?gpu\s", head, re.IGNORECASE):
@@ -107,7 +107,7 @@ def _page(text: str, where: str, label: str) -> Snapshot:
 
 
 def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
-    """Rows of --query-gpu; a header that is repeated, as several runs into one file write it, begins anew."""
+    """Rows of --query-gpu; a repeated header, as several runs into one file write it, starts a new table."""
     names: list[str] = []
     for cells in csv.reader(lines, skipinitialspace=True):
         stripped = [UNIT.sub("", cell).strip() for cell in cells]

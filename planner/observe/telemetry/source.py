@@ -65,7 +65,7 @@ class Telemetry(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """The thread's work: until `_stopping`, heeding `_paused` and `_wake`; what it raises becomes `failure`."""
+        """The thread's work: until `_stopping`, heeding `_paused` and `_wake`; an exception becomes `failure`."""
 
     def _publish(self, snapshot: Snapshot) -> None:
         self.latest = snapshot

@@ -70,7 +70,7 @@ def replay(
     speed: float = 1.0,
     again: bool = False,
 ) -> Stream:
-    """A stream of what was recorded, `speed` times as fast as it happened (0: without waiting); `again`: for ever.
+    """A recording as a stream, `speed` times as fast as it happened (0: without waiting); `again`: endlessly.
 
     A function that reads the recording is called in the stream's own thread.
     """

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from planner.engine.advice.diagnosis import IDLE
 from planner.engine.advice.observation import Observed, ObservedSlice
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.catalogue.mig import profiles_of
 from planner.observe.machine import match_gpu
 from planner.observe.snapshot import NO_HOST, DeviceSnapshot, HostSnapshot, MigSnapshot, Snapshot
-
-if TYPE_CHECKING:
-    from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 
 MEANS = {
     "sm_active": "sm_active_fraction",
@@ -53,10 +50,7 @@ class FleetGpu:
 
 
 def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -> list[Observed]:
-    """Use of each GPU over `snapshots` (one host's, in order of time), by its index. Empty where there was none.
-
-    Means count every reading alike: sources read at a steady pace.
-    """
+    """Use of each GPU over `snapshots` (of one host, in order of time), by its index. Every reading counts alike in means."""
     readings: dict[tuple[str, int, str], list[DeviceSnapshot]] = defaultdict(list)
     for snapshot in snapshots:
         for device in snapshot.devices:
@@ -103,7 +97,7 @@ def observed_of(
 
 
 def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapshot:
-    """`device` with the counters of its slices added up where the driver gives none of the whole: parts without a slice do nothing."""
+    """`device` with the summed counters of its slices where the driver has none of the whole."""
     if gpu is None or not device.mig or device.sm_active_fraction is not None:
         return device
     profiles = {profile.name: profile for profile in profiles_of(gpu)}

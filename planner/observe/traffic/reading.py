@@ -1,4 +1,4 @@
-"""Files of traffic, each read by what it holds."""
+"""Files of traffic, each read according to its content."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from planner.workload.traffic.summary import Traffic, summarised
 from planner.workload.traffic.trace import Trace, joined
 
 LOOKED_AT = 1 << 16
-"""Bytes of a file that tell what it is."""
+"""Bytes of a file that identify its format."""
 KNOWN = (
     "Mooncake or ServeGen JSON lines, Azure or BurstGPT CSV, OpenTelemetry spans, an access log, or metrics of vLLM, SGLang or TGI"
 )
 
 
 def read_traffic(paths: Sequence[Path], *, seconds: float | None = None) -> tuple[Traffic, Trace | None]:
-    """Summary of the files, and their requests one by one where they are listed; raises `UserError`.
+    """Summary of the files, and their requests where they are listed one by one; raises `UserError`.
 
     `seconds`: time between two pages of metrics, or since the engine started.
     """

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
 
 from planner.errors import Problem, UserError
 from planner.numbers import as_number
@@ -22,7 +24,7 @@ MOST_BYTES = 256 << 20
 INPUTS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 OUTPUTS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 CACHED = ("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.input_tokens.cached", "gen_ai.usage.cached_input_tokens")
-"""Today's names first, then those of earlier versions and of exporters that had one of their own."""
+"""Current names first, then those of earlier versions and of particular exporters."""
 CALLS = {"", "chat", "text_completion", "generate_content"}
 """Operations that are one call of a model."""
 
@@ -56,9 +58,6 @@ def read_spans(path: Path) -> Trace:
 
 def _known_prefix(trace: Trace) -> Trace:
     """Cache reads of a call that names none: none, where other calls of the file name theirs."""
-    import numpy as np
-    from msgspec.structs import replace
-
     return replace(trace, prefix_tokens=np.nan_to_num(trace.prefix_tokens))
 
 

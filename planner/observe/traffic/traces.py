@@ -119,7 +119,7 @@ def seconds_of(text: str) -> float:
 
 
 BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
-"""Possible tokens of a block; the lengths tell which it is."""
+"""Possible tokens of a block; the lengths determine which it is."""
 
 
 class HashedRequest(msgspec.Struct):

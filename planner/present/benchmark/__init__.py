@@ -1,1 +1,1 @@
-"""Benchmark results: points, what they change, what they prove."""
+"""Benchmark results: points, their effect on plans, and proving runs."""

@@ -1,4 +1,4 @@
-"""Measurements as text: value and state of each, what they change in plans, and what a proving run shows."""
+"""Measurements as text: value and state of each, their effect on plans, and the findings of a proving run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def outlier_texts(outliers: Iterable[Outlier], runs: Iterable[Run]) -> Iterator[
 
 
 def measurement_facts(one: Measurement) -> dict[str, str]:
-    """Everything that was kept of it; what is not known is empty."""
+    """Every field of it; unknown ones are empty."""
     low_high = f"{si_text(one.low, one.unit)} … {si_text(one.high, one.unit)}" if one.low and one.high else ""
     return {
         "device": one.device,

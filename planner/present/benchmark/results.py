@@ -1,4 +1,4 @@
-"""Imported results in words: every value seen beside its prediction, and what would explain the difference."""
+"""Imported results as text: every measured value beside its prediction, and explanations of the difference."""
 
 from __future__ import annotations
 
@@ -28,12 +28,20 @@ HEADS = ("value", "predicted", "seen", "off", "range")
 def result_section(
     title: str, found: Sequence[Verdict], why: Sequence[Explanation], *, refused: str = "", notes: Iterable[str] = ()
 ) -> Section:
-    """One result: its values as a table, the sentence about the main one, explanations, remarks. `refused`: why nothing is predicted."""
+    """One result: a table of its values, a sentence about the main one, explanations, remarks. `refused`: why there is no prediction."""
     parts: list[Paragraph | Points | object] = [Paragraph(refused or sentence(found))]
     if not refused:
         parts.append(text_table(HEADS, [_row(one) for one in found], HEADS[1:4]))
     if why:
-        parts += [Paragraph("What would explain it:"), Points([explanation_text(one) for one in why])]
+        parts += [
+            Paragraph("What would explain it:"),
+            Points(
+                [
+                    f"{one.setting}={one.value} would give {value_text(one.quantity, one.predicted)}: {change_text(one.off)}."
+                    for one in why
+                ]
+            ),
+        ]
     listed = list(notes)
     if listed:
         parts.append(Points(listed))
@@ -58,11 +66,6 @@ def sentence(found: Sequence[Verdict]) -> str:
     return (
         f"Predicted {text}, you got {value_text(main.quantity, main.seen, unit=False)}: {change_text(main.off)}, {where} the range."
     )
-
-
-def explanation_text(one: Explanation) -> str:
-    """One explanation: 'kv_dtype=fp8 would give 3,590 output tokens/s: -1 %.'."""
-    return f"{one.setting}={one.value} would give {value_text(one.quantity, one.predicted)}: {change_text(one.off)}."
 
 
 def value_text(quantity: str, value: float, *, unit: bool = True) -> str:

@@ -1,1 +1,1 @@
-"""Words for choosing a row: the answer in a sentence, what ranks, what narrows the search, what a trial changes."""
+"""Texts for choosing a row: the answer in a sentence, the ranking, filters, and the effect of trials."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from planner.engine.answers.plan import Flip, Plan, PlanRow
 from planner.units import change_text, count_text, digits, percent_text, usd_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.plan import Flip, Plan, PlanRow
 
 BETTER = {"cheapest": "cheaper", "flop-per-usd": "more compute per dollar", "fastest": "faster"}
 """Objective -> how the first row compares; one without ranges is not here."""

@@ -64,7 +64,7 @@ class Facets(msgspec.Struct, frozen=True):
         return all(test(row) for test in self.tests)
 
     def over(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """`workload` with the search narrowed; what it leaves out already stays left out."""
+        """`workload` with the search narrowed further."""
         left_out = [*workload.get("exclude", ()), *self.changes.get("exclude", ())]
         return {**workload, **self.changes, **({"exclude": left_out} if left_out else {})}
 
@@ -72,9 +72,9 @@ class Facets(msgspec.Struct, frozen=True):
 def read_facets(text: str, names: FacetNames) -> Facets:
     """The filter that `text` spells.
 
-    `gpu:`, `provider:`, `kind:`, `region:`, `country:`, `market:` and `network:` take names, several with commas; `$/h<5` and the like
-    compare; `fits`, `here` and `own` choose rows; `!` leaves out. A word alone stands for the GPUs, the provider, the market or the kind
-    of providers it names, exactly or else by how they begin, and otherwise has to stand in a row.
+    `gpu:`, `provider:`, `kind:`, `region:`, `country:`, `market:` and `network:` take names, several with commas; `$/h<5` and
+    similar compare; `fits`, `here` and `own` choose rows; `!` excludes. A single word matches a GPU, provider, market or kind of
+    provider by name or its beginning, otherwise any text of a row.
     """
     reading = _Reading(names)
     for term in dict.fromkeys(text.split()):

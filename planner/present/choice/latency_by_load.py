@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from planner.engine.answers.figure import Figure
+from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
 from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section, text_table
 from planner.present.choice.sentence import count_and_device
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, axis_around
 from planner.units import UNKNOWN, digits, duration_text, percent_text
-
-if TYPE_CHECKING:
-    from planner.engine.answers.figure import Figure
-    from planner.engine.answers.plan import PlanRow
 
 LATENCY_WORDS: Mapping[Latency, str] = {"request": "whole request", "ttft": "first token", "tpot": "next token"}
 UNITS: Mapping[str, tuple[str, str]] = {
@@ -28,7 +25,7 @@ NO_SERVICE = "No latency by load: that takes a service whose replicas read and d
 
 
 def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None = None) -> list[Section]:
-    """The latency of `row` against its load in words, as a chart and as a table; `latency`: which (None: the one that is limited)."""
+    """The latency of `row` by load as text, chart and table; `latency`: which one (None: the one with a target)."""
     title = f"Latency of {count_and_device(row)} against load"
     if found is None or not found.points:
         return [Section(title, [Paragraph(NO_SERVICE)])]
@@ -44,7 +41,7 @@ def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None
 
 
 def sentences(found: UnderLoad) -> Iterator[str]:
-    """A sentence for the load at which each target is missed, and one for the load from which requests arrive faster than they are answered."""
+    """Sentences on the load at which each target is missed, and on the load above which requests queue up."""
     _, unit = UNITS[found.by]
     for one in found.ends:
         what = f"{one.share} of the {LATENCY_WORDS[one.latency]}"

@@ -1,4 +1,4 @@
-"""The answer of a plan in one sentence: what to rent, what it costs, how sure that is, and what comes next."""
+"""The answer of a plan in one sentence: what to rent, its cost, its certainty, and the next choice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sentence(msgspec.Struct, frozen=True):
         return " · ".join(self.parts)
 
     def within(self, cells: int) -> tuple[str, ...]:
-        """Whole parts, as many as `cells` characters hold, the first always."""
+        """The first part, and whole further ones that `cells` characters have room for."""
         kept = len(self.parts)
         while kept > 1 and len(" · ".join(self.parts[:kept])) > cells:
             kept -= 1
@@ -42,7 +42,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
 
 def answer_sentence(plan: Plan) -> Sentence:
-    """The answer of `plan`; where nothing fits, what is missing and the first change that helps."""
+    """The answer of `plan`; where nothing fits, the shortage and the first change that helps."""
     solutions = [row for row in plan.rows if row.rank]
     if not solutions:
         return _nothing(plan)
@@ -90,7 +90,7 @@ def sure_text(row: PlanRow) -> str:
 
 
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
-    """The latency or the hours of a row beside what was asked for, and how sure that is: 'p95 4.76 s of 5.00 s (94 % sure)'."""
+    """The latency or the hours of a row beside the target, and the probability: 'p95 4.76 s of 5.00 s (94 % sure)'."""
     time, targets = "", task.get("targets", {})
     if row.job_h is not None:
         deadline = targets.get("deadline_h")
@@ -126,7 +126,7 @@ def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:
 
 
 def nothing_fits_text(counts: Counts) -> str:
-    """What all candidates fail at: to fit, or, where some fit, a target."""
+    """The reason why all candidates fail: memory, or, where some fit, a target."""
     return f"None of {counts.considered:,} candidates {'meets every target' if counts.fit else 'fits'}"
 
 

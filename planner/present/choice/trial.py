@@ -95,6 +95,12 @@ class Trial(msgspec.Struct, frozen=True):
         """The change and the difference it makes."""
         return f"{self.change}: {self.difference}" if self.difference else self.change
 
+    @property
+    def short_text(self) -> str:
+        """The change, and of the difference what stands in brackets: 'spot prices (+24 %)'; the answer beside it has the new price."""
+        _, bracket, share = self.difference.rpartition(" (")
+        return f"{self.change}{bracket}{share}" if bracket else self.change
+
     def compared(self, after: Plan) -> Trial:
         """This trial with the difference between the plan without it and `after`."""
         return replace(self, difference=difference(self.before, after))

@@ -1,1 +1,1 @@
-"""Charts: what they hold, and how they are drawn in the cells of a terminal and as SVG."""
+"""Charts: their data, and how they are drawn in terminal cells and as SVG."""

@@ -119,10 +119,12 @@ class Curve(msgspec.Struct, frozen=True):
     name: str
     """Empty: it only joins dots."""
     points: Sequence[Point]
+    ranges: Sequence[tuple[float, float]] = ()
+    """(low, high) at each point, which are shaded."""
 
 
 class Dot(msgspec.Struct, frozen=True):
-    """One point with words of its own."""
+    """One labelled point."""
 
     x: float
     y: float
@@ -153,4 +155,4 @@ class Chart(msgspec.Struct, frozen=True):
     dots: Sequence[Dot] = ()
     limits: Sequence[Limit] = ()
     note: str = ""
-    """Note on how to read the chart, and on what it leaves out."""
+    """Note on how to read the chart, and on its omissions."""

@@ -1,6 +1,6 @@
-"""A canvas for charts in the cells of a terminal: axes, lines in dots smaller than a cell, marks, and labelled ticks.
+"""A canvas for charts in terminal cells: axes, lines, marks and labelled ticks.
 
-Braille gives two by four dots a cell; the ASCII level draws one sign a cell. What is drawn later lies on top.
+Braille has two by four dots a cell; the ASCII level draws one character a cell. Later drawing covers earlier.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Plot:
         return _inside(self.x.place(x) * self.columns, self.columns), _inside((1 - self.y.place(y)) * self.rows, self.rows)
 
     def _x_ticks(self) -> list[tuple[int, int, str]]:
-        """(column, column of the label, label) of the ticks, as many as have room; a label begins at its tick, or ends where the axis does."""
+        """(column, column of the label, label) of the ticks that have room; a label starts at its tick or ends with the axis."""
         for most in range(max(2, self.columns // 4), 1, -1):
             found = []
             for tick in self.x.ticks(most):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from planner.present.drawing.chart import Axis, Chart, Dot, tick_label
+from planner.present.drawing.chart import Axis, Chart, Dot, Point, tick_label
 from planner.text import one_line
 
 WIDTH, HEIGHT = 760, 380
@@ -33,10 +34,25 @@ svg.chart { width: 100%; height: auto; font: 12px system-ui, sans-serif; --grid:
 
 def chart_svg(chart: Chart) -> str:
     """The chart as an `svg` element; `STYLE` has to be among the rules of its page."""
-    inside = [*_axes(chart), *_limits(chart), *_curves(chart), *_dots(chart)]
     words = f"<title>{_plain(chart.title)}</title>"
     note = f"<desc>{_plain(chart.note)}</desc>" if chart.note else ""
-    return "\n".join([f'<svg class="chart" role="img" viewBox="0 0 {WIDTH} {HEIGHT}">{words}{note}', *inside, "</svg>"])
+    return "\n".join([f'<svg class="chart" role="img" viewBox="0 0 {WIDTH} {HEIGHT}">{words}{note}', *_inside(chart), "</svg>"])
+
+
+def charts_file(charts: Sequence[Chart], lines: Sequence[str]) -> str:
+    """An SVG file with charts side by side and `lines` of text below; its colours are literal, since few viewers know variables."""
+    width, height = WIDTH * len(charts), HEIGHT + LINE * (len(lines) + 1)
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}"><style>{STYLE}</style>']
+    parts.append('<rect width="100%" height="100%" style="fill:var(--page)"/>')
+    for number, chart in enumerate(charts):
+        parts += [f'<g transform="translate({number * WIDTH} 0)">', *_inside(chart), "</g>"]
+    parts += [_text(LEFT, HEIGHT + LINE * (number + 1), line, "", "start") for number, line in enumerate(lines)]
+    light = dict(re.findall(r"--(\w+): ([^;]+);", STYLE.partition("@media")[0]))
+    return re.sub(r"var\(--(\w+)\)", lambda found: light[found[1]], "\n".join([*parts, "</svg>", ""]))
+
+
+def _inside(chart: Chart) -> Iterator[str]:
+    yield from (*_axes(chart), *_limits(chart), *_curves(chart), *_dots(chart))
 
 
 def _right(chart: Chart) -> int:
@@ -52,8 +68,12 @@ def _y(chart: Chart, value: float) -> float:
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * chart.y.place(value)
 
 
+def _path(chart: Chart, points: Sequence[Point]) -> str:
+    return " ".join(f"{_x(chart, x):.1f},{_y(chart, y):.1f}" for x, y in points)
+
+
 def _axes(chart: Chart) -> Iterator[str]:
-    """The grid with its values, the frame, and what the axes measure."""
+    """The grid with its values, the frame, and the titles of the axes."""
     bottom, right = HEIGHT - BOTTOM, _right(chart)
     for tick, text in _ticks(chart.x, (right - LEFT) // 60):
         x = _x(chart, tick)
@@ -88,12 +108,16 @@ def _limits(chart: Chart) -> Iterator[str]:
 
 
 def _curves(chart: Chart) -> Iterator[str]:
-    """The curves, each in a dash of its own, and their names at their right ends."""
+    """The curves, in different dashes, and their names at their right ends."""
     ends = spread_out([_y(chart, curve.points[-1][1]) for curve in chart.curves])
     for number, (curve, end) in enumerate(zip(chart.curves, ends, strict=True)):
         dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""
         colour = f"var(--c{number % len(DASHES)})"
-        path = " ".join(f"{_x(chart, x):.1f},{_y(chart, y):.1f}" for x, y in curve.points)
+        path = _path(chart, curve.points)
+        if curve.ranges:
+            ends_of = [(x, low, high) for (x, _), (low, high) in zip(curve.points, curve.ranges, strict=True)]
+            edge = [*((x, high) for x, _, high in ends_of), *((x, low) for x, low, _ in reversed(ends_of))]
+            yield f'<polygon style="fill:{colour}" opacity="0.10" points="{_path(chart, edge)}"/>'
         yield f'<polyline class="curve" style="stroke:{colour}"{dash} points="{path}"><title>{_plain(curve.name)}</title></polyline>'
         if not curve.name:
             continue

@@ -1,4 +1,4 @@
-"""A chart in the cells of a terminal, readable without colour: letters mark the curves and the dots, and a legend says what they are."""
+"""A chart in terminal cells, readable without colour: letters mark curves and dots, explained in a legend."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _along(points: Sequence[tuple[float, float]], steps: int) -> Iterator[tuple[
 
 
 def _legend(chart: Chart, named: Sequence[tuple[str, str]], look: Look, width: int) -> Iterator[list[Run]]:
-    """Letter and words of every curve and named dot, as many on a line as fit."""
+    """Legend of every curve and named dot, several on a line."""
     entries = [
         (f"{string.ascii_uppercase[number]} {one_line(curve.name)}", look.curves[number % len(look.curves)])
         for number, curve in enumerate(chart.curves)

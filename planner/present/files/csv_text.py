@@ -1,4 +1,4 @@
-"""Answers as CSV: SI units in the names, an empty cell for what is unknown or does not apply."""
+"""Answers as CSV: SI units in the names, an empty cell for an unknown value."""
 
 from __future__ import annotations
 

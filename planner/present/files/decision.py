@@ -1,4 +1,4 @@
-"""A plan as a decision to keep: the question, the choice and its reason, the alternatives, and what it rests on."""
+"""A plan as a decision to keep: the question, the choice and its reason, the alternatives, and the assumptions."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
 
 
 def _asked(task: Mapping[str, Any], assumed: Mapping[str, Any]) -> Section:
-    """Given settings; chosen ones stand with what the answer rests on."""
+    """Given settings; chosen ones are among the assumptions."""
     given = {key: value for key, value in _flat(task) if key not in {"title", "description", *assumed}}
     ordered = [*(key for key in FIRST_KEYS if key in given), *(key for key in given if key not in FIRST_KEYS)]
     return Section("What was asked", [text_table(("key", "value"), [(key, _plain(given[key])) for key in ordered])])

@@ -35,7 +35,7 @@ MOST_PHRASE = 30
 MOST_NAME = 14
 """Letters of a name that stays on one line."""
 CELLS = 96
-"""Width of a chart in Markdown, which has no pictures of its own."""
+"""Width of a chart in Markdown, which is drawn as text."""
 PLAIN = Look(curves=("",), quiet="", strong="")
 
 _MARKDOWN = re.compile(r"\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(\[:])|\|")
@@ -98,7 +98,7 @@ def _escaped(text: str) -> str:
 
 
 def _with_code(text: str) -> str:
-    """`text` with what stands between backticks as code."""
+    """`text` with parts between backticks as code."""
     return _CODE.sub(r"<code>\1</code>", _escaped(text))
 
 

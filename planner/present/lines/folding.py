@@ -20,9 +20,12 @@ QUANTITY = re.compile(
 """Space between a number and its unit, where no line ends."""
 
 
-def folded(text: str, width: int) -> list[str]:
-    """`text` on lines of at most `width` cells, one at least; none of them ends between a number and its unit."""
-    lines = textwrap.wrap(QUANTITY.sub("\xa0", clean(text)), width) or [""]
+def folded(text: str, width: int, hanging: str = "") -> list[str]:
+    """`text` on lines of at most `width` cells, one at least; none of them ends between a number and its unit, or inside a word or date.
+
+    `hanging` stands before all lines but the first.
+    """
+    lines = textwrap.wrap(QUANTITY.sub("\xa0", clean(text)), width, subsequent_indent=hanging, break_on_hyphens=False) or [""]
     return [line.replace("\xa0", " ") for line in lines]
 
 

@@ -1,4 +1,4 @@
-"""Right-sizing advice: what was seen of each GPU, what limits it, and actions with what they save; for a fleet, tables of cost and waste."""
+"""Right-sizing advice: use and limits of each GPU, actions and their savings; for a fleet, tables of cost and waste."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def price_text(one: RightSizing) -> str:
 
 
 def action_facts(actions: Iterable[Action]) -> Iterator[Fact]:
-    """Each action beside what it saves, then the sum behind that and what it was checked by."""
+    """Each action with its saving, then the sum behind it and how it was checked."""
     for number, action in enumerate(actions, start=1):
         yield Fact(f"{number}. {action.saving_text}".rstrip(), "", action.text)
         for detail in action_details(action):
@@ -65,7 +65,7 @@ def action_facts(actions: Iterable[Action]) -> Iterator[Fact]:
 
 
 def action_details(action: Action) -> list[str]:
-    """The sum behind a saving, what the action was checked by, and a remark."""
+    """The sum behind a saving, how the action was checked, and a remark."""
     how = [action.saves.how] if action.saves is not None else []
     return [*how, *action.checks, *([action.note] if action.note else [])]
 

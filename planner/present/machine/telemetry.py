@@ -1,4 +1,4 @@
-"""A telemetry snapshot: a table of GPUs and their slices, the host, who uses each GPU, and the reason of every value that is missing."""
+"""A telemetry snapshot: GPUs and their slices, the host, processes, and the reason of every missing value."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Costs of a row over years: ways to pay month by month, break-evens in words, a table of providers, and charts over months and use."""
+"""Costs of a row over years: ways to pay, break-evens, a table of providers, and charts over months and use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.engine.money.costs import Costs, ProviderCosts, WayCosts
+from planner.engine.money.costs import Costs, WayCosts
 from planner.present.cells import Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, Point
 from planner.units import counted, digits, percent_text, short_usd_text, usd_text
@@ -12,6 +12,8 @@ from planner.units import counted, digits, percent_text, short_usd_text, usd_tex
 MOST_TIMES = 4.0
 """Ways that cost more than this many times the first one would flatten all others, and are named instead."""
 QUARTER_MONTHS = 3.0
+WHOLE_NAME = 36
+"""Cells of who is paid, below which a month is left out of the table instead: rows of one line compare at a glance."""
 JUST_AFTER = 1e-6
 """Months after a payment at which it counts."""
 
@@ -110,14 +112,23 @@ def cost_sections(costs: Costs) -> list[Section]:
     months = list(costs.ways[0].usd_after_months) if costs.ways else []
     rows = [(ways.way.name, _who(ways), *(usd_text(ways.usd_after_months[month]) for month in months)) for ways in costs.ways]
     heads = ("way", "who", *(f"{month} mo, $" for month in months))
-    parts: list[Part] = [text_table(heads, rows, heads[2:], stays=heads[-1])] if rows else [Paragraph("Its price is not known.")]
+    parts: list[Part] = [Paragraph("Its price is not known.")]
+    if rows:
+        parts = [text_table(heads, rows, heads[2:], stays=(heads[2], "who", "way", heads[-1]), least_width=WHOLE_NAME)]
     sentences = list(break_evens(costs))
     if sentences:
         parts.append(Points(sentences))
     found = [Section(heading, [*parts, *cost_charts(costs)])]
     if costs.providers:
         markets = [market for market in MARKETS if any(market in one.usd for one in costs.providers)]
-        table = [(one.provider, _instances(one), *(usd_text(one.usd.get(market)) for market in markets)) for one in costs.providers]
+        table = [
+            (
+                one.provider,
+                "; ".join([one.instance, *(f"{market}: {name}" for market, name in one.other_instances.items())]),
+                *(usd_text(one.usd.get(market)) for market in markets),
+            )
+            for one in costs.providers
+        ]
         title = f"{costs.horizon_months} months at each provider, $"
         found.append(Section(title, [text_table(("provider", "instance", *markets), table, markets)]))
     if facts := token_facts(costs):
@@ -128,9 +139,9 @@ def cost_sections(costs: Costs) -> list[Section]:
 
 
 def _who(ways: WayCosts) -> str:
-    """'aws p4de.24xlarge (7 GPUs more than needed)'."""
+    """'aws p4de.24xlarge (7 GPUs idle)'."""
     idle = ways.way.idle_gpus
-    return f"{ways.way.who} ({counted(idle, 'GPU')} more than needed)" if idle else ways.way.who
+    return f"{ways.way.who} ({counted(idle, 'GPU')} idle)" if idle else ways.way.who
 
 
 def break_evens(costs: Costs) -> Iterator[str]:
@@ -160,11 +171,6 @@ def _told_apart(costs: Costs, ways: WayCosts) -> str:
     """'spot'; 'on-demand (given)' where another way has the same name."""
     alike = sum(one.way.name == ways.way.name for one in costs.ways) > 1
     return f"{ways.way.name} ({ways.way.who})" if alike else ways.way.name
-
-
-def _instances(one: ProviderCosts) -> str:
-    """'a3-highgpu-1g; reserved-1y: a3-highgpu-8g'."""
-    return "; ".join([one.instance, *(f"{market}: {name}" for market, name in one.other_instances.items())])
 
 
 def token_facts(costs: Costs) -> list[Fact]:

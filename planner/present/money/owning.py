@@ -34,7 +34,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     usd_per_million_tokens: float | None
     tokens_per_year: float | None
     rests_on: str
-    """Power, price and what is left out, in words."""
+    """Power, price and omitted costs as text."""
 
     @property
     def _span(self) -> str:

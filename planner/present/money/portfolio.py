@@ -1,4 +1,4 @@
-"""A portfolio as sections: what runs where, what is taken of each pool, and what the whole costs."""
+"""A portfolio as sections: placement, use of each pool, and total cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.present.cells import Fact, Facts, Paragraph, Section, text_table
-from planner.units import count_text, percent_text, usd_text
+from planner.units import count_text, counted, percent_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.procurement.portfolio.records import PoolUse, Portfolio
@@ -33,7 +33,7 @@ def portfolio_sections(found: Portfolio) -> list[Section]:
         for one in found.pools
     ]
     return [
-        Section(f"{len(found.workloads)} workloads on one stock", [Facts(list(_facts(found)))]),
+        Section(f"{counted(len(found.workloads), 'workload')} on one stock", [Facts(list(_facts(found)))]),
         Section("What runs where", [text_table(heads, workloads, (heads[3], heads[5]))]),
         Section("What to take", [text_table(("GPU", "GPUs", "taken", "$/month"), pools, ("GPUs", "$/month"))]),
     ]

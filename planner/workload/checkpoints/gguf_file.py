@@ -91,7 +91,7 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def _config(path: Path, fields: dict[str, Any], tensors: tuple[StoredTensor, ...]) -> dict[str, Any]:
-    """Metadata as the keys of a config.json; what they leave out is read off the tensors."""
+    """Metadata as the keys of a config.json; missing ones follow from the tensors."""
     kind = fields.get("general.architecture")
     if not isinstance(kind, str):
         raise UserError(Problem(str(path), "model", "has no general.architecture."))

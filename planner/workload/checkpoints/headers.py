@@ -35,9 +35,9 @@ class _Entry(msgspec.Struct):
 
 
 def folder_tensors(folder: Path) -> tuple[StoredTensor, ...]:
-    """The tensors of the safetensors files in `folder`, none where there are no such files; raises `UserError` for a broken one.
+    """The tensors of the safetensors files in `folder`, if any; raises `UserError` for a broken one.
 
-    With an index beside them only the files that it names count, so that two copies of the weights in one folder are one.
+    With an index only the files that it names count, so that two copies of the weights in one folder are one.
     """
     index = folder / "model.safetensors.index.json"
     paths = sorted(folder.glob("*.safetensors"))

@@ -1,4 +1,4 @@
-"""Description of a model by the names and shapes of its tensors and its config, where neither a family nor its code is at hand.
+"""Description of a model by the names and shapes of its tensors and its config, without a known family or its code.
 
 Names are those that Hugging Face's libraries give projections. What shapes do not say (recurrences, short convolutions, packed
 weights) is refused. The result has the form of a traced description, so that one function makes the architecture of both.

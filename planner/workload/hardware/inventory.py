@@ -19,7 +19,7 @@ from planner.workload.hardware.owned import Own
 MOST_BYTES = 1 << 26
 """A large cluster's node objects are tens of kilobytes each."""
 SINFO = 'sinfo -N -h -o "%N %G %T"'
-"""The command whose output is read; columns in any order that holds a node (or a list of equal ones, without -N), its GRES and its state."""
+"""The command whose output is read; its columns, in any order, have a node (or without -N a list of nodes), GRES and state."""
 OUT_OF_USE = ("down", "drain", "fail", "maint", "powered_down", "future", "reboot", "unknown")
 """Beginnings of the states of Slurm in which a node takes no jobs (slurm.schedmd.com/sinfo.html)."""
 MOST_NAMES = 1_000_000
@@ -45,9 +45,9 @@ class OwnFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read_inventory(path: Path, find_part: FindPart, known: tuple[str, ...]) -> list[Own]:
-    """The machines that the file at `path` lists, equal ones together.
+    """The machines that the file at `path` lists, equal ones together; `known`: spellings to suggest.
 
-    Raises `UserError` for a file that is none of the three kinds, and for each part that is not known; `known`: spellings to suggest.
+    Raises `UserError` for a file of none of the three kinds, and for each unknown part.
     """
     text, where = read_text(path, most_bytes=MOST_BYTES), str(path)
     if path.suffix == ".toml":
@@ -86,7 +86,7 @@ def _of_slurm(text: str) -> Iterator[Own]:
 
 
 def _hosts(listed: str) -> Iterator[str]:
-    """Every node of a list as `sinfo` writes it without -N (man Slurm::Hostlist): n01, n03, n04 of 'n[01,03-04]' and of 'n01,n[03-04]'."""
+    """Every node of a list as `sinfo` writes it without -N (man Slurm::Hostlist): n01, n03, n04 of 'n[01,03-04]'."""
     for entry in _HOST.findall(listed):
         before, bracket, after = entry.partition("[")
         if not bracket or entry.count("[") > MOST_BRACKETS:
@@ -163,7 +163,7 @@ def plain_spelling(name: str) -> str:
 
 
 def part_finder(spellings: Mapping[str, str]) -> FindPart:
-    """Look-up by plain spelling; `spellings`: every accepted spelling -> canonical name. A name that begins one part alone names it."""
+    """Look-up by plain spelling, or by the unique beginning of one; `spellings`: every accepted spelling -> canonical name."""
     plain: dict[str, str] = {}
     for spelling, name in spellings.items():
         plain.setdefault(plain_spelling(spelling), name)

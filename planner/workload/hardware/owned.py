@@ -1,4 +1,4 @@
-"""Hardware of one's own, what it costs to keep, and people who use a service: keys of a workload."""
+"""Owned hardware, the cost of keeping it, and the users of a service: keys of a workload."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     mig: Name | None = None
     """Profile of the slices its GPUs are cut into ('3g.40gb')."""
     purchase_usd: Dollars | None = None
-    """Price of one GPU (or slice) with its share of the machine; absent: the catalogue's price of the GPU alone, or a slice's part of it."""
+    """Price of one GPU (or slice) with its share of the machine; absent: the catalogue's price of the GPU, or the slice's share."""
 
     @property
     def part(self) -> str:

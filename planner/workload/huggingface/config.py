@@ -80,7 +80,7 @@ _DECODER_ALONE = frozenset({"prophetnet", "trocr"})
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
-    """Whether the family of `config`, or of its text part, is known; not of a decoder that its config takes out of a model with an encoder."""
+    """Whether the family of `config` or its text part is known; not for a decoder taken from a model with an encoder."""
     config = with_text_part(config)
     if _decoder_taken_out(config):
         return False
@@ -127,7 +127,7 @@ def _decoder_taken_out(config: Mapping[str, Any]) -> bool:
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
     """The architecture a config describes; raises `UserError` naming every missing, unusable or contradictory key.
 
-    Of a wrapper the text part and a known tower for pictures are counted; `Architecture.left_out` names the others.
+    Of a wrapper the text part and a known picture tower are counted; `Architecture.left_out` names the others.
     """
     config = with_text_part(config)
     family = _type(config)

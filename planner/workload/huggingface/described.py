@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Matrices, Role, Sublayer
 
 _ROLES: tuple[tuple[str, Role], ...] = (
     (r"(q_proj|wq|query)$", "q"),
@@ -32,7 +32,7 @@ _MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
 
 
 TOLERANCE = 0.02
-"""Share by which FLOPs of the architecture may differ from those that were traced; small products without a layer are not all found."""
+"""Tolerated share between the FLOPs of the architecture and traced ones; small products without a layer are not all found."""
 
 
 class _Layer(msgspec.Struct):
@@ -71,56 +71,28 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
     _, head_name, token_width, vocabulary, heads = head
     read = Counter(inputs for layer in layers for _, _, inputs, _, _ in layer.products.elements())
     width = token_width if token_width in read or not read else read.most_common(1)[0][0]
-    shapes = {name: shape for name, _, shape in found["tensors"]}
-    kinds = {name: kind for name, kind, _ in found["tensors"]}
-    tied = kinds[head_name] == "embedding"
-    groups: dict[str, list[int]] = defaultdict(list)
-    for number, layer in enumerate(layers):
-        groups[layer.signature].append(number)
+    tied, size_of_head = next((kind == "embedding", _size(shape)) for name, kind, shape in found["tensors"] if name == head_name)
     sparse = [layer for layer in layers if layer.experts[0]]
-    instead: list[Sublayer] = []
-    beside: list[Sublayer] = []
-    windows: set[int] = set()
-    for numbers in groups.values():
-        layer = layers[numbers[0]]
-        attending, window = _attending(layer, len(numbers), found)
-        windows |= {window} if window else set()
-        mixing, rest = (_parts(layer, part, numbers, attending if part == "attention" else ()) for part in ("attention", "mlp"))
-        instead += mixing[:1]
-        (beside if layer.experts[0] else instead).extend(rest[:1])
-        beside += (*mixing[1:], *rest[1:])  # a further use of another layer's weights
+    instead, beside, windows = _sublayers(layers, found)
     sums = Counter[str]()
     for name, kind, shape in found["tensors"]:
         if _number(name, found["stack"]) is None and name != head_name:
             sums[kind] += _size(shape)
     loose = sum(sums[kind] for kind in ("matrix", "other", "convolution", "router", "expert"))
-    embedding = sums["embedding"] + (_size(shapes[head_name]) if tied else 0)
+    embedding = sums["embedding"] + size_of_head * tied
     attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
-    sizes: dict[str, Any] = {}
+    experts: dict[str, Any] = {}
     if sparse:
-        number, gated = sparse[0].experts
-        each = sparse[0].sums["expert"] // number
-        inner = each // ((3 if gated else 2) * width)
-        per_token = round(sparse[0].expert_flops / first / (2 * each))
-        router = sparse[0].sums["router"] + found["corrections"] // len(sparse)
         loose += sum(layer.sums["router"] - sparse[0].sums["router"] for layer in sparse)
-        further = max(0, sparse[0].routing - width * number)
+        further = max(0, sparse[0].routing - width * sparse[0].experts[0])
         beside += [Sublayer(part="router", layers=len(sparse), convolution=further)] if further else []
-        sizes = {
-            "experts": number,
-            "experts_per_token": per_token,
-            "expert_ffn": inner,
-            "expert_vector": each - (3 if gated else 2) * width * inner,
-            "router_vector": router - width * number - further,
-            "gated": gated,
-        }
+        experts = _experts(sparse[0], width, first, found["corrections"] // len(sparse) - further)
     beside += _ends(
         [one for one in outside if one[1] != head_name], (token_width, vocabulary, heads - 1), norm=sums["norm"], loose=loose
     )
-    downs = [inputs for layer in layers for _, role, inputs, _, _ in layer.products if role == "down"]
     saved = found.get("saved_bytes") or {}
     architecture = Architecture(
-        **{"gated": True, **sizes},
+        **{"gated": True, **experts},
         family=str(found["model_type"]),
         block=Block(),
         eager_attention=False,
@@ -130,7 +102,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         kv_heads=attended.kv_heads,
         head_dim=max(1, attended.score_dim),
         value_dim=attended.value_dim if attended.value_dim != attended.score_dim else 0,
-        ffn=max(downs, default=width),
+        ffn=max((one[2] for layer in layers for one in layer.products if one[1] == "down"), default=width),
         vocabulary=vocabulary,
         tied=tied,
         embedding_width=token_width if token_width != width else None,
@@ -146,28 +118,60 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
         towers=found.get("towers", 0),
         encoder=bool(found.get("encoder")),
     )
-    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"] + architecture.towers
-    if architecture.total != counted:
-        raise ValueError(f"its description adds up to {architecture.total:,} parameters, its code has {counted:,}")
-    _require_flops(architecture, found, first)
+    _require_sums(architecture, found, first)
     return architecture
 
 
+def _sublayers(layers: Sequence[_Layer], found: Mapping[str, Any]) -> tuple[list[Sublayer], list[Sublayer], set[int]]:
+    """(attentions and MLPs, further parts, windows) of the layers, equal ones together."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, layer in enumerate(layers):
+        groups[layer.signature].append(number)
+    instead: list[Sublayer] = []
+    beside: list[Sublayer] = []
+    windows: set[int] = set()
+    for numbers in groups.values():
+        layer = layers[numbers[0]]
+        attending, window = _attending(layer, len(numbers), found)
+        windows |= {window} if window else set()
+        mixing, rest = (_parts(layer, part, numbers, attending if part == "attention" else ()) for part in ("attention", "mlp"))
+        instead += mixing[:1]
+        (beside if layer.experts[0] else instead).extend(rest[:1])
+        beside += (*mixing[1:], *rest[1:])  # a further use of another layer's weights
+    return instead, beside, windows
+
+
+def _experts(layer: _Layer, width: int, tokens: int, corrections: int) -> dict[str, Any]:
+    """Sizes of a layer's routed experts, by a prompt of `tokens`; `corrections`: further parameters of its router."""
+    number, gated = layer.experts
+    each = layer.sums["expert"] // number
+    matrices = (3 if gated else 2) * width
+    return {
+        "experts": number,
+        "experts_per_token": round(layer.expert_flops / tokens / (2 * each)),
+        "expert_ffn": each // matrices,
+        "expert_vector": each % matrices,
+        "router_vector": layer.sums["router"] + corrections - width * number,
+        "gated": gated,
+    }
+
+
 def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, loose: int) -> list[Sublayer]:
-    """Products outside the layers, vectors, and `loose` parameters, of which these are a part; then the further uses of products and `head`."""
+    """Products outside the layers, vectors and other `loose` parameters; then repeated uses of products and `head`."""
     stored = {(name, inputs, outputs) for _, name, inputs, outputs, _ in outside}
-    matrices: tuple[tuple[Role, int, int], ...] = tuple(("other", inputs, outputs) for _, _, inputs, outputs, _ in outside)
+    matrices: Matrices = tuple(("other", inputs, outputs) for _, _, inputs, outputs, _ in outside)
     uses = [*((inputs, outputs, count - 1) for *_, inputs, outputs, count in outside), head]
-    again: tuple[tuple[Role, int, int], ...] = tuple(
-        ("other", inputs, outputs) for inputs, outputs, count in uses for _ in range(count)
-    )
+    again: Matrices = tuple(("other", inputs, outputs) for inputs, outputs, count in uses for _ in range(count))
     other = loose - sum(inputs * outputs for _, inputs, outputs in stored)
     own = Sublayer(part="mlp", layers=1, matrices=matrices, norm=norm, other=other)
     return [own, Sublayer(part="mlp", layers=1, stored=0, matrices=again)] if again else [own]
 
 
-def _require_flops(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
-    """Raises `ValueError` where a prompt takes other FLOPs than eager code: the head for every token, and all scores whatever a window hides."""
+def _require_sums(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
+    """Raises `ValueError` where parameters differ, or a prompt's FLOPs in eager code: the head for every token, unwindowed scores."""
+    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"] + a.towers
+    if a.total != counted:
+        raise ValueError(f"its description adds up to {a.total:,} parameters, its code has {counted:,}")
     seen = a.attended_all + a.attended_window + a.attended_chosen
     told, made = tokens * (2 * a.active_matrix + 2 * seen * tokens + a.scan_flop), found["flops"][str(tokens)]
     if made and abs(told / made - 1) > TOLERANCE:

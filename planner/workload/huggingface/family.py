@@ -1,4 +1,4 @@
-"""Model families: for each `model_type` of Hugging Face, how its config is read and what its code does besides.
+"""Model families: for each `model_type` of Hugging Face, the reader of its config and facts about its code.
 
 A family is one function under `@family`, in `llama.py` or `gpt.py` or a file of its own that `config.py` imports.
 """

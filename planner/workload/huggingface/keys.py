@@ -51,7 +51,7 @@ class ConfigKeys:
         return ConfigKeys(given if isinstance(given, Mapping) else {}, self._problems, f"{self._prefix}{name}.")
 
     def sizes_not_read(self) -> tuple[str, ...]:
-        """Keys that say a size by their names, hold a number above 1 that no key read has, and were not read: their meaning is not known."""
+        """Keys named like sizes, with a number above 1 that no key read has: their meaning is unknown."""
         known = {value for name in self._read if isinstance(value := self._config.get(name), int)}
         named = (
             name
@@ -143,7 +143,7 @@ class ConfigKeys:
         return self._config.get(name)
 
     def reject(self, name: str, message: str) -> None:
-        """Note what is wrong with `name`."""
+        """Record a fault of `name`."""
         self._problems.add(f"{self._prefix}{name}", message)
 
     def _whole(self, name: str, value: object, *, least: int) -> int:

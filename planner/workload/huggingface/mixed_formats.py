@@ -19,7 +19,7 @@ from planner.workload.matrices import Matrix, matrices
 from planner.workload.sublayers import HEAD, SIXTEEN_BITS, Role, StoredPart, layers_of
 
 MOST_RULES, MOST_PATTERNS, MOST_NAME = 50_000, 200, 300
-"""Most modules a config may name, most patterns among them, and most characters of one; what is beyond is not read."""
+"""Most modules a config may name, most patterns among them, and most characters of one; the rest is ignored."""
 MOST_REPEATS = 4
 """Most repetitions in a regular expression, none of them of a group: matching ends in time whatever a stranger wrote."""
 _OTHERS = re.compile(r"(^|\.)(mtp|visual|vision\w*|audio\w*|model\.visual|draft\w*)\b")
@@ -95,7 +95,7 @@ class _Sorted(NamedTuple):
 
 
 def stored_parts(rules: Iterable[Rule], main: str, rest: str, architecture: Architecture) -> tuple[StoredPart, ...]:
-    """Parts of `architecture` that are not stored in its main format; `rest` is the format of modules for which there is no rule."""
+    """Parts of `architecture` that are not stored in its main format; `rest`: the format of modules without a rule."""
     given, found = _sorted(rules), []
     head = given.every.named.get("lm_head")
     if head not in {None, SIXTEEN_BITS} and architecture.head:

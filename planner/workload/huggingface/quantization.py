@@ -13,14 +13,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.huggingface.mixed_formats import Rule, formats_in, left_out, names_in, stored_parts
 from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 
-WHOLE = {
-    "eetq": "int8",
-    "fbgemm_fp8": "fp8",
-    "fp8": "fp8",
-    "mxfp4": "mxfp4",
-    "mxfp8": "mxfp8",
-    "nvfp4": "nvfp4",
-}
+WHOLE = {"eetq": "int8", "fbgemm_fp8": "fp8", "fp8": "fp8", "mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
 """`quant_method` -> format, where it says all."""
 _ALGORITHMS = {
     "FP8": "fp8",
@@ -69,7 +62,7 @@ _GROUPED = {
     ("packed", 4, 32): "w4a16-g32",
     ("packed", 8, 128): "w8a16",
 }
-"""(kind, bits, weights of a group) -> format; "int": a scale and a zero of 16 bit, "packed": a scale alone. A group of -1 is a whole column."""
+"""(kind, bits, weights of a group) -> format; "int": a 16-bit scale and zero, "packed": a scale only. Group -1: a whole column."""
 _FLOATS: dict[tuple[object, object], str] = {(8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
 """(bits, weights of a block) of floating point -> format; 8 bits of other blocks are FP8."""
 _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
@@ -147,7 +140,7 @@ def _of_modules(given: Mapping[str, Any]) -> Iterator[Rule]:
 
 
 def _unnamed(given: Mapping[str, Any]) -> str:
-    """Method of a config that does not name it: of the first checkpoints of bitsandbytes, and of ModelOpt's `hf_quant_config.json`."""
+    """Method of a config that does not name it: early checkpoints of bitsandbytes, and ModelOpt's `hf_quant_config.json`."""
     producer = given.get("producer")
     inner = given.get("quantization")
     named = isinstance(producer, Mapping) and producer.get("name") == "modelopt"
@@ -174,7 +167,7 @@ def _modelopt(given: Mapping[str, Any]) -> str:
 
 
 def _mostly(layers: Mapping[str, Any]) -> object:
-    """Algorithm of most experts, or of most MLPs where there are none, which hold most of the weights."""
+    """Algorithm of most experts, else of most MLPs: they hold most of the weights."""
     for part in ("experts", "mlp", ""):
         found = Counter(
             str(one.get("quant_algo"))

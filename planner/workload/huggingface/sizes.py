@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Role, Sublayer
+from planner.workload.sublayers import Matrices, Sublayer
 
 WINDOWED = ("sliding_attention", "chunked_attention")
-"""Values of `layer_types` of layers that attend to a window; of chunks, which begin anew, the widest window counts."""
+"""Values of `layer_types` of layers that attend to a window or to chunks, of which the widest window counts."""
 
 
 def line_sizes(
@@ -119,7 +119,7 @@ def routed(
     dense: int | None = None,
     corrected: bool = False,
 ) -> dict[str, Any]:
-    """Sizes of routed experts: names of the keys of their number, of those of a token, of their inner width, and of how many shared experts there are.
+    """Sizes of routed experts, by the keys of their number, their number per token, their width, and the shared ones.
 
     `dense`: layers without experts where the config does not name `first_k_dense_replace`; None: it has no such key.
     `corrected`: the router has a correction for each expert.
@@ -136,9 +136,9 @@ def routed(
 
 
 def narrowed(width: int, inner: int, layers: int, biased: bool = False, norm: int = 0) -> dict[str, Any]:
-    """Routed experts of `layers` layers that read and give `inner` elements of a token (0: all): a projection to them and one back, and a norm."""
+    """Routed experts of `layers` layers that read and return `inner` elements of a token (0: all): two projections and a norm."""
     if not inner:
         return {}
-    matrices: tuple[tuple[Role, int, int], ...] = (("other", width, inner), ("other", inner, width))
+    matrices: Matrices = (("other", width, inner), ("other", inner, width))
     projections = Sublayer(part="mlp", layers=layers, matrices=matrices, bias=(inner + width) * biased, norm=norm)
     return {"narrowed": inner, "beside": (projections,)}

@@ -1,4 +1,4 @@
-"""Encoders of sound beside a text, with their projections: parameters exact to the unit. What a second of sound takes is not timed."""
+"""Encoders of sound with their projections. Their parameters are counted exactly, their time is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Towers of wrappers that join neighbouring patches behind their layers, with their projections: Kimi K2.5, Gemma 4, MiniMax M3 and others.
+"""Picture towers whose neighbouring patches are joined after the layers: Kimi K2.5, Gemma 4, MiniMax M3 and others.
 
 Each is known by the `model_type` of its wrapper, as transformers 5.23 builds it; published configs name some sizes otherwise.
 """
@@ -38,7 +38,7 @@ class Tower(NamedTuple):
     pixels: int = 0
     """Side of the square of pixels that makes one token; 0: all pictures have `tokens`."""
     stack: Stack | None = None
-    """None: what a picture takes is not known."""
+    """None: the work of a picture is unknown."""
     projection: int = 0
     """Matrix parameters that each token of a picture is multiplied with behind the layers."""
 

@@ -16,7 +16,7 @@ from planner.workload.huggingface.families.gpt import plain_block
 from planner.workload.huggingface.families.llama import gemma2
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Matrices, Sublayer
 
 SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
 """Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not say."""
@@ -57,11 +57,11 @@ WHOLE_PROMPTS = (*BART_LINE, "mt5", "t5", "t5gemma", "umt5", "whisper")
 def _crossing(
     sizes: dict[str, Any], layers: int, *, bias: int, key_bias: int, norm: int, read: int = 0
 ) -> tuple[Sublayer, Sublayer]:
-    """(queries and outputs in `layers` decoder layers, keys and values of the encoder's output, `read` wide where not as the decoder)."""
+    """(queries and outputs in `layers` decoder layers, keys and values of the encoder's output); `read`: its width."""
     width, heads, groups, dim = sizes["width"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"]
     inner, key = heads * dim, groups * dim
     seen = Attending.scored(layers, heads, groups, dim, reach="source")
-    matrices: tuple[tuple[Role, int, int], ...] = (("q", width, inner), ("o", inner, width))
+    matrices: Matrices = (("q", width, inner), ("o", inner, width))
     asks = Sublayer(part="attention", layers=layers, matrices=matrices, bias=bias, norm=norm, attending=(seen,))
     answers = Sublayer(
         part="attention", layers=layers, matrices=(("k", read or width, key), ("v", read or width, key)), bias=key_bias
@@ -70,7 +70,7 @@ def _crossing(
 
 
 def with_encoder(decoder: dict[str, Any], encoder: dict[str, Any], block: Block, name: str) -> dict[str, Any]:
-    """`decoder` with its encoder, which has no words of its own: the embedding is the decoder's, and no head follows it."""
+    """`decoder` with its encoder, which shares the decoder's embedding and has no head."""
     stack = {**encoder, "encoder": True, "vocabulary": 0, "tied": True, "final_bias": 0, "rotary": False}
     return decoder | {"block": block, "source": Architecture(family=name, block=block, eager_attention=False, **stack)}
 
@@ -177,7 +177,7 @@ _GEMMA = Block(wide_norms=True, branch_norms=True, capped_scores=True, capped_lo
 
 @family("t5gemma", _GEMMA, eager_attention=True)
 def t5gemma(keys: ConfigKeys) -> dict[str, Any]:
-    """Two stacks of Gemma 2, of sizes and with an embedding of their own; grouped keys and two norms where the decoder reads the encoder."""
+    """Two stacks of Gemma 2 with separate sizes and embeddings; grouped keys and two norms of cross-attention."""
     decoder, encoder = (
         gemma2(keys.part(side).also(vocab_size=keys.size("vocab_size", default=256000))) for side in ("decoder", "encoder")
     )

@@ -7,6 +7,8 @@ and are counted as a recurrence's are. What first and last blocks take otherwise
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,7 +63,7 @@ def fsmt(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("led")
 def led(keys: ConfigKeys) -> dict[str, Any]:
-    """A window around every token of the prompt, in blocks of half of it; further projections for tokens that see all, which none is here."""
+    """A window around every token of the prompt, in half-window blocks; projections for tokens that see all are unused."""
     sizes = both_stacks(keys, Facts(embedding_norm=True), "led")
     source = sizes["source"]
     own, width, layers = _sizes_of(source), source.width, source.layers
@@ -101,7 +103,7 @@ def bigbird_pegasus(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("pegasus_x")
 def pegasus_x(keys: ConfigKeys) -> dict[str, Any]:
-    """Blocks of the prompt see themselves and a few tokens beside it, which see all; those take a norm of their own in every layer."""
+    """Blocks of the prompt see themselves and a few global tokens, which see all and have a norm in every layer."""
     sizes = both_stacks(keys, Facts(positions=16384, learned=False, last_norm=True), "pegasus_x", biased=False)
     source = sizes["source"]
     beside = keys.size("num_global_tokens", default=32)
@@ -135,56 +137,52 @@ def longt5(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"source": replace(source, instead=(near,), beside=(*source.beside, first))}
 
 
-def _sparse(layers: int, step: int, first: int) -> int:
-    """Layers with experts: every `step`-th from `first` on."""
-    return len(range(first, layers, step)) if step else 0
-
-
-def _routed(stack: Any, experts: int, top: int, sparse: int, *, biased: bool) -> dict[str, Any]:
-    return {
-        "dense_layers": stack.layers - sparse,
-        "experts": experts,
-        "experts_per_token": top,
-        "expert_ffn": stack.ffn,
-        "expert_vector": (stack.ffn + stack.width) * biased,
-    } | ({} if sparse else {"experts": 0, "experts_per_token": 0})
+def _with_experts(
+    keys: ConfigKeys, sizes: dict[str, Any], sparse_layers: Callable[[str, int], int], *, experts: int, top: int, biased: bool
+) -> dict[str, Any]:
+    """Both stacks with routed experts in `sparse_layers` of their layers."""
+    router, found = keys.flag("router_bias", default=False), []
+    for side, stack in (("decoder", SimpleNamespace(**sizes)), ("encoder", sizes["source"])):
+        sparse = sparse_layers(side, stack.layers)
+        found.append(
+            {
+                "dense_layers": stack.layers - sparse,
+                "experts": experts * bool(sparse),
+                "experts_per_token": top * bool(sparse),
+                "expert_ffn": stack.ffn,
+                "expert_vector": (stack.ffn + stack.width) * biased,
+                "router_vector": experts * router * bool(sparse),
+            }
+        )
+    return sizes | found[0] | {"source": replace(sizes["source"], **found[1])}
 
 
 @family("nllb-moe")
 def nllb_moe(keys: ConfigKeys) -> dict[str, Any]:
     """Stacks of M2M-100, of which every few layers have experts, two of them for a token (arXiv:2207.04672).
 
-    The code of transformers 5.23 takes the mask of the first for numbers of experts, and so passes every token as often as there are experts.
+    transformers 5.23 mistakes the mask of the first expert for expert numbers, and so runs every token through all experts.
     """
-    sizes = both_stacks(keys, BART_LINE["m2m_100"], "m2m_100")
-    experts, biased = keys.size("num_experts", default=128), keys.flag("router_bias", default=False)
-    found = []
-    for side, stack in (("decoder", _Stack(sizes)), ("encoder", sizes["source"])):
+
+    def sparse(side: str, layers: int) -> int:
         step = keys.count(f"{side}_sparse_step", absent=4)
-        routed = _routed(stack, experts, 2, _sparse(stack.layers, step, step - 1), biased=True)
-        found.append(routed | {"router_vector": experts * biased * bool(routed["experts"])})
-    return sizes | found[0] | {"source": replace(sizes["source"], **found[1])}
+        return len(range(step - 1, layers, step)) if step else 0
 
-
-class _Stack:
-    """Sizes of a stack as attributes."""
-
-    def __init__(self, sizes: dict[str, Any]) -> None:
-        self.layers, self.width, self.ffn = (sizes[name] for name in ("layers", "width", "ffn"))
+    sizes = both_stacks(keys, BART_LINE["m2m_100"], "m2m_100")
+    return _with_experts(keys, sizes, sparse, experts=keys.size("num_experts", default=128), top=2, biased=True)
 
 
 @family("switch_transformers", Block(activation="relu"))
 def switch_transformers(keys: ConfigKeys) -> dict[str, Any]:
     """T5 of which some layers have experts, one of them for a token."""
+
+    def sparse(side: str, layers: int) -> int:
+        wanted = keys.count(f"num_sparse_{side}_layers", absent=3)
+        step = layers // wanted if wanted else 0
+        return len(range(0 if step == 1 else 1, layers, step)) if step else 0
+
     sizes = t5(keys.also(feed_forward_proj="relu", num_decoder_layers=12))
-    experts, biased = keys.size("num_experts", default=8), keys.flag("router_bias", default=False)
-    found = []
-    for side, stack in (("decoder", _Stack(sizes)), ("encoder", sizes["source"])):
-        sparse = keys.count(f"num_sparse_{side}_layers", absent=3)
-        step = stack.layers // sparse if sparse else 0
-        routed = _routed(stack, experts, 1, _sparse(stack.layers, step, 0 if step == 1 else 1), biased=False)
-        found.append(routed | {"router_vector": experts * biased * bool(routed["experts"])})
-    return sizes | found[0] | {"source": replace(sizes["source"], **found[1])}
+    return _with_experts(keys, sizes, sparse, experts=keys.size("num_experts", default=8), top=1, biased=False)
 
 
 _GEMMA = Block(wide_norms=True, branch_norms=True)
@@ -192,7 +190,7 @@ _GEMMA = Block(wide_norms=True, branch_norms=True)
 
 @family("t5gemma2", _GEMMA)
 def t5gemma2(keys: ConfigKeys) -> dict[str, Any]:
-    """Two stacks of Gemma 3 with one embedding; a decoder layer reads its own tokens and the encoder's output with the same projections."""
+    """Two stacks of Gemma 3 with one embedding; decoder layers project their own tokens and the encoder's output alike."""
     inner, _ = keys.part("encoder"), keys.value("vocab_size")  # both parts say it, too
     decoder, encoder = gemma3(keys.part("decoder")), gemma3(inner.part("text_config"))
     layers, width, heads, groups, dim = (decoder[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))

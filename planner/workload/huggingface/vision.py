@@ -20,7 +20,7 @@ QWEN_WHOLE_LAYERS = 4
 
 
 def _sizes(keys: ConfigKeys, **usual: int) -> list[int]:
-    """Sizes under the names of `usual`, with what the library takes where the config has none."""
+    """Sizes under the names of `usual`, with the library's defaults."""
     return [keys.size(name, default=size) for name, size in usual.items()]
 
 
@@ -240,7 +240,7 @@ def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
 
 
 def tower_architecture(tower: Tower) -> Architecture | None:
-    """The layers of `tower` as an architecture whose tokens are patches: its projection is shared out among them. None where they are not known."""
+    """The layers of `tower` as an architecture whose tokens are patches, which share its projection; None for unknown layers."""
     if (stack := tower.stack) is None:
         return None
     each = stack.patches / tower.tokens if tower.tokens else stack.patches

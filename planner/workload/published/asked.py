@@ -15,7 +15,7 @@ from planner.workload.published.rules import NotPredicted, Row, whole
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the rows of the files that `file` matches, where each column of `where` matches its pattern, upper or lower case."""
+    """Settings of rows in the files that `file` matches, if each column of `where` matches its pattern in any letter case."""
 
     file: str
     why: str

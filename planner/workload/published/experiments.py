@@ -51,7 +51,7 @@ class PublishedValue(msgspec.Struct, frozen=True):
 
 
 class Experiment(msgspec.Struct):
-    """One configuration that somebody ran, and what they measured of it."""
+    """One published configuration and its measurements."""
 
     source: str
     """Name of its file, without the ending."""

@@ -1,7 +1,7 @@
 """Rules that make a request of a row of published measurements, each a table or one short function.
 
 A row that does not say enough for a request is left out with the reason (`NotPredicted`). What a source leaves open and hardly
-matters is filled in as the rule's docstring says. Names are looked up exactly, in lower case.
+matters is filled in as described at the rule. Names are looked up exactly, in lower case.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 """'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
 BLOOM_FABRIC_BYTES_PER_S = 4 * 12.5e9 / NODE_GPUS
 QUEUED = {(1024, 1024): 3000, (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000}
-"""(tokens in, out) -> requests that `trtllm-bench throughput` queues at once for TensorRT-LLM's perf-overview (release 1.1, "Preparing a Dataset")."""
+"""(tokens in, out) -> requests that `trtllm-bench throughput` queues at once (TensorRT-LLM 1.1, perf-overview, "Preparing a Dataset")."""
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
@@ -62,7 +62,7 @@ def whole(row: Row, column: str) -> int | None:
 
 
 def _model(row: Row, config_of: Callable[[str], Any]) -> Any:
-    """The model by its key; a GPT or its like by its stated sizes (GPT-2's shape: learned positions, plain MLP of 4 widths, tied head)."""
+    """The model by its key; GPT and BLOOM by stated sizes (GPT-2's shape: learned positions, plain MLP of 4 widths, tied head)."""
     key = model_key(row["model"])
     found = config_of(key)
     layers, width, heads = (whole(row, column) for column in ("n_layers", "d_model", "n_heads"))
@@ -103,11 +103,16 @@ def _precision(row: Row) -> dict[str, Any]:
 def _engine(row: Row) -> dict[str, Any]:
     """The engine, with its release where the framework column gives the engine's own; how it attends where the note says.
 
-    The rows that fms-acceleration compares itself with are TRL's own way of QLoRA.
+    The rows that fms-acceleration compares itself with are TRL's own way of QLoRA. llm-perf-bench runs llama.cpp's `main` of 2023: renamed in 2024-06, and
+    without the split by layers that came in 2024-01 (ggml-org/llama.cpp#4766); its rates on several GPUs pass what one GPU after another could read.
     """
     framework = row["framework"].strip().lower()
     if row["note"].startswith("baseline-peft-bnb"):
         return {"engine": "trl"} | _attention(row)
+    if framework == "llama.cpp" and "/llm-perf-bench@" in row["source"]:
+        if (whole(row, "n_gpus") or 1) > 1:
+            raise NotPredicted("llama.cpp of 2023 divided matrices among GPUs")
+        return {"engine": "llama.cpp@2024-05"} | _attention(row)
     for begins, engine, numbered in ENGINES:
         if framework.startswith(begins):
             rest = framework[len(begins) :].split()
@@ -117,10 +122,10 @@ def _engine(row: Row) -> dict[str, Any]:
 
 
 def _attention(row: Row) -> dict[str, Any]:
-    """'attention=fa2' and its like in the note.
+    """The kind of attention: 'attention=fa2' and similar in the note.
 
-    Before FlashAttention (2022) Megatron and its fork with DeepSpeed kept the scores: BLOOM's fused masking and softmax (arXiv:2211.05100).
-    So does the BERT of NVIDIA's DeepLearningExamples, whose code is of 2019.
+    Eager before FlashAttention (2022): Megatron and its fork with DeepSpeed (BLOOM, arXiv:2211.05100), and the BERT of NVIDIA's
+    DeepLearningExamples.
     """
     said = re.search(r"\battention=(\w+)", row["note"])
     if said and said[1] in {"fa2", "bettertransformer", "sdpa", "flash"}:
@@ -137,7 +142,7 @@ def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Lengths, and the load: sequences at once, else a rate, else as many as fit; the requests of the whole run where the note counts them."""
+    """Lengths, and the load: concurrency, else a rate, else as many as fit; the number of requests if the note has it."""
     if not (row["isl"] and row["osl"]):
         raise NotPredicted("token lengths not stated")
     load: dict[str, Any] = {"concurrency": whole(row, "concurrency") or "max"}
@@ -178,7 +183,7 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
         "sequence": whole(row, "seq_len"),
         "micro_batch": whole(row, "micro_batch"),
         "global_batch": whole(row, "global_batch"),
-        "sharding": SHARDINGS[sharding or _usual_sharding(row)],
+        "sharding": SHARDINGS[sharding or ("zero1" if re.match(r"nemo|megatron-bridge", row["framework"].lower()) else "none")],
         "checkpointing": _checkpointing(row, CHECKPOINTING[checkpointing] or "none"),
         "optimizer": OPTIMIZERS.get(optimizer),
         "recipe": _recipe(row),
@@ -191,11 +196,6 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _usual_sharding(row: Row) -> str:
-    """Sharding where a row names none: NeMo and Megatron-Bridge divide optimizer states (use_distributed_optimizer), others nothing."""
-    return "zero1" if re.match(r"nemo|megatron-bridge", row["framework"].lower()) else "none"
-
-
 def _checkpointing(row: Row, named: str) -> str:
     """Checkpointing as named; torchtitan's "selective" is by operators, fms-fsdp's of whole blocks (all of them by default)."""
     framework = row["framework"].lower()
@@ -205,10 +205,9 @@ def _checkpointing(row: Row, named: str) -> str:
 
 
 def _recipe(row: Row) -> str:
-    """Format of the training state.
+    """Format of the training state: FP32 as named, autocast for '-mixed', else 16-bit parameters with FP32 master weights.
 
-    All 16-bit where the precision says 'true' or a fine-tuning says nothing else; autocast for '-mixed'; FP32 as named; else
-    16-bit parameters with FP32 master weights. Adapters are FP32 where the note says so.
+    All 16-bit where the precision says 'true', or a fine-tuning says nothing else. Adapters are FP32 where the note says so.
     """
     precision = row["precision"].lower()
     if precision in {"fp32", "float32", "32-true", "tf32", "tf32/fp32"}:

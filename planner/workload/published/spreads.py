@@ -1,4 +1,4 @@
-"""Distance of published measurements from predictions: half widths of ranges by kind, and what makes a range wider (`presets/spreads/`)."""
+"""Errors of predictions of published measurements: half widths of ranges by kind, and facts that widen them (`presets/spreads/`)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 class Classes(NamedTuple):
     """Names of classes of one sort, and the number of the one that each row is of."""
 
-    names: Sequence[str]
+    names: Sequence[str | None]
+    """None: of no class that matters."""
     rows: NDArray[np.int64]
 
 
@@ -56,7 +57,7 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     engines: dict[str, float] = {}
     """Factor by engine, wider or narrower, as its logarithm."""
     classes: list[str] = []
-    """Architectures of GPUs and shapes of models of which there are published values."""
+    """Architectures of GPUs, shapes of models and engines of services of which there are published values."""
     skew: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of the half width by which the range reaches further up, and less far down."""
 

@@ -66,7 +66,7 @@ SUMMED = re.compile(r"(SUM over|summed over) GPUs")
 
 
 def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float]:
-    """(quantity, value in SI) of a row; raises `NotPredicted` where the row means another quantity, `UserError` for an unknown unit."""
+    """(quantity, value in SI) of a row; raises `NotPredicted` for another quantity, `UserError` for an unknown unit."""
     metric, quantity, value, note = row["metric"], METRICS[row["metric"]], float(row["value"]), row["note"]
     if quantity == "fits":
         return quantity, float(not value)
@@ -86,7 +86,11 @@ def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float
         return quantity, value * (request.sequence or 1) if metric == "samples_per_s_total" else value
     shared_by = gpus if SUMMED.search(note) else 1
     if quantity == "device_bytes":
-        counted: Quantity = "allocated_bytes" if metric == "peak_mem" and _is_allocated(row) else quantity
+        counted: Quantity = (
+            "allocated_bytes"
+            if metric == "peak_mem" and ("ACTIVE" in row["note"] or row["source"].startswith(ALLOCATED_SOURCES))
+            else quantity
+        )
         return counted, value / shared_by
     if quantity in {"allocated_bytes", "used_bytes"}:
         return quantity, value / shared_by
@@ -95,8 +99,3 @@ def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float
     if metric == "prefill_tokens_per_s":
         return quantity, (request.batch or 1) * (whole(row, "isl") or 1) / value
     return quantity, value * gpus if metric == "throughput_out_tokens_per_s_per_gpu" else value
-
-
-def _is_allocated(row: Row) -> bool:
-    """Torchtune's 'torch peak ACTIVE memory', and sources whose published script counts what PyTorch allocated."""
-    return "ACTIVE" in row["note"] or row["source"].startswith(ALLOCATED_SOURCES)

@@ -1,1 +1,1 @@
-"""Requests as they came: a trace, and what it says about a workload."""
+"""Recorded requests: a trace, and the workload it shows."""

@@ -1,4 +1,4 @@
-"""Documents of a training set: how long they are once cut at the sequence.
+"""Lengths of a training set's documents, cut at the sequence.
 
 Lengths are log-normal, or all alike. With mu and s the mean and the standard deviation of their logarithm, S the sequence and l = min(x, S),
 E[l^k] = exp(k·mu + k²s²/2)·F((ln S - mu - k·s²)/s) + S^k·(1 - F((ln S - mu)/s)), F the normal distribution.

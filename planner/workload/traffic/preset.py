@@ -16,9 +16,9 @@ RateChoice = Literal["peak", "mean"]
 
 
 def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak", title: str = "") -> dict[str, Any]:
-    """The keys of a service under `traffic`: model, engine, formats and targets are `base`'s.
+    """The keys of a service under `traffic`; model, engine, formats and targets are `base`'s.
 
-    Without arrival times it is a batch job of that many requests. Raises `UserError` naming each length or rate that is not known.
+    Without arrival times it is a batch job of that many requests. Raises `UserError` naming each unknown length or rate.
     """
     missing = [
         Problem(traffic.source, name, f"is not in the traffic; give it as --{name.replace('_', '-')}.")
@@ -44,7 +44,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak", t
     if chosen is None:
         raise UserError(Problem(traffic.source, "rate", "is not known: all requests came at one moment."))
     variation = {} if traffic.arrival_variation is None else {"arrival_variation": round(traffic.arrival_variation, 2)}
-    return {**keys, "task": "serve", "request_rate_per_s": _digits(chosen), **variation}
+    return {**keys, "task": "serve", "request_rate_per_s": float(f"{chosen:.4g}"), **variation}
 
 
 def _told(traffic: Traffic, rate: RateChoice) -> str:
@@ -59,12 +59,8 @@ def _plain(lengths: Lengths | None) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _digits(value: float) -> float:
-    return float(f"{value:.4g}")
-
-
 def traced(trace: Trace) -> Trace:
-    """`trace`, whose lengths and times a replay needs; raises `UserError` naming what it lacks."""
+    """`trace`, if it has the lengths and times for a replay; raises `UserError` naming missing ones."""
     problems = []
     if not trace.requests:
         problems.append(Problem(trace.source, "", "holds no request that could be replayed."))

@@ -14,7 +14,7 @@ from planner.workload.traffic.trace import Floats, Trace
 MOST_VARIATION = 10.0
 """The most that `arrival_variation` of a workload may be."""
 COARSE = 4.0
-"""Times are too coarse to tell the gaps between requests where the mean gap is shorter than so many of their steps."""
+"""Times are too coarse to know the gaps between requests where the mean gap is shorter than this number of their steps."""
 COUNTED = 20
 """Requests of a window in which they are counted instead."""
 LEAST_COVERED_S = 900.0
@@ -40,7 +40,7 @@ class TrafficHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Observed requests of a service. None: the source does not tell."""
+    """Observed requests of a service. None: not in the source."""
 
     source: str
     requests: int

@@ -66,9 +66,7 @@ class Trace(msgspec.Struct, frozen=True):
             return values if given is None else np.where(np.isnan(values), given, values)
 
         return replace(
-            self,
-            input_tokens=filled(self.input_tokens, input_tokens),
-            output_tokens=filled(self.output_tokens, output_tokens),
+            self, input_tokens=filled(self.input_tokens, input_tokens), output_tokens=filled(self.output_tokens, output_tokens)
         )
 
     def faster(self, factor: float) -> Trace:
@@ -111,7 +109,7 @@ class TraceBuilder:
             self.prefixes.append(np.nan if prefix is None else prefix)
 
     def trace(self, *, absolute: bool = False, timed: bool = True, prefix_basis: str = "") -> Trace:
-        """The requests in order; `absolute`: times are seconds since 1970, UTC. Raises `UserError` for times that cannot be seconds."""
+        """The requests in order; `absolute`: times are seconds since 1970, UTC. Raises `UserError` for impossible times."""
         times = np.array(self.times, dtype=np.float64)
         order = np.argsort(times, kind="stable")
         first = float(times[order[0]]) if times.size else 0.0

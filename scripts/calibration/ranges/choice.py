@@ -1,4 +1,4 @@
-"""Choice of how much kinds, facts and engines of ranges borrow from each other (`ranges.residuals.RIDGES`), judged by nested leaving out.
+"""Choice of the ridges of kinds, facts and engines (`ranges.residuals.RIDGES`) by nested cross-validation over sources.
 
 The ridges for a source are those with which the ranges of all other sources score best, each of these left out in turn. The score of the sources under
 ridges that were chosen without them is what choosing is worth.
@@ -14,7 +14,8 @@ import numpy as np
 
 from planner.workload.published.spreads import KINDS
 from ranges.residual import Floats, Residual, interval_scores, mean_of_sources
-from ranges.residuals import RIDGES, left_out
+from ranges.residuals import RIDGES
+from ranges.unseen import sources_left_out
 
 TRIED = {"kind": (2.0, 6.0), "fact": (2.0, 6.0), "engine": (0.3, 1.0), "compared engine": (0.1, 1.0)}
 
@@ -35,7 +36,7 @@ def half_widths(residuals: Sequence[Residual], ridges: Mapping[str, float]) -> F
     before = dict(RIDGES)
     RIDGES.update(ridges)
     try:
-        return left_out(residuals).half_widths()
+        return sources_left_out(residuals).half_widths()
     finally:
         RIDGES.update(before)
 

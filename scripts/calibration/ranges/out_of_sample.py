@@ -1,4 +1,4 @@
-"""Errors and coverage on what was left out (a source, a generation of GPUs, a class of architectures), as tables and a diagram."""
+"""Errors and coverage on held-out data (a source, a generation of GPUs, a class of architectures), as tables and a diagram."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from published import markdown_table
 
 from planner.workload.published.spreads import KINDS
-from ranges.residual import Residual, interval_scores, mean_of_sources, widths
-from ranges.residuals import LeftOut, left_out
+from ranges.residual import interval_scores, mean_of_sources, widths
+from ranges.residuals import LeftOut
 from ranges.unseen import UnseenClasses
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -21,11 +21,11 @@ SIDE, MARGIN = 320, 48
 """Size of the diagram's square and of the room for its labels, in pixels."""
 
 
-def kinds_table(groups: Sequence[Sequence[Residual]]) -> str:
-    """A row for each kind: error over values and over sources, then coverage with a source, a generation of GPUs or a shape of models left out."""
+def kinds_table(found: Sequence[LeftOut]) -> str:
+    """A row for each kind: error by value and by source; coverage with a source, GPU generation, model shape or engine left out."""
     rows = []
-    for group in groups:
-        half, unseen = left_out(group).half_widths(), UnseenClasses(group)
+    for group, half in ((way.residuals, way.half_widths()) for way in found):
+        unseen = UnseenClasses(group)
         ways = unseen.inside()
         offs = np.array([one.reach for one in group])
         errors = np.abs(np.expm1([-one.off for one in group]))
@@ -43,15 +43,27 @@ def kinds_table(groups: Sequence[Sequence[Residual]]) -> str:
                 + [f"{held[judged & own].mean():.0%}" if (judged & own).any() else "—" for judged, held in ways]
                 + [f"× {math.exp(float(np.median(widths(of_kind, half[own])))):.2g}", f"{score:.2f}"]
             )
-    heads = ["kind", "n", "sources", "median", "of sources", "inside", "by source", "generation out", "class out", "width", "score"]
+    heads = [
+        "kind",
+        "n",
+        "sources",
+        "median",
+        "of sources",
+        "inside",
+        "by source",
+        "generation out",
+        "class out",
+        "engine out",
+        "width",
+        "score",
+    ]
     return markdown_table(heads, rows) + "\n"
 
 
-def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
+def classes_table(found: Sequence[LeftOut]) -> str:
     """Coverage with each source left out, by every fact that enough values have."""
     rows = []
-    for group in groups:
-        half = left_out(group).half_widths()
+    for group, half in ((way.residuals, way.half_widths()) for way in found):
         inside, wide = np.abs([one.reach for one in group]) <= half, np.exp(widths(group, half))
         for name in sorted({name for one in group for name in one.facts}):
             own = np.array([one.facts.get(name, 0.0) > 0 and not one.asked for one in group])
@@ -64,11 +76,10 @@ def classes_table(groups: Sequence[Sequence[Residual]]) -> str:
     return markdown_table(["class", "of", "n", "sources", "inside", "width"], rows, text_columns=2) + "\n"
 
 
-def less_said_table(groups: Sequence[Sequence[Residual]]) -> str:
-    """Coverage with each source left out where less is said than the source states: without the engine's release, without the engine."""
+def less_said_table(found: Sequence[LeftOut]) -> str:
+    """Coverage with each source left out, for requests without the engine's release, or without the engine."""
     rows = []
-    for group in groups:
-        half = left_out(group).half_widths()
+    for group, half in ((way.residuals, way.half_widths()) for way in found):
         inside, wide = np.abs([one.reach for one in group]) <= half, np.exp(widths(group, half))
         for kind in KINDS:
             for unsaid in ("release", "program", "engine"):

@@ -15,7 +15,7 @@ from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, PROG
 
 Floats = NDArray[np.float64]
 UNSAID = (RELEASE_OPEN, PROGRAM_OPEN, ENGINE_OPEN)
-"""Facts that have a slope in each family of kinds: what a question leaves open."""
+"""Facts that have a slope in each family of kinds: settings that a request leaves open."""
 WHOLE_SOURCE = 3
 """Values from which a source counts in full."""
 LEAST = 1e-3
@@ -34,16 +34,16 @@ class Residual:
     """ln(measured ÷ predicted)."""
     facts: Mapping[str, float] = field(default_factory=dict)
     network: float = 0.0
-    """Half width that stands beside that of the formulas, whatever is fitted: of a network that was not measured, of a host whose engine is not named."""
+    """Half width added independently of the fit: of an unmeasured network, or of the host under an unnamed engine."""
     lengths: float = 0.0
-    """Half width of lengths that may be means, and of prompts that may meet, which counts for nothing in the fit: most of them are what they seem."""
+    """Half width of lengths that may be means, and of prompts that may meet; not part of the fit, since most are as stated."""
     held: Any = None
     """The comparison it comes from."""
-    classes: tuple[str, str] = ("", "")
-    """Architecture of the GPU, and shape of the model."""
+    classes: tuple[str, ...] = ("", "", "")
+    """Architecture of the GPU, shape of the model, and engine of a service; "": none that matters."""
     further_down: float = 0.0
     further_up: float = 0.0
-    """Logarithms by which the range reaches further by a formula: to what the question may mean as well."""
+    """Logarithms by which a formula extends the range, to other meanings of the request."""
     asked: str = ""
     """Part of what its source states that is not said; "": nothing is left out."""
 
@@ -60,7 +60,7 @@ class Residual:
         return min(0.0, self.off + self.further_down) / (1 - self.skew)
 
     def size(self) -> float:
-        """Size beyond what the network's part of the range covers."""
+        """Size beyond the network's part of the range."""
         return float(np.sqrt(max(LEAST**2, self.reach**2 - self.network**2)))
 
 
@@ -78,14 +78,14 @@ def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
 
 
 def widths(residuals: Sequence[Residual], half_widths: Floats) -> Floats:
-    """Logarithms of the high end over the low end, with what a question may mean as well."""
+    """Logarithms of the high end over the low end, including other meanings of the request."""
     ends = np.array([one.further_down + one.further_up for one in residuals])
     found: Floats = 2 * half_widths + ends
     return found
 
 
 def interval_scores(residuals: Sequence[Residual], half_widths: Floats) -> Floats:
-    """Width plus 2/(1 - `NOMINAL`) times what a value is outside (Gneiting and Raftery, 2007); smaller is better."""
+    """Width plus 2/(1 - `NOMINAL`) times the distance outside (Gneiting and Raftery, 2007); smaller is better."""
     offs = np.abs([one.reach for one in residuals])
     scores: Floats = widths(residuals, half_widths) + 2 / (1 - NOMINAL) * np.maximum(0.0, offs - half_widths)
     return scores
@@ -105,7 +105,7 @@ LEAST_PAIRS = 3
 
 
 def correlation(residuals: Sequence[Residual], pairs: Callable[[Residual, Residual], bool]) -> float:
-    """Mean over sources and kinds of the mean product of two residuals over their mean square, over the `pairs` that count; at least 0."""
+    """Mean over sources and kinds of the mean product of `pairs` of residuals over their mean square; at least 0."""
     groups: dict[tuple[str, str, str, str], list[Residual]] = defaultdict(list)
     for one in residuals:
         groups[one.kind, one.source, one.held.framework, one.held.model].append(one)

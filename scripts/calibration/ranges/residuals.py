@@ -6,7 +6,8 @@ near what all tell; slopes of facts are at least 0, because knowing less never m
 less: without the engine's release, without the engine. They have slopes in each family of kinds (`UNSAID`), beside those of the values as stated.
 
 Then every source is left out in turn. One factor on what the others give makes ranges of all kinds together hold `NOMINAL` of the sources
-(split conformal prediction), and is larger for a kind of which they would hold less than `FEWEST` · `NOMINAL`.
+(split conformal prediction), and is larger for a kind of which they would hold less than `FEWEST` · `NOMINAL`; first tokens of requests at a rate have one
+of their own (`BY_LOAD`).
 """
 
 from __future__ import annotations
@@ -31,18 +32,22 @@ FEWEST = 0.97
 has `SOURCES_FOR_VALUES`: a source of many values does not hide behind the others. At 6 sources first tokens that nothing is fitted to lay inside 60 and 68 %,
 at 3 they lie inside 88 and 85 % (tests/data/unseen, 2026-11-25), which were looked at for this choice alone."""
 SOURCES_FOR_VALUES = 3
+LOAD, BY_LOAD = "requests at a rate", frozenset({"time to first token"})
+"""Kinds whose factor is another one where requests come at a rate: how prompts of a closed loop meet is what first tokens are most often off by."""
+WITHOUT_SLOPE = {"time to first token": frozenset({"mixture of experts"})}
+"""Facts that do not widen ranges of a kind: a first token waits for as many prompts before a mixture as before a dense model."""
 UNITS = 60
 """About as many sources there are, each counted once in each kind. Split conformal prediction takes the share (n + 1)/n · q of n exchangeable
 residuals to cover a new one with q (Vovk et al., 2005)."""
 SMOOTH, CLOSE, ROUNDS = 0.3, 1e-3, 60
-"""Distance of logarithms below which a quantile is fitted by squares, change of the coefficients at which they are found, and the most rounds."""
+"""Distance of logarithms below which a quantile is fitted by squares, tolerance of the coefficients, and most rounds."""
 LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
-"""Facts that name an engine: no slope of their own, but one in each kind, of either sign."""
+"""Facts that name an engine, with one slope in each kind, of either sign."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Logarithms of half widths of kinds, slopes of facts, and slopes in a kind of engines and of what is not said."""
+    """Logarithms of half widths of kinds, slopes of facts, and slopes in a kind of engines and of unstated settings."""
 
     kinds: Mapping[str, float]
     facts: Mapping[str, float]
@@ -76,10 +81,11 @@ class Design:
             elif name in UNSAID:
                 yield from (("unsaid", (of, name), amount * (self._families == of)) for of in families)
             else:
-                yield "fact", ("", name), amount
+                counts = [name not in WITHOUT_SLOPE.get(kind, ()) for kind in self._kinds]
+                yield "fact", ("", name), amount * counts
 
     def fit(self, left_out: NDArray[np.bool_] | None = None, start: Floats | None = None) -> Floats:
-        """The coefficients without some residuals, by squares that are weighted anew until they are those of the quantile."""
+        """The coefficients without some residuals, by iteratively reweighted least squares."""
         kept = np.ones(len(self.sizes), dtype=bool) if left_out is None else ~left_out
         weight, logs, ridges = np.where(kept, self.weights, 0.0), np.log(self.sizes), self._ridges(kept)
         found = self._least_squares(weight, logs, ridges) if start is None else start
@@ -116,14 +122,17 @@ class Design:
             kept &= ~(self.least_0 & (found < 0))
 
     def named(self, found: Floats) -> Fitted:
-        """The coefficients by what they are of."""
+        """The coefficients by name."""
         known = dict(zip((name for _, name in self.names), map(float, found), strict=True))
         kinds = [kind for kind in KINDS if (kind, "") in known]
         scales = {kind: known["", ""] + known[kind, ""] for kind in kinds}
+        facts = {name: value for (of, name), value in known.items() if name and not of}
         slopes = {
-            kind: {name: value for (of, name), value in known.items() if name and of in (kind, KINDS[kind])} for kind in kinds
+            kind: {name: value for (of, name), value in known.items() if name and of in (kind, KINDS[kind])}
+            | {name: -facts[name] for name in WITHOUT_SLOPE.get(kind, ()) if name in facts}
+            for kind in kinds
         }
-        return Fitted(scales, {name: value for (of, name), value in known.items() if name and not of}, slopes)
+        return Fitted(scales, facts, slopes)
 
 
 @dataclass(frozen=True)
@@ -151,20 +160,34 @@ class LeftOut:
         """Whether the question of each leaves the release or the engine open."""
         return np.array([any(one.facts.get(name) for name in UNSAID) for one in self.residuals])
 
-    def factor(self, kind: str, share: float = NOMINAL, *, less: bool = False, without: str | None = None) -> float:
-        """Factor on fitted half widths that holds `share` of a source of `kind` whose question leaves something open (`less`) or not, without a group."""
+    @cached_property
+    def at_rate(self) -> NDArray[np.bool_]:
+        """Whether each is of a kind `BY_LOAD`, and of requests that come at a rate."""
+        return np.array([one.kind in BY_LOAD and one.facts.get(LOAD, 0.0) > 0 for one in self.residuals])
+
+    def factor(
+        self, kind: str, share: float = NOMINAL, *, less: bool = False, at_rate: bool = False, without: str | None = None
+    ) -> float:
+        """Factor on fitted half widths that holds `share` of a source of `kind`, with less stated (`less`) or not, without a group."""
         kept = self.groups != without
-        if less:
-            found = self.factor(kind, share, without=without)
-        else:
-            stated = np.where(kept & self.stated, self.weights, 0.0)
-            found = weighted_quantile(self.ratios, stated, min(share * (1 + 1 / UNITS), (1 + share) / 2))
-        own = kept & (self.kinds == kind) & (self.open == less)
+        stated = np.where(kept & self.stated, self.weights, 0.0)
+        every = weighted_quantile(self.ratios, stated, min(share * (1 + 1 / UNITS), (1 + share) / 2))
+        own = kept & (self.kinds == kind)
+        usual = {
+            load: max(every, self._fewest(self.ratios, own & ~self.open & (self.at_rate == load), share)) for load in (False, True)
+        }
+        if not less:
+            return usual[at_rate]
+        ratios = self.ratios / np.where(self.at_rate, usual[True], usual[False])
+        return usual[at_rate] * max(1.0, self._fewest(ratios, own & self.open, share))
+
+    def _fewest(self, ratios: Floats, own: NDArray[np.bool_], share: float) -> float:
+        """Factor that holds as many of the sources and values of `own` as a kind has to hold; 0 where there are none."""
         if not own.any():
-            return found
+            return 0.0
         sources = len({one.source for one, counts in zip(self.residuals, own, strict=True) if counts})
         alike = [np.ones(own.sum())] if sources >= SOURCES_FOR_VALUES else []
-        return max(found, *(weighted_quantile(self.ratios[own], of, share * FEWEST) for of in (self.weights[own], *alike)))
+        return max(weighted_quantile(ratios[own], of, share * FEWEST) for of in (self.weights[own], *alike))
 
     def shape(self, share: float) -> float:
         """Half width of nominal `share` over that of `NOMINAL`, of all kinds together."""
@@ -172,19 +195,24 @@ class LeftOut:
 
     def half_widths(self, share: float = NOMINAL) -> Floats:
         """The half width of nominal `share` of every residual, by the other groups alone."""
-        of = list(zip(self.kinds.tolist(), self.open.tolist(), self.groups.tolist(), strict=True))
-        known = {key: self.factor(key[0], share, less=key[1], without=key[2]) for key in set(of)}
+        of = list(zip(self.kinds.tolist(), self.open.tolist(), self.at_rate.tolist(), self.groups.tolist(), strict=True))
+        known = {key: self.factor(key[0], share, less=key[1], at_rate=key[2], without=key[3]) for key in set(of)}
         beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
         found: Floats = np.hypot(np.array([known[key] for key in of]) * self.scales, beside)
         return found
 
 
-def left_out(residuals: Sequence[Residual], groups: Sequence[str] | None = None) -> LeftOut:
-    """Every group of residuals (by default: source) left out in turn."""
-    design = Design(residuals)
-    names, scales = np.array([one.source for one in residuals] if groups is None else groups), np.zeros(len(residuals))
-    whole = design.fit()
-    for name in sorted(set(names)):
-        own = names == name
-        scales[own] = np.exp(design.rows[own] @ design.fit(own, whole))
-    return LeftOut(residuals, names, scales, design.sizes / scales, design.weights)
+def left_out(residuals: Sequence[Residual], classes: Sequence[str] | None = None) -> LeftOut:
+    """Every source left out in turn; with `classes` of the residuals, the class and the source of each, as a class that nobody measured comes with a new source.
+
+    Residuals of the class "" have half widths of everything.
+    """
+    design, sources = Design(residuals), np.array([one.source for one in residuals])
+    groups, whole = sources if classes is None else np.array(classes), design.fit()
+    scales = np.exp(design.rows @ whole)
+    for name, source in sorted(set(zip(groups.tolist(), sources.tolist(), strict=True))):
+        if name:
+            of_group, of_source = groups == name, sources == source
+            own = of_group & of_source
+            scales[own] = np.exp(design.rows[own] @ design.fit(of_group | of_source, whole))
+    return LeftOut(residuals, groups, scales, design.sizes / scales, design.weights)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from engine_sample import ask_all
 
 from planner.engine.answers.answer import Answer
-from planner.engine.explain.open_waits import APART, COLD, COLD_START_PCIE_S, TOGETHER
+from planner.engine.explain.open_waits import APART, COLD, COLD_START_PCIE_S, LONGER_QUEUE, TOGETHER, USUAL_SHARE
 from planner.engine.performance.prefill_decode.request_latency import prompts_in_step, prompts_queued
 
 LOOP = {
@@ -71,6 +72,26 @@ def test_an_engine_that_is_not_named_may_keep_requests_in_step() -> None:
 def test_lengths_that_spread_say_how_prompts_meet() -> None:
     (spread,) = answers_to({**LOOP, "output_tokens": {"mean": 500, "p50": 400}})
     assert spread.evidence.get(TOGETHER, 0.0) < 0.01
+
+
+def test_a_queue_may_be_shorter_or_three_times_as_long() -> None:
+    rated = {**LOOP, "engine": "vllm", "concurrency": None, "max_num_seqs": 16}
+    idle, busy = answers_to({**rated, "request_rate_per_s": 0.5}, {**rated, "request_rate_per_s": 3.0})
+    assert busy.wait_s is not None
+    assert busy.ttft_s is not None
+    share = busy.wait_s.mean.value / busy.ttft_s.mean.value
+    assert share > 0.3
+    assert busy.evidence[APART] == pytest.approx(-USUAL_SHARE * math.log(1 - share), abs=2e-3)
+    assert busy.evidence[TOGETHER] == pytest.approx(USUAL_SHARE * math.log(1 + (LONGER_QUEUE - 1) * share), abs=2e-3)
+    assert idle.evidence.get(TOGETHER, 0.0) < busy.evidence[TOGETHER]
+    assert idle.ttft_s is not None
+    assert high(idle) / idle.ttft_s.mean.value < high(busy) / busy.ttft_s.mean.value
+
+
+def test_layers_in_turn_start_communicators_as_well() -> None:
+    (in_turn,) = answers_to({**RUN, "tp": 1, "pp": 2})
+    assert in_turn.evidence[COLD] > 0
+    assert "several GPUs" not in in_turn.evidence
 
 
 def test_the_first_requests_of_a_run_may_find_a_cold_service() -> None:

@@ -143,7 +143,7 @@ def test_ways_name_gpus_beyond_those_needed_and_what_is_owed(session: Session) -
     eight = next(one.way for one in guide.costs.ways if "p4de.24xlarge" in one.way.who)
     assert eight.idle_gpus == 8 - guide.costs.gpus
     said = _reasons(guide, "commit")
-    assert any("p4de.24xlarge, 7 GPUs more than needed" in reason for reason in said)
+    assert any("p4de.24xlarge, 7 GPUs idle" in reason for reason in said)
     assert any(reason.startswith("reserved-3y") and "owed for 36 months" in reason for reason in said)
     assert not any(reason.startswith("spot") for reason in said), "a service may not be interrupted"
     for branch in guide.tree:

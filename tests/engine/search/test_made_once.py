@@ -12,9 +12,11 @@ import pytest
 from engine_sample import workload
 
 from planner.engine.evaluate import evaluation, sizing, task
+from planner.engine.evaluate.supply import Supply
 from planner.engine.job.compute_dtype import USUAL
 from planner.engine.performance.simulation import continuous_batching, replicas
 from planner.engine.search import plan
+from planner.engine.search.supply import node_types
 from planner.session import Session
 from planner.workload.tasks import Workload
 
@@ -136,3 +138,20 @@ def test_what_a_search_found_is_forgotten_with_the_measurements_and_with_the_nex
     assert not kept.searches
     session.refresh()
     assert session._task(given) is not kept
+
+
+def test_node_types_of_some_gpus_are_those_of_the_list_of_all(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = workload("llama-3.1-70b-chat-service")
+    some = msgspec.structs.replace(every, gpus_considered=["H100 SXM5 80GB", "L40S"])
+    own = msgspec.structs.replace(some, price_usd_per_gpu_h=1.5)
+    s, chips = session, session.ceilings_cache.chips("spec")
+    fresh = Supply(s.gpus.all, s.gpus.find, s.offers, s.machine.devices, {}, chips, chips)
+    alone, priced = (node_types.node_types_for(one, fresh) for one in (some, own))
+    fresh.node_types.clear()
+    made = counted(monkeypatch, node_types, "_node_types_for", spelled)
+    node_types.node_types_for(every, fresh)
+    assert node_types.node_types_for(some, fresh) == alone
+    assert made.total() == 1
+    assert node_types.node_types_for(own, fresh) == priced
+    assert priced != alone
+    assert made.total() == 2

@@ -27,7 +27,7 @@ FAULTS = (
     rf"p95 (?:request time|time to first token|time per token) {TIME}, wanted {TIME}",
     r"needs [\d,]+ GPUs, the search ends at \d+",
     r"needs [\d,]+ nodes joined by a network, and \S[^;]* (?:has [\d,]+|is sold without one)",
-    r"needs [\d,]+ nodes, of \S[^;]* [\d,]+ (?:are counted on|can be had) at once",
+    r"needs [\d,]+ nodes, and [\d,]+ of \S[^;]* (?:are counted on|can be had) at once",
 )
 WHY_NOT = {
     "does-not-fit": rf"does not fit: {SIZE} needed \((?:\w| )+ {SIZE}\), {SIZE} usable, {SIZE} short",

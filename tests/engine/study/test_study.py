@@ -303,7 +303,7 @@ def test_the_svg_is_a_picture_of_every_curve() -> None:
     answer = sample_study()
     drawn = ET.fromstring(study_svg(answer))  # noqa: S314  # our own text
     space = "{http://www.w3.org/2000/svg}"
-    assert len(drawn.findall(f"{space}polyline")) == 6
+    assert len(list(drawn.iter(f"{space}polyline"))) == 6
     text = " ".join(node.text or "" for node in drawn.iter(f"{space}text"))
     for curve in answer.curves:
         assert curve.gpu in text

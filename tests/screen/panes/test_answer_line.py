@@ -5,15 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.style import Style
 from textual.content import Content
 from tui_sample import sample_options, settle
 
+from planner.present.choice.trial import Trial
 from planner.units import change_text
 from widgets.app import PlannerApp
 from widgets.drawing.styles import Paint
 from widgets.omnibox.finding import find
 from widgets.panes.answer import AnswerLine
+from widgets.panes.frame import Frame
+from widgets.panes.tabs import Tabs
 
 
 def drawn(line: AnswerLine) -> Content:
@@ -47,6 +51,58 @@ async def test_the_cursor_goes_to_the_answer_where_its_row_is_gone(tmp_path: Pat
         assert here is not None
         app.table.narrow(type(app.facets)(tests=(lambda row: row.gpu != here.gpu,)))
         assert app.table.highlighted is app.table.rows[0]
+
+
+async def test_a_change_on_trial_leaves_the_answer_whole_on_80_columns(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        line, plan = app.main.query_one(AnswerLine), app.plan
+        assert plan is not None
+        first = drawn(line).plain.split(" · ")[0]
+        trial = Trial("spot", plan, "8,730 → 10,800 $/month (+24 %)")
+        line.show(plan, trial)
+        assert drawn(line).plain.startswith(f" WHAT-IF  spot (+24 %)   {first}")
+        line.show(plan, replace(trial, change="full activation checkpointing of every layer of all"))
+        assert drawn(line).plain.startswith(f" WHAT-IF   {first}")
+        await pilot.resize_terminal(160, 45)
+        await settle(pilot)
+        line.show(plan, trial)
+        assert drawn(line).plain.startswith(f" WHAT-IF  spot: {trial.difference}  u undoes   {first}")
+
+
+async def test_where_nothing_fits_what_is_nearest_is_begun(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        line, plan = app.main.query_one(AnswerLine), app.plan
+        assert plan is not None
+        lost = [row for row in plan.rows if row.rank is None and not row.here]
+        lost[0] = replace(lost[0], why=f"{lost[0].why}; " + ", ".join(["and something more"] * 9))
+        line.show(replace(plan, rows=lost, levers=()))
+        told = drawn(line).plain
+        assert " · nearest, " in told
+        assert told.endswith(" …")
+
+
+async def test_titles_of_panes_end_with_a_whole_part(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("5")
+        await settle(pilot)
+        frame = app.main.query_one("#benchmark", Frame)
+        parts = ["1/21", "41 s left", "x stops", "quick, a processor", "and more than there is room for"]
+        frame.entitle(" · ".join(parts))
+        assert str(frame.border_title) == f"[5] Benchmark · {' · '.join(parts[:4])}"
+        await pilot.resize_terminal(200, 50)
+        await settle(pilot)
+        frame.entitle(" · ".join(parts[:3]))
+        assert str(frame.border_title) == f"[5] Benchmark · {' · '.join(parts[:3])}"
+        assert not app.main.query_one(Tabs).display
+        await pilot.press("z")
+        await settle(pilot)
+        assert "  5 BENCHMARK" in str(app.main.query_one(Tabs).content), "as wide apart as there is room, though it was hidden"
 
 
 @pytest.mark.parametrize("ground", ["transparent", "ansi_default"])

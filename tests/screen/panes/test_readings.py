@@ -29,7 +29,7 @@ from widgets.panes.key_line import KeyLine
 from widgets.panes.machine.gpu import Drawing, block
 from widgets.panes.machine.history import History, Marks
 from widgets.panes.machine.levels import history_values
-from widgets.panes.machine.many import short_head, short_line
+from widgets.panes.machine.many import short_head, short_lines
 from widgets.panes.memory import headroom_of
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.pane import latencies
@@ -128,7 +128,7 @@ def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
     history = History()
     history.note(1.0, 1.0, history_values(device))
     drawing = Drawing(UNICODE, width, 1.0, Marks(), recorded=False)
-    line = str(short_line(device, history, drawing))
+    line = str(short_lines(device, history, drawing)[-1])
     assert cell_len(line) <= max(width, 26), line
     assert line.rstrip().endswith("!")
     assert "— °C" not in line

@@ -23,7 +23,7 @@ from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.panes.machine.gpu import Drawing, block, roomy_block, time_axis, warnings_of_many
 from widgets.panes.machine.history import COARSE_S, Cells, History, Marks
 from widgets.panes.machine.levels import history_values
-from widgets.panes.machine.many import short_line, strip
+from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip
 from widgets.panes.machine.pane import MachineView
 from widgets.panes.machine.processes import ORDERS, process_lines
 
@@ -105,6 +105,29 @@ def test_what_is_near_its_limit_is_drawn_as_a_warning() -> None:
     assert not {"$text-error", "$text-warning"} & styles["SM active"]
 
 
+@pytest.mark.parametrize(("height", "rows"), [(5, 1), (9, 1), (10, 2), (18, 4), (60, MOST_ROWS)])
+@pytest.mark.parametrize("width", [40, 76, 196])
+def test_many_gpus_fill_the_height_below_titles_that_stand_above_their_figures(width: int, height: int, rows: int) -> None:
+    devices = [msgspec.structs.replace(H100_SNAPSHOT, index=number, temperature_c=50.0 + number) for number in range(4)]
+    histories = {device.place: History() for device in devices}
+    for device in devices:
+        for second in range(200):
+            histories[device.place].note(100.0 + second, 1.0, history_values(device))
+    head, *lines = (
+        str(line) for line in many_lines(devices, histories, Drawing(UNICODE, width, 1.0, Marks(), recorded=False), height)
+    )
+    axis = lines.pop() if len(lines) > 4 * rows else ""
+    assert len(lines) == 4 * rows
+    assert len([head, *lines, *([axis] if axis else [])]) <= max(height, 5)
+    assert max(map(len, [head, *lines, axis])) <= width
+    assert bool(axis) is (height > 5)
+    assert "now" in axis or not axis
+    last = lines[-1].rstrip()
+    assert last.endswith("53 °C") or width == 40
+    assert len(head.rstrip()) == len(last) or width == 40
+    assert all(set(line[10 : width - 46].strip()) == {"█"} for line in lines[rows - 1 :: rows] if width > 76 and rows > 1)
+
+
 @pytest.mark.parametrize("width", [40, 76, 200])
 def test_a_strip_holds_every_gpu(width: int) -> None:
     devices = [msgspec.structs.replace(H100_SNAPSHOT, index=number, temperature_c=50.0 + number) for number in range(24)]
@@ -149,7 +172,7 @@ def test_what_is_wrong_with_the_memory_is_said_in_every_form() -> None:
         assert "! uncorrectable memory errors (2 ever): results since then may be wrong" in text
         assert "! row remap pending: faulty rows of memory are replaced at the next reset of the GPU" in text
     drawing = Drawing(UNICODE, 76, 1.0, Marks(), recorded=False)
-    line = str(short_line(failing, History(), drawing))
+    line = str(short_lines(failing, History(), drawing)[-1])
     assert line.endswith("!")
     assert len(line) <= 76
     text = " ".join(" ".join(map(str, warnings_of_many((failing, failing), drawing))).split())

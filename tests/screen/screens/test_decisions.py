@@ -105,10 +105,10 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         assert "'many' is no number" in await answered(app, pilot)
         await pilot.press("escape", "L", *str(tmp_path / "none.toml"), "enter")
         assert shows(app, PortfolioScreen)
-        assert "none.toml" in await answered(app, pilot)
+        assert "none.toml" in (await answered(app, pilot)).replace("\n", "")
         app.screen.query_one(Entry).value = str(tmp_path / "stock.toml")
         await pilot.press("enter")
-        assert "1 workloads on one stock" in await answered(app, pilot)
+        assert "1 workload on one stock" in await answered(app, pilot)
 
 
 async def test_latency_against_load_by_its_key(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from planner.present.machine.telemetry import device_facts, held_back_text
 from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, bytes_text, number_text, percent_text
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import bar_text, labelled, shorten_end, styled_lines
+from widgets.drawing.text import bar_text, labelled, shorten_end
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
 from widgets.panes.machine.levels import HOTTEST_C, activities, counters, held_back_by, share, style_of
 
@@ -101,7 +101,7 @@ def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several
         rows = _narrow(device, history, drawing, several=several)
     else:
         rows = _paired(device, history, drawing, several=several)
-    return [*rows, *_mig(device, drawing), *_warnings(device, drawing), *_missing(device, drawing)]
+    return [*rows, *_missing(device, drawing, LABEL), *_mig(device, drawing, LABEL), *_warnings(device, drawing)]
 
 
 def _figures(device: DeviceSnapshot) -> list[tuple[str, str, str]]:
@@ -207,7 +207,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     rows += [*_marks(history, drawing, device_of(device), drawing.left, room), time_axis(drawing)]
     for fact in device_facts(device, drawing.why(device, "ecc_uncorrected_aggregate")):
         rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width)
-    return [head, *rows, *_mig(device, drawing), *_warnings(device, drawing), *_missing(device, drawing)]
+    return [head, *rows, *_missing(device, drawing, ROOMY_LABEL), *_mig(device, drawing, ROOMY_LABEL), *_warnings(device, drawing)]
 
 
 def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
@@ -249,7 +249,16 @@ def _runs(text: str) -> Iterator[str]:
 def time_axis(drawing: Drawing) -> Content:
     """Time axis of the histories above: ages of the cells, and the time that one covers."""
     room = drawing.width - drawing.left
-    label = f"0 to 100 %, {_span_text(drawing.step_s)} a cell"
+    return Content.styled(f"{scale_text(drawing):<{drawing.left}}{ages(drawing, room)}", "$quiet")
+
+
+def scale_text(drawing: Drawing) -> str:
+    """Scale of the histories, and the time of a cell."""
+    return f"0 to 100 %, {_span_text(drawing.step_s)} a cell"
+
+
+def ages(drawing: Drawing, room: int) -> str:
+    """Ages of the cells of a history, below them."""
     whole = 12 if drawing.step_s % 600 == 0 else 10  # so that ages are whole hours, or round numbers of minutes and seconds
     step = max(whole, -(-room // MOST_TICKS) // whole * whole)
     line = [" "] * room
@@ -258,7 +267,7 @@ def time_axis(drawing: Drawing) -> Content:
         begin, end = room - back - len(text), room - back
         if begin >= 0 and not "".join(line[max(0, begin - 1) : end]).strip():
             line[begin:end] = text
-    return Content.styled(f"{label:<{drawing.left}}{''.join(line)}", "$quiet")
+    return "".join(line)
 
 
 def _span_text(seconds: float) -> str:
@@ -300,9 +309,9 @@ def device_of(device: DeviceSnapshot) -> str:
     return f"cuda:{device.index if device.cuda_ordinal is None else device.cuda_ordinal}"
 
 
-def _mig(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
+def _mig(device: DeviceSnapshot, drawing: Drawing, label: int) -> list[Content]:
     """A line for each slice of a GPU that is divided."""
-    return [line for one in device.mig for line in labelled(f"MIG {one.profile}", LABEL, _slice_text(one), drawing.width)]
+    return [line for one in device.mig for line in labelled(f"MIG {one.profile}", label, _slice_text(one), drawing.width)]
 
 
 def _slice_text(one: MigSnapshot) -> str:
@@ -345,10 +354,11 @@ def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> lis
     return [line for text in texts for line in labelled(sign, 2, text, drawing.width, style, style)]
 
 
-def _missing(device: DeviceSnapshot, drawing: Drawing) -> list[Content]:
+def _missing(device: DeviceSnapshot, drawing: Drawing, label: int) -> list[Content]:
+    """The reason why there are no hardware counters; none where there are."""
     if device.sm_active_fraction is not None:
         return []
-    return styled_lines(device.why("sm_active_fraction"), drawing.width, "$quiet")
+    return labelled("SM active", label, f"{UNKNOWN} {device.why('sm_active_fraction')}", drawing.width, "$quiet")
 
 
 def lost_line(device: DeviceSnapshot) -> Content:

@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from planner.units import bytes_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
+from widgets.drawing.text import styled_lines
 from widgets.panes.frame import frame_of
 from widgets.panes.lines import Lines
 from widgets.panes.machine.gpu import (
@@ -32,7 +33,7 @@ from widgets.panes.machine.gpu import (
 )
 from widgets.panes.machine.history import SPANS_S, STEP_S, Cells, History, Marks, sparkline
 from widgets.panes.machine.levels import activities, history_values
-from widgets.panes.machine.many import short_head, short_line, strip
+from widgets.panes.machine.many import many_lines, strip
 from widgets.panes.machine.processes import ORDERS, process_lines
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ SCROLLBAR = 1
 """Cells kept free for it, so that it changes nothing when it comes."""
 LOOK_S = 1.0
 """Interval at which a pane without new readings asks why."""
+HINT_HEIGHT = 12
+"""Rows from which a pane without GPUs says how to see one."""
+NO_GPU_HINT = "gpu-planner --demo shows what a GPU has here; --replay FILE shows a recording (gpu-planner watch --record FILE)."
 NO_DRIVER = "No NVIDIA driver: planning from the catalogue."
 SPARK = 8
 ROOMY_HEIGHT = 28
@@ -184,7 +188,7 @@ class MachineView(VerticalScroll, can_focus=True):
             ]
         text = f" {parts[0]}"
         for part in parts[1:]:
-            text += f"   {part}" if len(text) + 3 + len(part) <= width else ""
+            text += f"   {part}" if len(text) + 3 + len(part) < width else ""
         return Content.styled(text, "$quiet")
 
     def _short_spark(self, key: str, name: str) -> str:
@@ -208,23 +212,26 @@ class MachineView(VerticalScroll, can_focus=True):
         roomy = self._roomy_gpus(snapshot, drawing, len(badge) + len(processes) + len(host()))
         few = bool(badge) and len(snapshot.devices) == 1 and roomy is None
         lines = badge if roomy is not None or few or not snapshot.devices else []  # elsewhere the title has it
-        lines += self._gpus(snapshot, drawing) if roomy is None else roomy
+        others = len(badge) + len(processes) + len(host())
+        lines += self._gpus(snapshot, drawing, self.size.height - others) if roomy is None else roomy
         if not snapshot.devices:
             lines += [Content(driver_text(snapshot))]
             if snapshot.nvml_detail and snapshot.nvml_state != "no driver":
                 lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
+            if self.size.height >= HINT_HEIGHT:
+                lines += [*styled_lines(NO_GPU_HINT, width, "$quiet"), Content("")]
         lines += [*processes, *host(roomy=roomy is not None)]
         self.query_one(Lines).show(lines, self.size.height)
         self._entitle()
 
-    def _gpus(self, snapshot: Snapshot, drawing: Drawing) -> list[Content]:
-        """A block for each GPU; of many a line, or a column of a strip."""
+    def _gpus(self, snapshot: Snapshot, drawing: Drawing, height: int) -> list[Content]:
+        """A block for each GPU; of many a line or a few, as `height` has room for, or a column of a strip."""
         devices = snapshot.devices
         if len(devices) > DETAILED_DEVICES:
             if len(devices) >= max(self.size.height, LEAST_OF_A_STRIP):
                 return [*strip(devices, drawing), *warnings_of_many(devices, drawing)]
-            short = [short_line(device, self._histories[device.place], drawing) for device in devices]
-            return [short_head(devices[0], drawing), *short, *warnings_of_many(devices, drawing)]
+            warnings = warnings_of_many(devices, drawing)
+            return [*many_lines(devices, self._histories, drawing, height - len(warnings)), *warnings]
         several = len(devices) > 1
         return [line for device in devices for line in block(device, self._histories[device.place], drawing, several=several)]
 

@@ -24,6 +24,8 @@ TITLE_INDENT = {"rate": 6, "latency": 2}
 """Cells that a title stands left of its column's end, so that it is above the values."""
 MANY = "9+"
 """Number of folded rows where there is room for one digit."""
+LIMITED = "limited by "
+"""Begin of the part of a reason that says what limits a row."""
 INDENT = "  "
 """Before the layout of a row below another one of its GPU."""
 
@@ -92,7 +94,8 @@ class Painter(msgspec.Struct):
             used += cells + fitted.gap
         else:
             if fitted.why:
-                why = shorten_clauses(row.why, fitted.why - 1, symbols.ellipsis)
+                told = any(column.id == "limit" for column, _ in fitted.columns)
+                why = shorten_clauses(_without_limit(row.why) if told else row.why, fitted.why - 1, symbols.ellipsis)
                 segments.append(Segment(why, base if base.reverse else base + self.style("reason")))
         return Strip(segments).adjust_cell_length(width, base)
 
@@ -104,3 +107,8 @@ class Painter(msgspec.Struct):
             layout = line.row.answer.layout
             return [(shorten_end(INDENT + (layout.text if layout else ""), cells, self.symbols.ellipsis).ljust(cells), "quiet")]
         return column.pieces(line.row, self.symbols, cells)
+
+
+def _without_limit(why: str) -> str:
+    """The reason without what limits the row, which stands in a column of its own."""
+    return "; ".join(part for part in why.split("; ") if not part.startswith(LIMITED))

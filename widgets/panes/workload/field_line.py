@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 from widgets.actions.action import bindings
 from widgets.actions.moves import GROUP
 from widgets.drawing.symbols import Symbols
+from widgets.drawing.text import shorten_clauses
 from widgets.drawing.text_field import Entry
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice, ModelChoice
@@ -26,6 +27,14 @@ LABEL = 9
 """Cells of a label, before the mark of a changed field."""
 LEAST_UNIT = 7
 """Cells of a unit, and of the space before it, at least."""
+EDITOR, GAP = 28, 2
+"""Cells of editor and unit where there is room for words behind them, and of the blanks before these words."""
+LEAST_ABOUT, MOST_ABOUT = 36, 72
+"""Cells of what a field takes, at least and at most."""
+KEY = 24
+"""Cells of a field's key in a preset, which stands behind that where there is room for both."""
+LEAST_WITH_KEY = 48
+"""Cells of what a field takes that its key leaves."""
 NUMBERS = ("count", "number", "percent", "crowd", "lengths")
 
 
@@ -37,6 +46,12 @@ def field_id(key: str) -> str:
 def group_id(group: str) -> str:
     """The widget id of the heading of a group."""
     return "group-" + group.replace(" ", "-")
+
+
+def cells_behind(width: int) -> int:
+    """Cells of a line of the form for what the field takes; 0: it is not said there."""
+    behind = width - LABEL - 1 - EDITOR
+    return behind if behind >= LEAST_ABOUT else 0
 
 
 class FieldEntry(Entry):
@@ -148,12 +163,25 @@ class FieldLine(Horizontal):
         return max(LEAST_UNIT, len(self.field.unit) + 1) if self.field.unit and not self.field.picked else 0
 
     def render(self) -> Content:
-        """Label and unit, with room for the editor between them."""
+        """Label and unit, with room for the editor between them; behind it what may be given, where there is room."""
         mark = self._symbols.changed if self._changed else ""
         label = f"{self.field.label:<{LABEL}}{mark}".ljust(LABEL + 1)
         unit = f" {self.field.unit}".ljust(self._unit_cells) if self._unit_cells else ""
-        room = " " * max(0, self.size.width - len(label) - self._unit_cells)
-        return Content.assemble((label, self._label_style), room, (unit, "$quiet"))
+        behind = cells_behind(self.size.width)
+        room = " " * max(0, self.size.width - behind - len(label) - self._unit_cells)
+        return Content.assemble((label, self._label_style), room, (unit, "$quiet"), self._about(behind - GAP) if behind else "")
+
+    def _about(self, room: int) -> Content:
+        """What the field takes, and its key in a preset."""
+        told = self.field.about or ", ".join(self.field.choices)
+        with_key = room - KEY >= LEAST_WITH_KEY
+        cells = min(MOST_ABOUT, room - KEY) if with_key else room
+        words = shorten_clauses(told, cells - GAP, self._symbols.ellipsis).ljust(cells)
+        return Content.assemble(" " * GAP, (words, "$quiet"), (self.field.key if with_key else "", "$quiet 60%"))
+
+    def on_resize(self) -> None:
+        """Give the editor the cells that what stands behind it leaves."""
+        self.editor.styles.width = EDITOR - self._unit_cells if cells_behind(self.size.width) else "1fr"
 
     @property
     def _label_style(self) -> str:

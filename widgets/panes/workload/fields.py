@@ -62,14 +62,14 @@ def _target(percentile: int, what: str, label: str, about: str) -> Field:
 
 def _targets(percentile: int) -> tuple[Field, ...]:
     return (
-        _target(percentile, "request", "total", "requests are done within this"),
-        _target(percentile, "ttft", "TTFT", "first tokens come within this"),
-        _target(percentile, "tpot", "TPOT", "gaps between tokens are below this"),
+        _target(percentile, "request", "total", "are answered within this"),
+        _target(percentile, "ttft", "TTFT", "first tokens within this"),
+        _target(percentile, "tpot", "TPOT", "gaps between tokens"),
     )
 
 
 MODEL: tuple[Field, ...] = (
-    Field(key="model", label="model", kind="choice"),
+    Field(key="model", label="model", kind="choice", about="by name, hub id, or config.json"),
     Field(key="task", label="task", kind="choice", choices=get_args(tasks.TaskName), words=tuple(TASK_WORDS.values())),
     Field(key="weight_dtype", label="weights", kind="choice", choices=WEIGHT_FORMATS, tasks=RUNS),
     Field(key="kv_dtype", label="KV cache", kind="choice", choices=get_args(tasks.KvDtype), tasks=RUNS),
@@ -81,7 +81,7 @@ MODEL: tuple[Field, ...] = (
         kind="count",
         tasks=(FINETUNE,),
         empty="no LoRA",
-        about="of the adapters; empty: every weight is tuned",
+        about="of adapters; empty: all is tuned",
     ),
     Field(
         key="lora.base",
@@ -99,7 +99,7 @@ LOAD: tuple[Field, ...] = (
         kind="lengths",
         unit="tokens",
         tasks=RUNS,
-        about="of a prompt: 600, or mean/p95: 600/1500",
+        about="of a prompt; or mean/p95: 600/1500",
     ),
     Field(
         key="output_tokens",
@@ -107,7 +107,7 @@ LOAD: tuple[Field, ...] = (
         kind="lengths",
         unit="tokens",
         tasks=(GENERATE, SERVE),
-        about="of an answer: 200, or mean/p95: 200/700",
+        about="of an answer; or mean/p95: 200/700",
     ),
     Field(
         key="prefix_tokens",
@@ -116,7 +116,7 @@ LOAD: tuple[Field, ...] = (
         unit="tokens",
         tasks=(SERVE,),
         empty="none",
-        about="leading prompt tokens that the prefix cache has",
+        about="of a prompt, in the prefix cache",
     ),
     Field(key="batch", label="batch", kind="count", unit="seqs", tasks=(GENERATE, PREFILL), about="texts worked on side by side"),
     Field(
@@ -128,7 +128,7 @@ LOAD: tuple[Field, ...] = (
         unit="a day",
         tasks=(SERVE,),
         empty="none",
-        about="instead of load: people on one day; 20k",
+        about="people on one day, instead of load",
     ),
     Field(
         key="targets.burst",
@@ -136,7 +136,7 @@ LOAD: tuple[Field, ...] = (
         kind="percent",
         unit="%",
         tasks=(SERVE,),
-        about="how much more than that it has to stand",
+        about="of the load, which peaks add to it",
     ),
     Field(
         key="concurrency",
@@ -144,7 +144,7 @@ LOAD: tuple[Field, ...] = (
         kind="crowd",
         unit="users",
         tasks=(SERVE,),
-        about="requests in flight, or max: all that fit",
+        about="in flight; or max: all that fit",
     ),
     Field(
         key="requests",
@@ -152,7 +152,7 @@ LOAD: tuple[Field, ...] = (
         unit="in all",
         tasks=(GENERATE, SERVE),
         empty="no end",
-        about="of a job that ends: gives hours and dollars",
+        about="of a job: gives hours and dollars",
     ),
     Field(key="sequence", label="sequence", kind="count", unit="tokens", tasks=TRAINS, about="of one training sequence"),
     Field(
@@ -161,7 +161,7 @@ LOAD: tuple[Field, ...] = (
         kind="count",
         unit="seqs",
         tasks=TRAINS,
-        about="sequences an optimizer step, over all GPUs",
+        about="sequences a step, over all GPUs",
     ),
     Field(key="micro_batch", label="micro", kind="count", unit="seqs", tasks=TRAINS, about="sequences a GPU takes at a time"),
     Field(
@@ -170,7 +170,7 @@ LOAD: tuple[Field, ...] = (
         unit="tokens",
         tasks=TRAINS,
         empty="no end",
-        about="of the whole job: gives hours and dollars; 15T",
+        about="of a job, 15T: gives hours, dollars",
     ),
 )
 LIMITS: tuple[Field, ...] = (
@@ -181,9 +181,9 @@ LIMITS: tuple[Field, ...] = (
         unit="h",
         tasks=(*TRAINS, GENERATE, SERVE),
         empty="none",
-        about="the whole job has to end within this",
+        about="the job has to end within this",
     ),
-    Field(key="targets.budget_usd", label="budget", unit="$", empty="none", about="of the whole job; of a service, of a month"),
+    Field(key="targets.budget_usd", label="budget", unit="$", empty="none", about="of a job; of a service, a month"),
 )
 SEARCH: tuple[Field, ...] = (
     Field(key="max_gpus", label="at most", kind="count", unit="GPUs", about="the search ends there"),
@@ -209,7 +209,7 @@ FINE: tuple[Field, ...] = (
         unit="s",
         tasks=(SERVE,),
         empty="none",
-        about="holds requests this long to batch them; 0.03",
+        about="holds requests this long: 0.03",
     ),
     Field(
         key="arrival_variation",
@@ -217,7 +217,7 @@ FINE: tuple[Field, ...] = (
         unit="σ/mean",
         tasks=(SERVE,),
         empty="1",
-        about="of time between requests; 1 Poisson, 3 bursts",
+        about="of gaps; 1: Poisson, 3: bursts",
     ),
     Field(
         key="max_num_seqs",
@@ -225,7 +225,7 @@ FINE: tuple[Field, ...] = (
         kind="count",
         unit="seqs",
         tasks=(SERVE,),
-        about="most requests in flight on a replica",
+        about="most in flight on a replica",
     ),
     Field(
         key="max_num_batched_tokens",
@@ -233,7 +233,7 @@ FINE: tuple[Field, ...] = (
         kind="count",
         unit="tokens",
         tasks=(SERVE,),
-        about="most tokens of one iteration of the engine",
+        about="most tokens of one iteration",
     ),
     Field(
         key="images",
@@ -241,14 +241,14 @@ FINE: tuple[Field, ...] = (
         unit="each",
         tasks=RUNS,
         empty="none",
-        about="pictures in a prompt, the mean; 0.3: one in three",
+        about="of a prompt; 0.3: one in three",
     ),
     Field(
         key="image_tokens",
         label="of tokens",
         kind="count",
         tasks=RUNS,
-        about="tokens of each picture, part of the prompt",
+        about="of each picture, in the prompt",
         needs="images",
     ),
     Field(
@@ -265,7 +265,7 @@ FINE: tuple[Field, ...] = (
         kind="count",
         tasks=(SERVE,),
         empty="none",
-        about="first of the requests, which are not measured",
+        about="at first, which are not measured",
         needs="requests",
     ),
     *_targets(99),
@@ -277,9 +277,9 @@ FINE: tuple[Field, ...] = (
     Field(
         key="dataset_tokens", label="data set", unit="tokens", tasks=TRAINS, empty="none", about="with epochs, instead of train on"
     ),
-    Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="how often the data set is gone through"),
+    Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="passes over the data set"),
     Field(key="targets.headroom", label="keep free", kind="percent", unit="%", about="of the memory, for fragmentation"),
-    Field(key="power_limit_w", label="power cap", unit="W", empty="none", about="power limit of each GPU, as nvidia-smi -pl"),
+    Field(key="power_limit_w", label="power cap", unit="W", empty="none", about="of each GPU, as nvidia-smi -pl"),
 )
 GROUPS: Mapping[str, tuple[Field, ...]] = {
     "": MODEL,

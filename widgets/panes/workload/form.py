@@ -25,7 +25,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.field import CHOSEN, Field
-from widgets.panes.workload.field_line import FieldEntry, FieldLine, GroupLine, group_id
+from widgets.panes.workload.field_line import EDITOR, FieldEntry, FieldLine, GroupLine, cells_behind, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -116,6 +116,10 @@ class Form(VerticalScroll, can_focus=False):
     def first_field(self) -> Widget:
         """Field of the cursor when the form is entered: the field it was in last, or the preset."""
         return self._last or self.query_one("#field-preset")
+
+    def on_resize(self) -> None:
+        """Let the field of the preset end where the others do."""
+        self.query_one("#field-preset").styles.width = EDITOR if cells_behind(self.scrollable_content_region.width) else "1fr"
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Remember the field; what is typed from now on is another change."""

@@ -6,12 +6,12 @@ from widgets.panes.workload.field import Field
 
 OFFERS: tuple[Field, ...] = (
     Field(key="gpus_considered", label="GPUs", kind="names", empty="all", about="of these alone: H100, L4"),
-    Field(key="providers", label="providers", kind="names", empty="all", about="rented from these alone: runpod, aws"),
-    Field(key="kinds", label="kinds", kind="names", empty="all", about="hyperscaler, gpu-cloud, marketplace, peer-to-peer"),
-    Field(key="regions", label="regions", kind="names", empty="all", about="of these alone; * and ? match: us-east*"),
-    Field(key="countries", label="countries", kind="names", empty="all", about="data centres there alone: DE, FR, or EU"),
-    Field(key="certifications", label="certified", kind="names", empty="any", about="providers that hold all of them: ISO 27001"),
-    Field(key="exclude", label="without", kind="names", empty="none", about="providers, their kinds, GPUs, instances left out"),
+    Field(key="providers", label="providers", kind="names", empty="all", about="from these alone: runpod, aws"),
+    Field(key="kinds", label="kinds", kind="names", empty="all", about="of provider: gpu-cloud, marketplace"),
+    Field(key="regions", label="regions", kind="names", empty="all", about="these alone; * matches: us-east*"),
+    Field(key="countries", label="countries", kind="names", empty="all", about="there alone: DE, FR, or EU"),
+    Field(key="certifications", label="certified", kind="names", empty="any", about="holds all of them: ISO 27001"),
+    Field(key="exclude", label="without", kind="names", empty="none", about="providers, kinds, GPUs, instances"),
     Field(
         key="fabric",
         label="network",
@@ -25,7 +25,7 @@ OFFERS: tuple[Field, ...] = (
         kind="prices",
         unit="$/GPU·h",
         empty="offers",
-        about="instead of offers: 1.8, or L40S 0.9, H100 2.1",
+        about="instead of offers: 1.8; L40S 0.9",
     ),
     Field(key="max_nodes", label="nodes", kind="count", unit="nodes", about="most that can be had at once"),
     Field(key="confidence", label="sure", kind="percent", unit="%", about="fits with at least this probability"),

@@ -82,8 +82,8 @@ class TurningScreen(TextOverlay):
         self.ask_again()
 
     def ask_again(self) -> None:
-        """Ask for the choices there are now; the heading says so until the answer is there."""
-        self._tell_keys(self.ASKING)
+        """Ask for the choices there are now; the heading says so while an answer to others stands below it."""
+        self._tell_keys(*([self.ASKING] if self._sections else []))
         self.run_worker(self._ask(), group="ask", exclusive=True, exit_on_error=False)
 
     def _tell_keys(self, *more: str) -> None:

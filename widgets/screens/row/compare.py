@@ -23,6 +23,8 @@ from widgets.screens.overlay import TextOverlay
 
 LABEL, LEAST, MOST, GAP = 24, 22, 36, 2
 """Cells of the names, of each row at least and at most, and between two rows."""
+EDGES = 8
+"""Cells of the border, the blanks inside it and the scroll bar."""
 LEAST_COMPARED = 2
 ALIKE = 0.005
 """Share below which two figures are told as the same."""
@@ -42,12 +44,12 @@ def open_screen(app: BaseApp) -> None:
 class CompareScreen(TextOverlay):
     """A few rows, a column each."""
 
-    WIDTH = 176
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,c", "dismiss", "back", show=False)]
 
     def __init__(self, rows: Sequence[PlanRow], plan: Plan, symbols: Symbols) -> None:
         super().__init__(f"Compare · {len(rows)} rows", "space marks rows in the ranking · ≈ the ranges overlap · esc back")
         self._rows, self._plan, self._symbols = rows, plan, symbols
+        self.WIDTH = LABEL + MOST * len(rows) + EDGES
 
     def lines(self, width: int) -> list[Content]:
         """Columns, as many as there is room for."""
@@ -73,10 +75,11 @@ class _Table(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[Content]:
         yield self._plain("", self._names(), "bold $accent")
-        yield self._plain("", [self._place(row) for row in self.rows], "$quiet")
-        yield self._plain("", [f"rank {row.rank}" if row.rank else VERDICT_WORDS[row.verdict] for row in self.rows])
+        yield self._plain("rank", [str(row.rank) if row.rank else VERDICT_WORDS[row.verdict] for row in self.rows])
+        yield self._plain("provider", [row.offer.provider if row.offer else "here" if row.here else UNKNOWN for row in self.rows])
+        yield self._plain("market", [row.offer.market if row.offer else UNKNOWN for row in self.rows])
         yield self._plain("layout", [row.answer.layout.text if row.answer.layout else UNKNOWN for row in self.rows])
-        yield self._plain("memory", [self._memory(row) for row in self.rows])
+        yield self._plain("memory", self._memory())
         yield self._plain("limit", [row.answer.bottleneck or UNKNOWN for row in self.rows])
         known = row_figures(self.task)
         columns = self._columns(known)
@@ -91,20 +94,17 @@ class _Table(msgspec.Struct, frozen=True):
     def _names(self) -> list[str]:
         return [f"{row.answer.layout.gpus if row.answer.layout else 1:,} × {device_name(row.gpu)}" for row in self.rows]
 
-    def _place(self, row: PlanRow) -> str:
-        return f"{row.offer.provider}, {row.offer.market}" if row.offer else "here" if row.here else UNKNOWN
-
-    def _memory(self, row: PlanRow) -> str:
-        memory = row.answer.memory_bytes
-        if memory is None:
-            return UNKNOWN
-        used, whole, share = (
-            bytes_text(memory.total.value, unit=False),
-            bytes_text(memory.capacity),
-            percent_text(memory_share(row.answer)),
+    def _memory(self) -> list[str]:
+        """Memory of every row, in the same form: the short one where one of them needs it."""
+        known = [(row.answer.memory_bytes, percent_text(memory_share(row.answer))) for row in self.rows]
+        parts = [
+            (bytes_text(memory.total.value, unit=False), bytes_text(memory.capacity), share) if memory is not None else None
+            for memory, share in known
+        ]
+        long, short = (
+            [form.format(*part) if part is not None else UNKNOWN for part in parts] for form in ("{} of {}, {}", "{}/{} {}")
         )
-        told = f"{used} of {whole}, {share}"
-        return told if len(told) <= self.width - GAP else f"{used}/{whole} {share}"
+        return long if max(map(len, long)) <= self.width - GAP else short
 
     def _plain(self, label: str, cells: Sequence[str], style: str = "") -> Content:
         texts = [shorten_end(cell, self.width - GAP, self.symbols.ellipsis).ljust(self.width) for cell in cells]

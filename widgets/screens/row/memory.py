@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +13,7 @@ from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, Memor
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.cells import Cell
 from planner.present.levers import lever_text
+from planner.present.lines.folding import folded
 from planner.present.memory import ledger
 from planner.present.names import COMPONENT_NAMES, device_name
 from planner.units import bytes_text, percent_text
@@ -166,20 +166,20 @@ def _unsaid(item: MemoryItem) -> str:
 def _item(name: str, size: str, width: int, worked_out: str, source: str) -> Iterator[Content]:
     """Name and bytes; formula and source beside them where there is room, else below."""
     label = _label(width)
-    names = textwrap.wrap(name, label - INDENT - 1) or [""]
+    names = folded(name, label - INDENT - 1)
     left = [f"{'':{INDENT}}{line:<{label - INDENT}}" for line in names]
     sizes = [f"{size:>{SIZE}}", *[" " * SIZE] * (len(names) - 1)]
     if width < BESIDE:
         if name:
             yield from (Content(f"{line}{cell}") for line, cell in zip(left, sizes, strict=True))
         for text, style, hang in ((worked_out, "", "  "), (source, "$quiet", "")):
-            for line in textwrap.wrap(text, width - INDENT - 2, subsequent_indent=hang):
+            for line in folded(text, width - INDENT - 2, hanging=hang) if text else ():
                 yield Content.assemble((f"{'':{INDENT + 2}}{line}", style))
         return
     room = width - label - SIZE - 3
     formula_width = room if width < THREE_COLUMNS else room * 3 // 5
-    formula = textwrap.wrap(worked_out, formula_width, subsequent_indent="  ")
-    sources = textwrap.wrap(source, room if width < THREE_COLUMNS else room - formula_width - 3)
+    formula = folded(worked_out, formula_width, hanging="  ") if worked_out else []
+    sources = folded(source, room if width < THREE_COLUMNS else room - formula_width - 3) if source else []
     yield from _rows(left, sizes, formula, sources, formula_width, beside=width >= THREE_COLUMNS)
 
 

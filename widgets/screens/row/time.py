@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ from textual.content import Content
 
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import BOUND_WORDS, CLASS_WORDS, PhaseTime, TimeDetail
+from planner.present.lines.folding import folded
 from planner.present.names import device_name
 from planner.present.time import OPERATOR_COLUMNS, below_roof, operator_lines, peak_share, share_text
 from planner.units import duration_text, percent_text, si_text
@@ -196,7 +196,7 @@ def _mark(detail: TimeDetail, mark: Mark, width: int) -> Iterator[Content]:
     first = mark.operators[0]
     share = share_text(sum(one.seconds for one in mark.operators) / detail.total_s)
     figures = f"{share} of the time, {below_roof(detail, first)} of the data sheet"
-    *lines, last = textwrap.wrap(mark.text, width - 2)
+    *lines, last = folded(mark.text, width - 2)
     signs = [(f"{mark.sign} ", mark.style), *[("  ", "")] * len(lines)]
     for line, sign in zip(lines, signs, strict=False):
         yield Content.assemble(sign, line)
@@ -221,7 +221,7 @@ def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: in
 
     yield Content.assemble((f"{phase.name:<{label}}", "bold $accent"), (beside(column.title for column, *_ in columns), "$quiet"))
     for line in operator_lines(detail, phase):
-        name, *more = textwrap.wrap(line.name, label - 1)
+        name, *more = folded(line.name, label - 1)
         cells = beside(column.text(line) for column, *_ in columns)
         if line.operator is None:
             yield Content.styled(f"{name:<{label}}{cells}".rstrip(), "$quiet")

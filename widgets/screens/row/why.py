@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +16,7 @@ from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import CLASS_WORDS
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
 from planner.present.choice.sentence import count_and_device
+from planner.present.lines.folding import folded
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
 from planner.present.row_figures import LATENCIES, PERCENTILES, row_figures
@@ -126,7 +126,7 @@ class Page(msgspec.Struct, frozen=True):
 
     def line(self, label: str, value: str, aside: str = "") -> Iterator[Content]:
         """A label, its value, and what there is to say of it, folded beside them."""
-        told = textwrap.wrap(aside, max(20, self.width - MARGIN)) or [""]
+        told = folded(aside, max(20, self.width - MARGIN))
         yield Content.assemble((f"  {label:<{LABEL}}", "$quiet"), f"{value:>{VALUE}}", (f"   {told[0]}".rstrip(), "$quiet"))
         yield from (Content.styled(f"{'':{MARGIN}}{line}", "$quiet") for line in told[1:])
 
@@ -149,7 +149,7 @@ class Page(msgspec.Struct, frozen=True):
 
     def folded(self, label: str, text: str, margin: int = SOURCE) -> Iterator[Content]:
         """A label and a text of several lines, `margin` cells from the left."""
-        for number, line in enumerate(textwrap.wrap(text, max(20, self.width - margin)) or [""]):
+        for number, line in enumerate(folded(text, max(20, self.width - margin))):
             yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
 
 
@@ -159,7 +159,7 @@ def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None, ne
     def verdict(*_: object) -> Iterator[Content]:
         yield from _verdict(row, plan, page)
         if network:
-            yield from (Content.styled(line, "$quiet") for line in textwrap.wrap(network, page.width))
+            yield from (Content.styled(line, "$quiet") for line in folded(network, page.width))
 
     def bought(*_: object) -> Iterator[Content]:
         return _bought(owned, page) if owned is not None else iter(())

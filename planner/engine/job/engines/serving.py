@@ -115,7 +115,7 @@ FIRST = (
         name="llama.cpp",
         label="llama.cpp",
         release="before b3200 (2024-06)",
-        kernels_per_layer=22,
+        kernels_per_layer=40,
         host_step_s=0.2e-3,
         context_bytes=0.5 * GIB,
         communicator_bytes=0.2 * GIB,
@@ -125,6 +125,7 @@ FIRST = (
         fp32_between=True,
         fp16_accumulate=True,
         computes_on_host=True,
+        read_per_cycle=6.5,
         hbm_share=0.66,
         hop_s=0.13e-3,
         pipelined_prompt=0.8,
@@ -135,7 +136,7 @@ FIRST = (
         fused_elementwise=True,
         communicator_source="copies between GPUs alone: an assumption",
         slack_source="its own pools, sized once",
-        source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; HBM share and hops: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05); overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
+        source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; kernels, hops and bytes a cycle: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05), of which 8B and 70B models together tell 85 µs a layer on each GPU and 6.5 (16 bit) and 7.4 bytes (4 bit) on the A100, the weights' share of GDDR's rate of 84 to 92 %; HBM share: the A100's, for parts whose cycles are not known; overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
     ),
     Engine(
         name="gpt-fast",
@@ -267,7 +268,9 @@ LATER = (
         since=(6325,),
         released="2025-08",
         release="b6325 and later",
+        kernels_per_layer=18,
         eager_attention=False,
-        source=f"{_MMQ.source}; flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434)",
+        source=f"{_MMQ.source}; flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434); additions, norms and rotation fused (#15631, #16884); "
+        "kernels by hand: between RTX PRO 6000 of 2025-09 (37 µs a layer beside the weights, by llama-bench of 7B and 70B) and server parts, which take longer",
     ),
 )

@@ -86,8 +86,9 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     narrow, gathered = (j.narrow_bytes > 0) & (j.train == 0), gathers(t)
     there = np.where(narrow & (~gathered | (j.narrow_bytes < 1)), j.narrow_bytes, j.activation_bytes)
     tokens = np.where(s.expert_streams > 1, rows / s.tp * m.expert_width * (there + j.activation_bytes), 0.0)
-    near = np.where(gathered, s.ep - 1, _elsewhere(t, s.ep) * imbalance(t))
-    return tokens * near, tokens * imbalance(t) * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
+    busiest = imbalance(t)
+    near = np.where(gathered, s.ep - 1, _elsewhere(t, s.ep) * busiest)
+    return tokens * near, tokens * busiest * _elsewhere(t, np.maximum(1.0, s.ep / s.gpus_per_node))
 
 
 def gathers(t: Table) -> Flags:

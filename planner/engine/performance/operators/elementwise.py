@@ -55,13 +55,18 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
         "dropout": m.dropout,
     }
 
+    divided = (m.query, m.key, m.common_ffn)
+
+    def elements(h: float, *multiples: float) -> Floats:
+        whole = [h * m.width / between] if h else []
+        parts = [multiple * size for multiple, size in zip(multiples, divided, strict=True) if multiple]
+        return added([*whole, added(parts) / s.tp] if parts else whole or [np.zeros(1)])
+
     def of(name: str) -> Floats:
-        one, each = (
-            h * m.width / between + (q * m.query + k * m.key + f * m.common_ffn) / s.tp
-            for h, q, k, f in (ELEMENTWISE[name].fused, ELEMENTWISE[name].each)
-        )
-        apart = each * factors.get(name, 1.0)
-        return np.where(fused > 0, np.minimum(one, apart), apart)
+        work = ELEMENTWISE[name]
+        each = elements(*work.each)
+        apart = each * factors[name] if name in factors else each
+        return np.where(fused > 0, np.minimum(elements(*work.fused), apart), apart)
 
     if kind == ADAPTERS:
         return rows * j.adapter_traffic / s.tp

@@ -94,7 +94,9 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: 
         took[name], flop_s, bytes_s = products_s(t, product)
         bound[name] = np.where(flop_s > bytes_s, took[name], 0.0)
     experts_s = np.zeros(1)
-    per_layer, bound_layer = (of["attention"] + (1 - m.moe_share) * of["mlp"] for of in (took, bound))
+    per_layer, bound_layer = took["attention"], bound["attention"]
+    if "mlp" in took:
+        per_layer, bound_layer = (layer + (1 - m.moe_share) * of["mlp"] for layer, of in ((per_layer, took), (bound_layer, bound)))
     if "experts" in took:
         per_layer, bound_layer = (
             layer + m.moe_share * (of["experts"] + of["shared"]) for layer, of in ((per_layer, took), (bound_layer, bound))

@@ -46,7 +46,7 @@ class ProductGroup(msgspec.Struct, frozen=True):
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
-    """The products of one layer for `rows` tokens: its attention, and its MLP dense or, where any row has them, with experts."""
+    """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts, each where any row has such layers."""
     m, j, s = t.model, t.job, t.layout
     narrowest = np.minimum(np.minimum(j.mixing_bytes, j.mlp_bytes), j.expert_bytes)
     mixing, mlps, routed = (
@@ -64,7 +64,7 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
     weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows)
     return {
         "attention": attention,
-        "mlp": mlp,
+        **({"mlp": mlp} if (m.moe_layers < m.layers).any() else {}),
         "experts": ProductGroup(weights, per_expert, np.zeros(1), read, apart, grouped, routed),
         "shared": ProductGroup((m.shared_matrix + m.router_matrix) / s.tp, rows, rows * 2 * m.width, j.mlp_bytes, wider=mlps),
     }
@@ -104,8 +104,7 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
     reached = c.flop_per_s * np.where(t.engine.fp16_accumulate > 0, c.fp16_accumulate_gain, 1.0)
     reached = np.where(in_int8, int8_flop_per_s, reached)
     flop_s = 2 * group.rows * group.weights / (reached * group.rate) * group.wider
-    share = np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
-    read = np.where(group.stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
+    read = read_bytes_per_s(t, group.stored)
     weights_bytes = group.weights * group.stored
     around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
     unpacks = t.engine.unpacks * ~in_int8
@@ -114,6 +113,16 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
         blocks = np.ceil(np.clip(group.rows, 1.0, FUSED_UNPACK_ROWS) / FUSED_ROWS) - 1
         weights_bytes = weights_bytes * (1 + blocks * (1 - plain) * unpacks * j.gptq * (j.train <= 0))
         around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain
-    bytes_s = weights_bytes / (read * share * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
+    bytes_s = weights_bytes / (read * group.rate) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
     return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
+
+
+def read_bytes_per_s(t: Table, stored: Floats) -> Floats:
+    """Rate at which weights of `stored` bytes are read: as measured, or as far as an engine's own kernels come."""
+    c = t.chip
+    own = t.engine.read_per_cycle * c.cycles_per_s
+    measured = np.where(stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
+    measured = measured * np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
+    read: Floats = np.where(own > 0, np.minimum(c.bandwidth_bytes_per_s, own), measured)
+    return read

@@ -19,8 +19,8 @@ class Completions(Protocol):
     def next_end(self) -> Floats:
         """The next end of every run, infinite where no sequence runs; shape [runs]."""
 
-    def start(self, owner: Rows, position: Rows, rank: Rows | int, end: Floats) -> None:
-        """Add the sequences at `position`, each to the run `owner`; `rank` counts those of one run from 0."""
+    def start(self, run: Rows, count: Rows, position: Rows, end: Floats) -> None:
+        """Add the sequences at `position` to each `run`, as many as its `count`."""
 
     def finish(self, run: Rows, iteration: Floats) -> tuple[Rows, Rows, Floats]:
         """Remove all sequences of each `run` that have ended by its `iteration`, at least one.
@@ -50,14 +50,14 @@ def completions_of(iterations: Floats, in_flight: Rows, slots: int) -> Completio
     return InSlots(np.where(here, iterations.ravel()[position], np.inf), np.where(here, position, 0), in_flight)
 
 
-def repeated(run: Rows, count: Rows) -> tuple[Rows, Rows | int, Rows | None]:
-    """Each `run` as often as its `count`: (runs, numbers from 0 within a run, where each run begins or None where all counts are 1)."""
+def repeated(run: Rows, first: Rows, count: Rows) -> tuple[Rows, Rows, Rows | None]:
+    """Each `run` as often as its `count`: (runs, numbers from its `first` on, where each run begins or None where all counts are 1)."""
     ends = count.cumsum()
     if not run.size or ends[-1] == run.size:
-        return run, 0, None
+        return run, first, None
     begins = ends - count
     owner = run.repeat(count)
-    return owner, np.arange(owner.size) - begins.repeat(count), begins
+    return owner, np.arange(owner.size) + (first - begins).repeat(count), begins
 
 
 class InOrder:
@@ -73,7 +73,7 @@ class InOrder:
         """See `Completions`."""
         return self.ends.take(self.oldest)
 
-    def start(self, owner: Rows, position: Rows, rank: Rows | int, end: Floats) -> None:  # noqa: ARG002  # of `Completions`
+    def start(self, run: Rows, count: Rows, position: Rows, end: Floats) -> None:  # noqa: ARG002  # of `Completions`
         """See `Completions`."""
         self.ends[position] = end
 
@@ -91,8 +91,8 @@ class InOrder:
             ends[more] = after = self.ends.take(behind.take(more))
             more = more[after <= iteration.take(more)]
         self.oldest[run] = behind
-        owner, rank, _ = repeated(run, behind - oldest)
-        return owner, oldest.repeat(behind - oldest) + rank, ends
+        owner, position, _ = repeated(run, oldest, behind - oldest)
+        return owner, position, ends
 
     def withdraw(self, run: Rows, next_prompt: Rows) -> tuple[Rows, Floats, Floats]:
         """See `Completions`."""
@@ -131,12 +131,14 @@ class InSlots:
         soonest: Floats = self.ends.min(axis=1)
         return soonest
 
-    def start(self, owner: Rows, position: Rows, rank: Rows | int, end: Floats) -> None:
+    def start(self, run: Rows, count: Rows, position: Rows, end: Floats) -> None:
         """See `Completions`."""
+        taken = self.taken.take(run)
+        owner, number, _ = repeated(run, taken, count)
         first = self.first.take(owner)
-        slot = first + self.free.ravel().take(first + self.taken.take(owner) + rank)
+        slot = first + self.free.ravel().take(first + number)
         self.ends.ravel()[slot], self.positions.ravel()[slot] = end, position
-        self.taken += np.bincount(owner, minlength=self.taken.size)
+        self.taken[run] = taken + count
 
     def finish(self, run: Rows, iteration: Floats) -> tuple[Rows, Rows, Floats]:
         """See `Completions`."""
@@ -150,7 +152,7 @@ class InSlots:
         self.ends.ravel()[first + slot] = np.inf
         gone = np.bincount(owner, minlength=self.taken.size)
         self.taken -= gone
-        self.free.ravel()[first + self.taken.take(owner) + repeated(run, gone.take(run))[1]] = slot
+        self.free.ravel()[first + repeated(run, self.taken.take(run), gone.take(run))[1]] = slot
         return owner, self.positions.ravel().take(first + slot), next_end
 
     def withdraw(self, run: Rows, next_prompt: Rows) -> tuple[Rows, Floats, Floats]:  # noqa: ARG002  # of `Completions`

@@ -52,8 +52,8 @@ def run_batches(time: IterationTime, rules: BatchingRules, traffic: Traffic, *, 
     s = ReplicaState(time, rules, traffic, warm, measured)
     steps = 0
     while steps % LOOK_EVERY or s.goes_on().any():
-        most = _admit(s)
-        while most > s.slots:
+        _admit(s)
+        while np.count_nonzero(s.in_flight > s.slots):
             s.add_slots()
         never_full = s.never_full()
         if not never_full:
@@ -87,27 +87,21 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
     )
 
 
-def _admit(s: ReplicaState) -> float:
-    """Admit what has arrived, in order, while there is room; returns the most requests in flight in any run that admits some."""
-    rules, requests = s.rules, s.requests
+def _admit(s: ReplicaState) -> None:
+    """Admit what has arrived, in order, while there is room."""
+    requests = s.requests
     s.has_room = s.room()
-    run = (s.has_room & (s.next_arrival_s <= s.clock_s)).nonzero()[0]
-    if not run.size:
-        return 0.0
-    claim = s.next_claim.take(run)
-    while run.size:
-        position, now = s.next_admitted.take(run), s.clock_s.take(run)
-        held, in_flight = s.held.take(run) + claim, s.in_flight.take(run) + 1
-        s.held[run], s.in_flight[run] = held, in_flight
-        s.promised[run] += requests.tokens.take(position)
-        requests.note(requests.admitted_s, position, now)
-        s.next_admitted[run] = following = position + 1
-        arrival, claim, _, _ = requests.admission.take(following, axis=0).T
-        s.has_room[run] = more = (in_flight < rules.sequences.take(run)) & (held + claim <= rules.capacity.take(run))
-        again = more & (arrival <= now)
-        run, claim = run[again], claim[again]
-    s.next_arrival_s, s.next_claim, s.prompt_tokens, s.pairs = requests.admission.take(s.next_admitted, axis=0).T.copy()
-    return float(s.in_flight.max())
+    admits = s.has_room & (s.next_arrival_s <= s.clock_s)
+    while np.count_nonzero(admits):
+        run = admits.nonzero()[0]
+        requests.note(requests.admitted_s, s.next_admitted.take(run), s.clock_s.take(run))
+        s.promised = s.promised + requests.tokens.take(s.next_admitted) * admits
+        s.held = s.held + s.next_claim * admits
+        s.in_flight = s.in_flight + admits
+        s.next_admitted = s.next_admitted + admits
+        s.next_arrival_s, s.next_claim, s.prompt_tokens, s.pairs = requests.admission.take(s.next_admitted, axis=0).T.copy()
+        s.has_room = s.room()
+        admits &= s.has_room & (s.next_arrival_s <= s.clock_s)
 
 
 def _iterate(s: ReplicaState, *, never_full: bool) -> None:
@@ -164,7 +158,7 @@ def _decode(s: ReplicaState, decoding: Flags, *, never_full: bool) -> None:
         level = np.ceil((floor_s - device_s) / np.maximum(rising, 1e-30))
         count = np.where((device_s < floor_s) & (rising > 1e-30), np.minimum(count, np.maximum(level, 1.0)), count)
     count = np.where(decoding, count, 0.0)
-    s.clock_s = s.clock_s + (count * first_s + slope * count * (count - 1) / 2)
+    s.clock_s = s.clock_s + (count * first_s + slope * count * (count - 1.0) * 0.5)
     s.iteration = s.iteration + count
     _grow(s, s.growth * count)
 
@@ -214,8 +208,8 @@ def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats
     if not never_full:
         room = np.floor((s.rules.capacity - s.held) / np.maximum(s.growth, 1.0))
         count = np.minimum(count, np.maximum(np.where(s.rules.reserve, np.inf, room), 1.0))
-    twice = 2 * np.where(decoding & s.has_room, s.next_arrival_s - s.clock_s, NEVER_S)
-    steady = first_s - slope / 2
+    twice = np.where(decoding & s.has_room, s.next_arrival_s - s.clock_s, NEVER_S) * 2.0
+    steady = first_s - slope * 0.5
     until_arrival = np.ceil(twice / np.maximum(steady + np.sqrt(steady**2 + slope * twice), 1e-30))
     iterations: Floats = np.minimum(count, np.maximum(until_arrival, 1.0))
     return iterations
@@ -227,12 +221,12 @@ def _start_decoding(s: ReplicaState, completed: Rows) -> None:
     if not run.size:
         return
     r, runs = s.requests, s.number.size
-    owner, rank, begins = repeated(run, completed.take(run))
-    position = s.next_prompt.take(owner) + rank
+    count = completed.take(run)
+    owner, position, begins = repeated(run, s.next_prompt.take(run), count)
     r.note(r.first_s, position, s.clock_s.take(owner))
     inputs, iterations = r.decoding.take(position, axis=0).T
     end = s.iteration.take(owner) + iterations
-    s.completions.start(owner, position, rank, end)
+    s.completions.start(run, count, position, end)
     soonest = end if begins is None else np.minimum.reduceat(end, begins)
     s.next_end[run] = np.minimum(s.next_end.take(run), soonest)
     s.context = s.context + np.bincount(owner, weights=inputs + 1, minlength=runs)
@@ -267,8 +261,7 @@ def _finish(s: ReplicaState) -> None:
 
 def _send_next(s: ReplicaState, run: Rows, ended: Rows) -> None:
     """The clients of each closed loop `run` send a request for every one of `ended` [runs]."""
-    owner, rank, _ = repeated(run, ended.take(run))
-    position = s.next_sent[owner] + rank
+    owner, position, _ = repeated(run, s.next_sent.take(run), ended.take(run))
     arrives = position < s.queue_end[owner]
     s.requests.sent_s[position[arrives]] = s.requests.arrival_s[position[arrives]] = s.clock_s[owner[arrives]]
     s.next_sent[run] += ended.take(run)

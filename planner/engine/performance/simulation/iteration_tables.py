@@ -75,9 +75,11 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         time = self.time
         heads = self.head_s.ravel().take(self._first[1] + (rows + completed).astype(np.int64))
         decodes = beside > 0
+        rows_s = self._rows_s(self._decoded(tokens, completed), rows, beside)
+        if time.encoder_s is not None:
+            rows_s = rows_s + between(time.encoder_s, tokens) * (tokens > 0)
         device_s = (
-            self._rows_s(self._decoded(tokens, completed), rows, beside)
-            + self._encoded_s(tokens)
+            rows_s
             + heads
             + time.sequence_s * beside
             + time.prompt_s * tokens
@@ -93,10 +95,6 @@ class IterationTables(RowRecord, frozen=True, dict=True):
     def _decoded(self, tokens: Floats, completed: Rows) -> Floats:
         """Tokens of the prompts that pass the layers that generate: one of a prompt that ends where an encoder reads it."""
         return tokens if self.time.encodes is None else np.where(self.time.encodes > 0, completed, tokens)
-
-    def _encoded_s(self, tokens: Floats) -> Floats | float:
-        """Encoders' passes over `tokens` prompt tokens, but for their attention."""
-        return 0.0 if self.time.encoder_s is None else between(self.time.encoder_s, tokens) * (tokens > 0)
 
     def _rows_s(self, tokens: Floats, rows: Floats, beside: Floats) -> Floats:
         """All but attention and head, of `tokens` prompt tokens beside `rows` of the decoding sequences."""

@@ -132,7 +132,7 @@ class Between(NamedTuple):
         """`values` [rows, knots] there."""
         flat = values.ravel()
         low = flat.take(self.at)
-        result: Floats = low + (flat.take(self.at + 1) - low) * self.above / self.width
+        result: Floats = low + (flat[1:].take(self.at) - low) * self.above / self.width
         return result
 
 

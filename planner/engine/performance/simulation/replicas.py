@@ -57,9 +57,10 @@ class _RequestTime(RowRecord, frozen=True):
     """Attention of a prompt, and a draft's pass over it."""
     sequence_s: Floats
     """Attention of one sequence in a decoding step."""
-    floor_s: Floats
     host_s: Floats
-    mixed_floor_s: Floats
+    floor_s: Floats | None
+    """None, as below: 0 in every row."""
+    mixed_floor_s: Floats | None
     mixed_factor: Floats
 
     def parts_s(self, time: IterationTime, in_flight: Floats) -> tuple[Floats, Floats]:
@@ -69,12 +70,14 @@ class _RequestTime(RowRecord, frozen=True):
         alone, beside = both.of(time.rows_s)
         rows_s = alone + both.first.of(time.head_s) if draft is None else place_of(in_flight, self.row).of(draft.round_s)
         device = rows_s + self.sequence_s * in_flight
-        step = np.maximum(device, self.floor_s) + self.host_s
-        prompt = beside - alone + self.attention_s
+        step = (device if self.floor_s is None else np.maximum(device, self.floor_s)) + self.host_s
+        prompt = (beside - alone + self.attention_s) * self.mixed_factor
+        if self.mixed_floor_s is None:
+            return step, np.maximum(prompt, 0.0)
         launches = np.maximum(self.mixed_floor_s - device, 0.0)
         if np.count_nonzero(launches):
             launches = launches / mean_if_any(self.rate_per_s * step)
-        return step, np.maximum(prompt * self.mixed_factor, launches)
+        return step, np.maximum(prompt, launches)
 
     def seconds(self, time: IterationTime, in_flight: Floats) -> Floats:
         """Seconds of a request."""
@@ -127,9 +130,9 @@ def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
         prompt_rows=prompt_rows,
         attention_s=attention_s,
         sequence_s=time.sequence_s[row] + time.cached_s[row] * (inputs + outputs * longer / 2),
-        floor_s=time.floor_s[row],
         host_s=time.host_s[row],
-        mixed_floor_s=time.mixed_floor_s[row],
+        floor_s=time.floor_s[row] if time.floor_s.any() else None,
+        mixed_floor_s=time.mixed_floor_s[row] if time.mixed_floor_s.any() else None,
         mixed_factor=time.mixed_factor[row],
     )
 

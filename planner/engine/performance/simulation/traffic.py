@@ -7,7 +7,7 @@ number), so that what a short run has too much of cancels over a pair.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -80,12 +80,12 @@ def traffic_of(
     stream = np.array([stream_of[seed] for seed in seeds])
     place = np.arange(requests + 1)
     inputs, outputs = (
-        lengths.draw(np.stack([_normal(seed, number, place.size) for seed in stream_of]), stream)
+        lengths.draw(_normal(stream_of, number, place.size) if lengths.varies.any() else np.zeros((1, place.size)), stream)
         for lengths, number in ((load.inputs, INPUTS), (load.outputs, OUTPUTS))
     )
     prefix = np.minimum(np.floor(load.prefix_tokens)[:, None], inputs - 1)
     running = np.minimum(np.zeros(runs, dtype=np.int64) if in_flight is None else in_flight, requests)
-    progress = np.stack([_uniform(seed, PROGRESS, int(running.max())) for seed in stream_of])[stream]
+    progress = _uniform(stream_of, PROGRESS, int(running.max()))[stream]
     _start_decoding(running, progress, inputs, outputs, prefix)
     rank = place - running[:, None]
     clients = np.where(closed, load.concurrency, 0.0).astype(np.int64)
@@ -123,16 +123,16 @@ def batch_arrivals(sent_s: Floats, window_s: Floats) -> Floats:
     return reached
 
 
-def _normal(seed: int, stream: int, count: int) -> Floats:
-    """Standard normal numbers; a longer draw begins with the shorter one."""
-    drawn = np.random.default_rng([seed // 2, stream]).standard_normal(count)
-    return -drawn if seed % 2 else drawn
+def _normal(seeds: Collection[int], stream: int, count: int) -> Floats:
+    """Standard normal numbers of each seed; a longer draw begins with the shorter one."""
+    pairs = {pair: np.random.default_rng([pair, stream]).standard_normal(count) for pair in {seed // 2 for seed in seeds}}
+    return np.stack([-pairs[seed // 2] if seed % 2 else pairs[seed // 2] for seed in seeds])
 
 
-def _uniform(seed: int, stream: int, count: int) -> Floats:
-    """Numbers in [0, 1); a longer draw begins with the shorter one."""
-    drawn = np.random.default_rng([seed // 2, stream]).random(count)
-    return 1 - drawn if seed % 2 else drawn
+def _uniform(seeds: Collection[int], stream: int, count: int) -> Floats:
+    """Numbers in [0, 1) of each seed; a longer draw begins with the shorter one."""
+    pairs = {pair: np.random.default_rng([pair, stream]).random(count) for pair in {seed // 2 for seed in seeds}}
+    return np.stack([1 - pairs[seed // 2] if seed % 2 else pairs[seed // 2] for seed in seeds])
 
 
 def _start_decoding(running: Rows, progress: Floats, inputs: Floats, outputs: Floats, prefix: Floats) -> None:
@@ -159,7 +159,8 @@ def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | No
     random = np.flatnonzero(~load.closed & (load.variation > 0))
     if random.size:
         keys = [(seeds[run], float(load.variation[run])) for run in random.tolist()]
-        gaps = {key: _gaps(*key, rank.shape[1]) for key in dict.fromkeys(keys)}
+        even = dict(zip(dict.fromkeys(seeds), _uniform(dict.fromkeys(seeds), GAPS, rank.shape[1]), strict=True))
+        gaps = {(seed, variation): _gaps(even[seed], variation) for seed, variation in dict.fromkeys(keys)}
         since = np.cumsum(np.where(rank[random] < 0, 0.0, np.stack([gaps[key] for key in keys])), axis=1)
         if most is not None:
             last = np.maximum(np.minimum(most[random], rank.shape[1]) - 1, 0)
@@ -170,9 +171,8 @@ def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | No
     return arrival
 
 
-def _gaps(seed: int, variation: float, count: int) -> Floats:
-    """Times between arrivals, of mean 1: exponential, or by quantiles of the gamma distribution with that variation."""
-    even = _uniform(seed, GAPS, count)
+def _gaps(even: Floats, variation: float) -> Floats:
+    """Times between arrivals by numbers in [0, 1), of mean 1: exponential, or by quantiles of the gamma distribution with that variation."""
     if variation == 1.0:
         return -np.log(np.maximum(even, 1e-300))
     shape = 1 / variation**2

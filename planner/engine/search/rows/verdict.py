@@ -66,7 +66,7 @@ def _too_few(d: Deployments, row: int) -> list[str]:
         ]
     if nodes > quote.machines:
         counted = "are counted on" if "max_nodes" in quote.assumed else "can be had"
-        return [f"needs {nodes:,} nodes, of {who} {quote.machines:,} {counted} at once"]
+        return [f"needs {nodes:,} nodes, and {quote.machines:,} of {who} {counted} at once"]
     return []
 
 

@@ -95,6 +95,11 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
         return np.array([node.per_node for node in self.types], dtype=np.float64)
 
     @cached_property
+    def at_hand(self) -> Flags:
+        """Whether each type is here, one's own or to be bought."""
+        return np.array([node.here or node.owned is not None for node in self.types])
+
+    @cached_property
     def place(self) -> Rows:
         """Number of each type's place, counted from 0: see `NodeType.place`."""
         numbers: dict[tuple[str, str], int] = {}

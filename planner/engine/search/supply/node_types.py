@@ -131,12 +131,22 @@ def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     asked = Workload(model="", **{key: getattr(workload, key) for key in SUPPLY_KEYS})
     name, kept = msgspec.json.encode(asked), supply.node_types
     if name not in kept:
-        made = _node_types_for(asked, supply)
+        every = kept.get(msgspec.json.encode(msgspec.structs.replace(asked, gpus_considered=[])))
+        if every is not None and _by_offers_alone(asked):
+            considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
+            made = [node for node in every if node.gpu.name in considered]
+        else:
+            made = _node_types_for(asked, supply)
         if len(kept) >= MOST_KEPT:
             del kept[next(iter(kept))]
         kept[name] = made
     found: list[NodeType] = kept[name]
     return found
+
+
+def _by_offers_alone(workload: Workload) -> bool:
+    """Whether all GPUs are rented, or this machine's: which of them are considered then changes nothing of the others."""
+    return workload.price_usd_per_gpu_h is None and not workload.own and workload.capex_usd is None
 
 
 def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:

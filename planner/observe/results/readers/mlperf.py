@@ -78,8 +78,5 @@ def _load(scenario: str, lines: dict[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 READER = Reader(
-    "MLPerf Inference",
-    lambda contents: not contents.is_json and TITLE in contents.text,
-    _read,
-    "mlperf_log_summary.txt",
+    "MLPerf Inference", lambda contents: not contents.is_json and TITLE in contents.text, _read, "mlperf_log_summary.txt"
 )

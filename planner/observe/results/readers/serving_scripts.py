@@ -18,7 +18,7 @@ MS = 1e-3
 VLLM_ENGINES = {"vllm": "vllm", "vllm-chat": "vllm", "tensorrt-llm": "tensorrt-llm", "sglang": "sglang"}
 """Backends that name the engine; the others ('openai', 'openai-chat') are spoken by any."""
 SGLANG_ENGINES = {"sglang": "sglang", "sglang-native": "sglang", "vllm": "vllm", "vllm-chat": "vllm", "trt": "tensorrt-llm"}
-"""Backends that name the engine; 'sglang-oai' and its like name the protocol."""
+"""Backends that name the engine; others, such as 'sglang-oai', name the protocol."""
 
 
 def _vllm_serve(one: dict[str, Any]) -> Result:

@@ -1,4 +1,4 @@
-"""Byte latent transformers: a small stack passes every byte, a large one every patch of several, and a third decides where patches end."""
+"""Byte latent transformers: a small stack for every byte, a large one for every patch, and a third that divides patches."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def hyper_connections(width: int, layers: int, copies: int, *, mixed: bool) -> t
 
 @family("deepseek_v4", Block(wide_router=True, sinks=True))
 def deepseek_v4(keys: ConfigKeys) -> dict[str, Any]:
-    """Keys that are the values, one head of them; layers that keep an entry for every 4th token and choose among them, or every 128th."""
+    """Keys are the values, in one head; layers keep an entry for every 4th token and choose among them, or for every 128th."""
     rates = keys.part("compress_rates")
     sparse_rate = rates.size(_SPARSE, default=keys.size("compress_rate_csa", default=4))
     heavy_rate = rates.size(_HEAVY, default=keys.size("compress_rate_hca", default=128))

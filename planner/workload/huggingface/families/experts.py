@@ -8,15 +8,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.compressed import hyper_connections
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.huggingface.sizes import (
-    head_normed,
-    latent,
-    latent_sizes,
-    line_sizes,
-    projected,
-    routed,
-    windowed,
-)
+from planner.workload.huggingface.sizes import head_normed, latent, latent_sizes, line_sizes, projected, routed, windowed
 from planner.workload.sublayers import Attending, Reach, Sublayer, gated_mlp, projected_attention
 
 
@@ -86,7 +78,7 @@ def hy_v4(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("llama4_text")
 def llama4(keys: ConfigKeys) -> dict[str, Any]:
-    """Chunked attention but in every fourth layer; experts in every `interleave_moe_layer_step`-th, and one that all tokens pass."""
+    """Chunked attention except in every fourth layer; experts, one of them shared, in every `interleave_moe_layer_step`-th."""
     sizes = line_sizes(keys, kv_heads=8, head_dim=128, biased=True)
     layers, step = sizes["layers"], keys.size("interleave_moe_layer_step", default=1)
     listed = keys.items("moe_layers")
@@ -106,13 +98,7 @@ def ernie4_5_moe(keys: ConfigKeys) -> dict[str, Any]:
     start, end = keys.count("moe_layer_start_index", absent=1), keys.value("moe_layer_end_index")
     last = end if isinstance(end, int) and 0 <= end < layers else layers - 1
     sparse = sum((layer + 1) % every == 0 for layer in range(start, last + 1))
-    experts = routed(
-        keys,
-        experts="moe_num_experts",
-        top_k="moe_k",
-        shared="moe_num_shared_experts",
-        corrected=True,
-    )
+    experts = routed(keys, experts="moe_num_experts", top_k="moe_k", shared="moe_num_shared_experts", corrected=True)
     biased = keys.flag("use_bias", default=False)
     return (
         sizes
@@ -171,7 +157,7 @@ _INDEX = {
 
 @family("longcat_flash", Block(wide_router=True))
 def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
-    """Two latent attentions and two MLPs a layer, experts beside them; some of the choices of a token are experts without weights."""
+    """Two latent attentions and two MLPs a layer, with experts beside them, some of which have no weights."""
     sizes = latent_sizes(keys, layers=keys.size("num_layers", "num_hidden_layers"), ffn=keys.size("ffn_hidden_size"))
     layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
     experts = routed(keys, top_k="moe_topk", inner="expert_ffn_hidden_size")
@@ -196,12 +182,7 @@ def second_latent(sizes: dict[str, Any]) -> Sublayer:
     query, cached = sizes["query_rank"], rank + sizes["rotary_dim"]
     unpacked = heads * (sizes["head_dim"] - sizes["rotary_dim"] + sizes["value_dim"])
     attending = Attending(
-        layers=layers,
-        heads=heads,
-        score_dim=sizes["head_dim"],
-        value_dim=sizes["value_dim"],
-        cached=cached,
-        read=cached,
+        layers=layers, heads=heads, score_dim=sizes["head_dim"], value_dim=sizes["value_dim"], cached=cached, read=cached
     )
     return Sublayer(
         part="attention",

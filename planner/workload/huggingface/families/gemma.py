@@ -11,7 +11,7 @@ from planner.workload.block import Block
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys
 from planner.workload.huggingface.sizes import line_sizes
-from planner.workload.sublayers import Attending, Role, Sublayer, gated_mlp
+from planner.workload.sublayers import Attending, Matrices, Role, Sublayer, gated_mlp
 
 _PATTERN = 6
 """Period of the layers that attend to everything, where `layer_types` does not say."""
@@ -65,7 +65,7 @@ def _layer_inputs(keys: ConfigKeys, sizes: dict[str, Any], *, absent: int) -> tu
     width, layers, own = sizes["width"], sizes["layers"], keys.count("hidden_size_per_layer_input", absent=absent)
     if not own:
         return 0, ()
-    matrices: tuple[tuple[Role, int, int], ...] = (("other", width, own), ("other", own, width))
+    matrices: Matrices = (("other", width, own), ("other", own, width))
     rows = keys.size("vocab_size_per_layer_input", default=sizes["vocabulary"])
     once = Sublayer(part="mlp", layers=1, matrices=(("other", width, layers * own),), norm=own)
     return rows * layers * own, (Sublayer(part="mlp", layers=layers, matrices=matrices, norm=width), once)
@@ -79,12 +79,12 @@ def gemma4_unified(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("gemma4_text", Block(wide_norms=True, branch_norms=True))
 def gemma4(keys: ConfigKeys) -> dict[str, Any]:
-    """An embedding for every layer, where the config does not say that there is none."""
+    """An embedding for every layer, unless the config says 0."""
     return _gemma4(keys, layer_input=256)
 
 
 def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
-    """Full attention with larger heads, whose keys may be the values; where there are experts, all tokens pass the MLP beside them."""
+    """Full attention has larger heads, whose keys may be the values; experts stand beside an MLP for all tokens."""
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=4, head_dim=256)
     same = keys.flag("attention_k_eq_v", default=False)
     full_heads = keys.size("num_global_key_value_heads", default=sizes["kv_heads"]) if same else sizes["kv_heads"]
@@ -124,13 +124,9 @@ def gemma3n(keys: ConfigKeys) -> dict[str, Any]:
     )
     sizes |= _attentions(keys, sizes, full_dim=sizes["head_dim"], full_heads=sizes["kv_heads"], joined=False)
     embedding, beside = _layer_inputs(keys, sizes, absent=256)
-    narrow: tuple[tuple[Role, int, int], ...] = (("other", width, rank), ("other", rank, width))
-    mixed: tuple[tuple[Role, int, int], ...] = (
-        ("other", width, copies),
-        ("other", copies, copies),
-        ("other", copies, copies**2),
-    )
-    outside: tuple[tuple[Role, int, int], ...] = (("other", width, width),) * (2 * (copies - 1))
+    narrow: Matrices = (("other", width, rank), ("other", rank, width))
+    mixed: Matrices = (("other", width, copies), ("other", copies, copies), ("other", copies, copies**2))
+    outside: Matrices = (("other", width, width),) * (2 * (copies - 1))
     return sizes | {
         "norms": 4,
         "per_layer_embedding": embedding,

@@ -75,7 +75,7 @@ def openai_gpt(keys: ConfigKeys) -> dict[str, Any]:
 @family("codegen", Block(activation="gelu-new", parallel=True, joined_rotary=True, wide_scores=True), eager_attention=True)
 @family("gptj", Block(activation="gelu-new", parallel=True, joined_rotary=True, wide_scores=True), eager_attention=True)
 def gptj(keys: ConfigKeys) -> dict[str, Any]:
-    """One LayerNorm feeds attention (without biases) and MLP; the head has a bias and is not tied. CodeGen joins query, key and value."""
+    """One LayerNorm feeds attention (without biases) and MLP; an untied head with a bias. CodeGen fuses query, key and value."""
     width, vocabulary = keys.size("n_embd"), keys.size("vocab_size", default=50400)
     sizes = plain_block(keys, width, keys.size("n_head"), keys.size("n_layer"), vocabulary, keys.size("n_inner", default=4 * width))
     return sizes | {
@@ -237,7 +237,7 @@ def phi(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("xlm", Block(attention_dropout=True))
 def xlm(keys: ConfigKeys) -> dict[str, Any]:
-    """Attention in both directions; learned positions, an embedding of languages, a norm after the embedding and none at the end."""
+    """Attention in both directions; learned positions, an embedding of languages, a norm after the embedding, no final one."""
     if keys.flag("asm", default=False):
         keys.reject("asm", "an adaptive softmax is not supported; false is.")
     width, vocabulary = keys.size("emb_dim", "hidden_size"), keys.size("vocab_size", "n_words", default=30145)
@@ -255,7 +255,7 @@ def xlm(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("xlnet", Block(attention_dropout=True), eager_attention=True)
 def xlnet(keys: ConfigKeys) -> dict[str, Any]:
-    """Attention in both directions, with scores of relative positions besides: of twice as many positions as tokens."""
+    """Attention in both directions, with scores of relative positions, twice as many as tokens."""
     width, heads, layers = (
         keys.size("d_model", "hidden_size"),
         keys.size("n_head", "num_attention_heads"),

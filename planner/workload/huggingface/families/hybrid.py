@@ -100,7 +100,7 @@ _LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "mo
 
 @family("nemotron_h", Block(activation="relu2"))
 def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
-    """Each layer is one thing: Mamba-2, attention, an MLP or experts; `hybrid_override_pattern` or `layers_block_type` says which."""
+    """Each layer is Mamba-2, attention, an MLP or experts, by `hybrid_override_pattern` or `layers_block_type`."""
     pattern = keys.value("hybrid_override_pattern")
     kinds = [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else keys.items("layers_block_type")
     of = {"mamba": "linear_attention", "attention": "full_attention"}
@@ -122,7 +122,7 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("zaya")
 def zaya(keys: ConfigKeys) -> dict[str, Any]:
-    """ZAYA 1: attention whose queries and keys pass two convolutions, half of its values from the token before; routers of several products."""
+    """ZAYA 1: two convolutions of queries and keys, half of the values from the token before; routers of several products."""
     inner = keys.size("moe_intermediate_size", default=2048)
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=2, head_dim=128, ffn=inner)
     layers, width, heads, groups, dim = (sizes[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
@@ -154,13 +154,7 @@ def zaya(keys: ConfigKeys) -> dict[str, Any]:
     narrow = keys.size("router_hidden_size", default=256)
     products = narrow * (width + 2 * narrow + experts["experts"] + 1)
     beside = (
-        Sublayer(
-            part="router",
-            layers=layers,
-            convolution=products - width * experts["experts"],
-            other=3 * narrow,
-            norm=narrow,
-        ),
+        Sublayer(part="router", layers=layers, convolution=products - width * experts["experts"], other=3 * narrow, norm=narrow),
         Sublayer(part="router", layers=layers - 1, other=narrow),
         Sublayer(part="mlp", layers=layers, other=4 * width),
         Sublayer(part="mlp", layers=1, other=2 * width),

@@ -43,7 +43,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     gated: bool = True
     joined_gate: bool = False
     gate: Literal["", "head", "whole"] = ""
-    """Attention's output is gated by a projection of its own: one value a head, or one an element."""
+    """A projection gates attention's output: one value a head, or one an element."""
     gate_vector: bool = False
     """Whether that gate has a further number a head."""
     sinks: bool = False
@@ -109,25 +109,13 @@ FACTS: dict[str, Facts] = {
     "apertus": replace(_ALL, gated=False, query_key_norm="head", mlp_scales=2, block=Block(activation="xielu")),
     "aria_text": replace(_BOTH, experts="moe_num_experts", top_k="moe_topk", shared="moe_num_shared_experts"),
     "arcee": replace(_BOTH, gated=False, block=_RELU),
-    "axk1": Facts(
-        latent=True,
-        **_DEEPSEEK,
-        experts_norm=True,
-        block=_WIDE_ROUTER,
-    ),
+    "axk1": Facts(latent=True, **_DEEPSEEK, experts_norm=True, block=_WIDE_ROUTER),
     "beam": replace(_ROUTED, gate="whole", gate_vector=True, norms=4, window=512, block=Block(branch_norms=True, wide_router=True)),
     "bitnet": replace(_ALL, mlp_norm=True),
     "cohere": replace(_ALL, tied=True, norms=1, centred=True, query_key_norm="whole", normed_by="use_qk_norm", block=_COHERE),
     "cohere2": replace(_ALL, tied=True, norms=1, centred=True, window=4096, block=_COHERE),
     "cohere2_moe": replace(
-        _ALL,
-        tied=True,
-        norms=1,
-        centred=True,
-        window=4096,
-        experts="num_experts",
-        shared="num_shared_experts",
-        block=_COHERE,
+        _ALL, tied=True, norms=1, centred=True, window=4096, experts="num_experts", shared="num_shared_experts", block=_COHERE
     ),
     "cwm": replace(_MLP, head_dim=128, window=8192),
     "dots1": replace(_ALL, **_DEEPSEEK, query_key_norm="head", window=4096, block=_WIDE_ROUTER),
@@ -220,13 +208,7 @@ FACTS: dict[str, Facts] = {
         bias="use_qkv_bias", norm_vectors=2, centred=True, query_key_norm="whole", normed_by="qk_layernorm", block=_PARTS_ROTATED
     ),
     "starcoder2": replace(
-        _PLAIN,
-        bias="use_bias",
-        out_bias="use_bias",
-        mlp_bias="use_bias",
-        biased=True,
-        tied=True,
-        every_window=True,
+        _PLAIN, bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", biased=True, tied=True, every_window=True
     ),
     "vaultgemma": replace(
         _ALL, tied=True, head_dim=256, window=4096, block=Block(wide_norms=True, capped_scores=True, capped_logits=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Matrices, Sublayer
 
 CHUNK = 64
 """Tokens that a chunk of the gated delta rule takes at once, in transformers 5.23 and in flash-linear-attention."""
@@ -33,7 +33,7 @@ def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool | Non
     key, value = keys.size("linear_key_head_dim"), keys.size("linear_value_head_dim")
     kernel = keys.size("linear_conv_kernel_dim", default=4)
     inputs, outputs = 2 * key_heads * key + heads * value, heads * value
-    split: tuple[tuple[Role, int, int], ...] = (
+    split: Matrices = (
         ("in", width, inputs),
         ("in", width, outputs),
         ("in", width, heads),
@@ -44,10 +44,7 @@ def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool | Non
     return Sublayer(
         part="attention",
         layers=layers,
-        matrices=(
-            *((("in", width, inputs + outputs), ("in", width, 2 * heads)) if joined else split),
-            ("out", outputs, width),
-        ),
+        matrices=(*((("in", width, inputs + outputs), ("in", width, 2 * heads)) if joined else split), ("out", outputs, width)),
         convolution=inputs * kernel,
         other=2 * heads,
         norm=value,
@@ -68,8 +65,8 @@ def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, lo
     For each token and head of d elements a chunk of c tokens takes 6c·d + 6d² FLOP of products, as transformers 5.23 makes them.
     """
     inner = heads * dim
-    narrow: tuple[tuple[Role, int, int], ...] = (("in", width, dim), ("in", dim, inner))
-    wide: tuple[tuple[Role, int, int], ...] = (("in", width, inner),)
+    narrow: Matrices = (("in", width, dim), ("in", dim, inner))
+    wide: Matrices = (("in", width, inner),)
     return Sublayer(
         part="attention",
         layers=layers,
@@ -87,10 +84,7 @@ def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, lo
         norm=dim,
         attending=(
             Attending(
-                layers=layers,
-                state=3 * inner * kernel,
-                wide_state=inner * dim,
-                scan_flop=heads * (6 * CHUNK * dim + 6 * dim * dim),
+                layers=layers, state=3 * inner * kernel, wide_state=inner * dim, scan_flop=heads * (6 * CHUNK * dim + 6 * dim * dim)
             ),
         ),
     )

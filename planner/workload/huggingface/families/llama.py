@@ -41,9 +41,9 @@ def mixtral(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("qwen")
 def qwen(keys: ConfigKeys) -> dict[str, Any]:
-    """Qwen 1, whose code is with its checkpoint: one matrix for query, key and value, with a bias whatever `no_bias` says.
+    """Qwen 1, whose code comes with its checkpoint: one matrix for query, key and value, always with a bias.
 
-    `intermediate_size` is of gate and up together; `no_bias` is of the other projections.
+    `intermediate_size` covers gate and up together; `no_bias` concerns the other projections.
     """
     sizes = line_sizes(keys)
     channels, both = keys.size("kv_channels", default=128), keys.size("intermediate_size")
@@ -130,7 +130,7 @@ def gemma2(keys: ConfigKeys) -> dict[str, Any]:
 def gemma3(keys: ConfigKeys) -> dict[str, Any]:
     """Same as gemma2, with q/k norms over the head; one layer in `sliding_window_pattern` attends to everything.
 
-    The text part of a published `gemma3` wrapper names little: the library's defaults are those of 4B.
+    A published `gemma3` wrapper names few sizes: the library's defaults are those of 4B.
     """
     sizes = head_normed(_gemma(keys, heads=8, vocabulary=262208))
     pattern = keys.size("sliding_window_pattern", "_sliding_window_pattern", default=6)
@@ -184,7 +184,7 @@ def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("mllama_text_model")
 def mllama(keys: ConfigKeys) -> dict[str, Any]:
-    """Llama 3.2 Vision: layers that attend to pictures between those of Llama, which a text alone does not pass; eight more rows of embedding."""
+    """Llama 3.2 Vision: layers between Llama's that attend to pictures, skipped by text; eight more rows of embedding."""
     named = keys.items("cross_attention_layers")
     crossing = len({one for one in named if isinstance(one, int)})
     sizes = line_sizes(keys)

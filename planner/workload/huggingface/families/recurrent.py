@@ -68,7 +68,7 @@ def lfm3(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("minimax")
 def minimax(keys: ConfigKeys) -> dict[str, Any]:
-    """MiniMax 01 and M1: lightning attention in blocks of tokens, full attention in the layers that `layer_types` names; experts."""
+    """MiniMax 01 and M1: lightning attention in blocks of tokens, full attention in the layers of `layer_types`; experts."""
     sizes, kinds = line_sizes(keys, kv_heads=8), keys.items("layer_types")
     listed = keys.items("attn_type_list")
     linear = kinds.count("linear_attention") if kinds else listed.count(0) if listed else sizes["layers"] // 2
@@ -131,7 +131,7 @@ def _latent_delta(keys: ConfigKeys, *, low_rank: bool) -> dict[str, Any]:
 
 @family("kimi_linear", Block(wide_router=True))
 def kimi_linear(keys: ConfigKeys) -> dict[str, Any]:
-    """Decay and gate by way of a vector of the head's width."""
+    """Decay and gate through a vector of the head's width."""
     return _latent_delta(keys, low_rank=True)
 
 

@@ -1,4 +1,4 @@
-"""Families whose code is with their checkpoints, or which transformers 5.23 names but does not build: as the code on the hub builds them."""
+"""Families built by code on the hub: it comes with their checkpoints, or transformers 5.23 does not build them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def minicpm(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("exaone")
 def exaone(keys: ConfigKeys) -> dict[str, Any]:
-    """EXAONE 3 and 3.5: Llama with one name of its own."""
+    """EXAONE 3 and 3.5: Llama with one key renamed."""
     return llama(keys.also(num_hidden_layers=keys.value("num_layers")))
 
 
@@ -91,7 +91,7 @@ def dbrx(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("step3_text")
 def step3(keys: ConfigKeys) -> dict[str, Any]:
-    """Step 3: queries by way of a narrow product that is normed, one key head for all; experts in the layers that a list names."""
+    """Step 3: queries through a narrow, normed product, one key head; experts in listed layers."""
     named = keys.also(
         num_key_value_heads=keys.size("num_attention_groups", default=1),
         n_routed_experts=keys.size("moe_num_experts", default=48),

@@ -1,4 +1,4 @@
-"""Families with the selective state space of Mamba 1 and 2, alone or beside attention: Mamba, Falcon Mamba, Jamba, Zamba 1 and 2."""
+"""Families with the selective state space of Mamba, with or without attention: Mamba, Falcon Mamba, Jamba, Zamba 1 and 2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planner.workload.huggingface.families.linear import MambaKeys, mamba2
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.huggingface.sizes import line_sizes, routed
-from planner.workload.sublayers import Attending, Role, Sublayer
+from planner.workload.sublayers import Attending, Matrices, Role, Sublayer
 
 CHANNELS = 64
 """Channels that count as a head where a recurrence takes each for itself: ranks divide them in such blocks."""
@@ -23,7 +23,7 @@ def mamba1(
     `heads`: parts of the channels with projections of their own to selections and steps. `normed`: steps and selections are normed.
     Reading the state takes 2·inner·state FLOP a token; its update is element by element.
     """
-    into: tuple[tuple[Role, int, int], ...] = (("other", inner, rank + 2 * state), ("other", rank, inner))
+    into: Matrices = (("other", inner, rank + 2 * state), ("other", rank, inner))
     narrow = inner * (rank + 2 * state) + rank * inner
     return Sublayer(
         part="attention",

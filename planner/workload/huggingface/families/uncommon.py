@@ -1,4 +1,4 @@
-"""Decoders whose attention, norms or residual stream are their own: DiffLlama, Doge, ModernBERT's decoder, xLSTM, JetMoe, CPM-Ant, HRM, Moshi."""
+"""Decoders with unusual attention, norms or residual stream: DiffLlama, Doge, ModernBERT, xLSTM, JetMoe, CPM-Ant, HRM, Moshi."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def moshi(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("nemotron-nas")
 def nemotron_nas(keys: ConfigKeys) -> dict[str, Any]:
-    """Llama 3 after a search (`block_configs`): layers without attention or MLP, with one matrix in their place, or with an MLP of another width."""
+    """Llama 3 pruned by search (`block_configs`): layers lack attention or MLP, have one matrix instead, or another MLP width."""
     sizes = line_sizes(keys, kv_heads=8, ffn=1, layers=len(keys.items("block_configs")) or None)
     width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
     found: Counter[tuple[Any, ...]] = Counter()
@@ -91,7 +91,7 @@ def doge(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("modernbert", Block(fused_gate=True))
 def modernbert(keys: ConfigKeys) -> dict[str, Any]:
-    """Same as its decoder, in both directions, query, key and value of one matrix; `local_attention` tokens around a token are its window."""
+    """Same as its decoder, in both directions, with a fused query, key and value; the window is `local_attention` tokens."""
     around = keys.size("local_attention", default=128)
     sizes = modernbert_decoder(keys.also(sliding_window=around)) | {"encoder": True, "fused_qkv": True}
     return sizes | read_head(keys, sizes, norms=True, pooler=False)
@@ -160,7 +160,7 @@ def xlstm(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("jetmoe")
 def jetmoe(keys: ConfigKeys) -> dict[str, Any]:
-    """Queries and outputs of attention are experts too: each chosen one asks the same keys. Those that a token is not sent to are stored alone."""
+    """Queries and outputs of attention are experts too, with common keys; unchosen ones are only stored."""
     groups, dim = keys.size("num_key_value_heads", default=16), keys.size("kv_channels", "head_dim", default=128)
     chosen, number = keys.size("num_experts_per_tok", default=2), keys.size("num_local_experts", default=8)
     heads, key = groups * chosen, groups * dim

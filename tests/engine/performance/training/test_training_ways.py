@@ -92,8 +92,8 @@ def test_adapters_move_what_they_add_to_each_product() -> None:
 
 def test_a_compiled_loss_leaves_the_logits() -> None:
     compiled, liger = (memory(**TRAIN, compile=True, loss="fused", engine=engine).logits for engine in ("torch", "transformers"))
-    assert compiled == pytest.approx(8192 * 128_256 * 10, rel=0.01)
-    assert liger < 0.2 * compiled
+    assert compiled == pytest.approx(8192 * 128_256 * 4, rel=0.01)
+    assert liger < 0.5 * compiled
 
 
 def test_gradients_nobody_keeps_whole_are_scattered_in_every_micro_batch() -> None:

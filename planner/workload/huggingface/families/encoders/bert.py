@@ -1,4 +1,4 @@
-"""Families of the BERT line: encoders with LayerNorm and a plain MLP, and the head that predicts tokens; each is a row of one table."""
+"""Families of the BERT line, each a row of one table: encoders with LayerNorm, a plain MLP, and a head that predicts tokens."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _reader(facts: Encoder) -> Callable[[ConfigKeys], dict[str, Any]]:
 
 
 def read_head(keys: ConfigKeys, sizes: dict[str, Any], *, norms: bool, pooler: bool) -> dict[str, Any]:
-    """Sizes of what stands behind the layers where `architectures` names no model that predicts tokens: nothing or a pooler, and classes."""
+    """Sizes of the head where `architectures` names no model that predicts tokens: none or a pooler, and classes."""
     classes = keys.items("architectures")
     named = str(classes[0]) if classes else ""
     if named.endswith(("ForMaskedLM", "ForCausalLM", "ForPreTraining", "LMHeadModel")) or not named:

@@ -1,4 +1,4 @@
-"""Encoders that differ from BERT in more than facts: of proteins (ESM-2, ESM C), and with embeddings of several kinds or widths (RemBERT, RoCBert)."""
+"""Encoders beyond BERT's table: for proteins (ESM-2, ESM C), and with several embeddings or widths (RemBERT, RoCBert)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoders that differ from BERT in more than sizes: scores by distance (DeBERTa), grouped products (SqueezeBERT), layers used again (ALBERT)."""
+"""Encoders with scores by distance (DeBERTa), grouped products (SqueezeBERT), or repeated layers (ALBERT)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from planner.workload.block import Block
 from planner.workload.huggingface.families.encoders.bert import Encoder, read_encoder
 from planner.workload.huggingface.family import family
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.sublayers import Attending, Sublayer
+from planner.workload.sublayers import Attending, Sublayer, projected_attention
 
 _BLOCK = Block(attention_dropout=True)
 
 
 def _terms(keys: ConfigKeys) -> list[str]:
-    """Terms of scores beside that of two contents: `c2p`, a content and a distance, and `p2c`; published as a list or joined by bars."""
+    """Further terms of scores: `c2p`, a content and a distance, and `p2c`; published as a list or joined by bars."""
     given = keys.value("pos_att_type")
     listed = given.split("|") if isinstance(given, str) else given if isinstance(given, list) else []
     return [term for term in ("c2p", "p2c") if term in listed] if keys.flag("relative_attention", default=False) else []
@@ -31,14 +31,14 @@ def _plain(keys: ConfigKeys, vocabulary: int) -> dict[str, Any]:
 
 
 def _longest(keys: ConfigKeys) -> int:
-    """Distances that are told apart, on either side."""
+    """Distances that are distinguished, on either side."""
     given = keys.value("max_relative_positions")
     return given if isinstance(given, int) and 0 < given < 10**6 else keys.size("max_position_embeddings", default=512)
 
 
 @family("deberta", _BLOCK)
 def deberta(keys: ConfigKeys) -> dict[str, Any]:
-    """A product for query, key and value without biases of keys; distances up to the longest prompt, with projections of their own."""
+    """One product for query, key and value, without key biases; distances up to the longest prompt have projections."""
     sizes, terms = _plain(keys, 50265), _terms(keys)
     layers, width, heads, dim = (sizes[name] for name in ("layers", "width", "heads", "head_dim"))
     apart = Sublayer(part="attention", layers=layers, other=2 * width)  # biases of query and value, beside the product
@@ -49,11 +49,7 @@ def deberta(keys: ConfigKeys) -> dict[str, Any]:
         layers=layers, heads=heads, score_dim=2 * dim * len(terms)
     )  # distances on both sides, as many as there are tokens
     projections = Sublayer(
-        part="attention",
-        layers=0,
-        stored=layers,
-        matrices=(("other", width, width),) * len(terms),
-        bias=width * ("p2c" in terms),
+        part="attention", layers=0, stored=layers, matrices=(("other", width, width),) * len(terms), bias=width * ("p2c" in terms)
     )
     return sizes | {"per_layer_embedding": 2 * _longest(keys) * width, "beside": (apart, _seeing(seen), projections)}
 
@@ -115,14 +111,7 @@ def albert(keys: ConfigKeys) -> dict[str, Any]:
     layers, width, heads, dim, ffn = (sizes[name] for name in ("layers", "width", "heads", "head_dim", "ffn"))
     inner = keys.size("inner_group_num", default=1)
     stored, used = keys.size("num_hidden_groups", default=1) * inner, layers * inner
-    attention = Sublayer(
-        part="attention",
-        layers=used,
-        stored=stored,
-        matrices=(("q", width, width), ("k", width, width), ("v", width, width), ("o", width, width)),
-        bias=4 * width,
-        norm=4 * width,
-        attending=(Attending.scored(used, heads, heads, dim).uncached,),
-    )
+    seen = Attending.scored(used, heads, heads, dim).uncached
+    attention = projected_attention(width, seen, stored=stored, bias=4 * width, norm=4 * width)
     mlp = Sublayer(part="mlp", layers=used, stored=stored, matrices=(("up", width, ffn), ("down", ffn, width)), bias=ffn + width)
     return sizes | {"layers": used, "norms": 0, "attention_bias": 0, "dense_layers": 0, "instead": (attention, mlp)}

@@ -63,7 +63,7 @@ UNSTATED_POSITIONS = 131072
 
 
 def question_of(request: Request, answer: Answer, part: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Questions as second_opinion_ask.py takes them, with `key` (of its content) and `replicas`; raises `NotPredicted`.
+    """Questions as other_planner/ask.py takes them, with `key` (of its content) and `replicas`; raises `NotPredicted`.
 
     `part`: the catalogue's name of the GPU; `config`: the model's, as Hugging Face has it; `answer`: the planner's own.
     """

@@ -1,6 +1,6 @@
 """Asks `aiconfigurator`, or its successor `aisimulate`, in the environment it is installed in: a JSON object a line in and out.
 
-    .venv-second-opinion/bin/python scripts/calibration/second_opinion_ask.py < questions > answers
+    .venv-second-opinion/bin/python scripts/calibration/other_planner/ask.py < questions > answers
 
 A question is `key`, `replicas`, `config` (of the model, as Hugging Face has it) and the arguments of aiconfigurator's
 `cli_estimate`. An answer is `key` with seconds and rates of the whole deployment and `tables`, the release of the engine whose
@@ -51,7 +51,7 @@ def answered(question: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def reason(error: Exception) -> str:
-    """The first line of what it says, without folders of this machine."""
+    """The first line of its message, without folders of this machine."""
     said = re.sub(r"/\S*/", "", (str(error).strip() or "nothing said").splitlines()[0])
     if said.startswith("OOM"):
         return OUT_OF_MEMORY

@@ -1,0 +1,87 @@
+"""Published speeds and peaks of programs to which nothing was fitted: errors and coverage of what the planner says of them.
+
+tests/data/unseen/programs.jsonl: one request a line, with what its source measured. Training by KempnerForge, torchtitan, OLMo-core, prime-rl, NeMo, ms-swift,
+fsdp_qlora and three smaller programs; one stream of llama.cpp and Ollama on parts from P100 to B300, vLLM on MI300X. Limits stand a little beyond what was found.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import pytest
+from engine_sample import ask_all
+
+from planner.engine.answers.answer import Answer
+from planner.engine.validation import figure_of
+from planner.schema import read_struct
+from planner.workload.tasks import Request
+
+ROWS = Path(__file__).parents[1] / "data" / "unseen" / "programs.jsonl"
+
+
+class Compared(NamedTuple):
+    off: float
+    """ln(predicted / published)."""
+    inside: bool
+
+
+@cache
+def compared() -> dict[tuple[str, str], list[Compared]]:
+    """Every published value beside its prediction, by program and quantity."""
+    rows: list[dict[str, Any]] = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+    found: dict[tuple[str, str], list[Compared]] = {}
+    for row, answer in zip(rows, ask_all(*(row["request"] for row in rows)), strict=True):
+        assert isinstance(answer, Answer), (row, answer)
+        request = read_struct(Request, row["request"], "")
+        for quantity, published in row["seen"].items():
+            figure, _, _ = figure_of(quantity, answer, request)
+            assert figure is not None, (row, quantity)
+            one = Compared(math.log(figure.value / published), figure.low <= published <= figure.high)
+            found.setdefault((row["group"], quantity), []).append(one)
+    return found
+
+
+FOUND = {
+    ("KempnerForge, FSDP2 and TP", "tokens_per_s"): (14, 0.11, 0.95),
+    ("KempnerForge, FSDP2 and TP", "allocated_bytes"): (14, 0.50, 0.30),
+    ("torchtitan of 2024 on A100", "tokens_per_s_per_gpu"): (8, 0.10, 0.95),
+    ("torchtitan FP8 on H200", "tokens_per_s_per_gpu"): (2, 0.21, 0.95),
+    ("torchtitan FP8 on H200", "reserved_bytes"): (2, 0.03, 0.95),
+    ("OLMo-core", "tokens_per_s_per_gpu"): (5, 0.30, 0.75),
+    ("universal-llm-trainer", "reserved_bytes"): (21, 0.13, 0.52),
+    ("universal-llm-trainer", "tokens_per_s"): (21, 2.75, 0.00),
+    ("fsdp_qlora", "reserved_bytes"): (21, 0.20, 0.95),
+    ("fsdp_qlora", "tokens_per_s"): (29, 0.22, 0.84),
+    ("ms-swift of 2024, lora", "reserved_bytes"): (23, 0.25, 0.47),
+    ("ms-swift of 2024, full", "reserved_bytes"): (9, 0.08, 0.72),
+    ("prime-rl, full fine-tuning", "tokens_per_s"): (9, 0.81, 0.06),
+    ("prime-rl, full fine-tuning", "reserved_bytes"): (9, 0.16, 0.95),
+    ("fitcheck, QLoRA on T4", "allocated_bytes"): (20, 0.08, 0.95),
+    ("fitcheck, QLoRA on T4", "device_bytes"): (20, 0.06, 0.95),
+    ("fitcheck, QLoRA on T4", "tokens_per_s"): (12, 0.69, 0.95),
+    ("NeMo recipes of DGX Cloud", "step_s"): (10, 0.06, 0.95),
+    ("llama.cpp, one request", "decode_tokens_per_s"): (52, 0.19, 0.52),
+    ("Ollama", "decode_tokens_per_s"): (9, 0.21, 0.95),
+    ("Ollama", "prefill_s"): (9, 0.17, 0.61),
+    ("vLLM on MI300X, fixed batches", "request_s"): (9, 0.70, 0.95),
+    ("llama-bench", "prefill_s"): (10, 0.45, 0.35),
+    ("llama-bench", "decode_tokens_per_s"): (10, 0.09, 0.85),
+}
+"""(program, quantity) -> (values, median error at most, share inside the range at least)."""
+
+
+def test_every_row_is_asked() -> None:
+    assert {key: len(values) for key, values in compared().items()} == {key: limits[0] for key, limits in FOUND.items()}
+
+
+@pytest.mark.parametrize("key", FOUND, ids=" ".join)
+def test_errors_and_coverage_are_as_found(key: tuple[str, str]) -> None:
+    _, error, coverage = FOUND[key]
+    values = compared()[key]
+    assert median(abs(math.expm1(one.off)) for one in values) <= error
+    assert sum(one.inside for one in values) / len(values) >= coverage
