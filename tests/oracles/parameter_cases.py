@@ -21,7 +21,7 @@ DEFAULTS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "def
 """What the library takes for each `model_type` of which nothing is said, as far as its family reads it (`oracles/default_configs.py`)."""
 REMOTE_CODE = {"qwen", "nemotron-nas", "bailing_moe", "bailing_moe_v2", "kimi_k3", "step3p5", "mllama_text_model", *ON_THE_HUB}
 """Families whose modelling code is not in the library, or not by itself; Kimi K3's keys are more than its `kimi_linear` reads."""
-IN_OTHER_WORDS = {"grok-1", "grok-2", "snowflake-arctic"}
+IN_OTHER_WORDS = {"grok-1", "grok-2"}
 """Models of the catalogue whose own code is not in the library, written as another family whose products they have."""
 CONFIGS: dict[str, dict[str, Any]] = {
     f"{source} {name}": config

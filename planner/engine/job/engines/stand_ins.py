@@ -28,8 +28,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-_LIKE = "no figures of its own are known; it is taken to be as fast as"
-_WIDE = "is not known by figures; it is taken as"
+_LIKE = "has no figures of its own here, and is taken to be as fast as"
+_WIDE = "has no figures of its own here, and is taken as"
 _HF = "trains by the Trainer of"
 
 STAND_INS: dict[str, StandIn] = {
