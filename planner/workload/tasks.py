@@ -26,8 +26,9 @@ Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
 Offload = Literal["none", "optimizer", "parameters", "activations"]
 Checkpointing = Literal["none", "selective", "selective-op", "full"]
 """'selective' computes attention scores again, 'selective-op' all but attention and what the engine's list keeps, 'full' everything."""
-Attention = Literal["flash", "memory-efficient", "eager"]
-"""'flash' and 'memory-efficient' keep no scores; the kernels of the latter run on older parts too, at the same modelled cost."""
+Attention = Literal["flash", "flash-2", "flash-3", "memory-efficient", "eager"]
+"""All but 'eager' keep no scores. 'flash' is what the engine runs; 'flash-2' FlashAttention 2, and 'memory-efficient' kernels that run on older parts too, both
+written for tensor cores up to Ampere's; 'flash-3' FlashAttention 3 and later and cuDNN's, written for newer ones."""
 Loss = Literal["full", "chunked", "fused"]
 Packing = Literal["padded", "longest", "joined", "separate"]
 """Documents in training sequences: 'padded' one in each, filled up to its length; 'longest' filled up to the longest of the micro batch; 'joined'

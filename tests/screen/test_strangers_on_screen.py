@@ -22,7 +22,7 @@ from widgets.state_files import LAST_COPY
 
 SIZE = (120, 40)
 LEFT_OUT = frozenset(
-    {"quit", "benchmark", "stop", "suite", "rightsize", "study", "undo", "back", "save", "export"}
+    {"quit", "benchmark", "stop", "suite", "rightsize", "study", "fit", "undo", "back", "save", "export"}
     | {"basis", "refresh", "sort", "reverse", "wide", "filter", "pause"}
 )
 """They leave, measure, ask what the small session has no answer for, write files, or show what is there in another order."""

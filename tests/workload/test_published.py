@@ -46,6 +46,9 @@ def test_rows_of_one_configuration_are_one_experiment(tmp_path: Path) -> None:
         ("litgpt lora", "litgpt"),
         ("HF trainer fms-acceleration transformers 4.48.1", "fms-acceleration"),
         ("torchtune 0.6", "torch"),
+        ("torchtitan 0.0.2 torch 2.7.0 torchao 0.10.0", "torch@2.7"),
+        ("torchtitan 2025-01", "torch@2025-01"),
+        ("fms-fsdp", "torch@2024-03"),
         ("FasterTransformer", None),
     ],
 )

@@ -107,8 +107,8 @@ def _assumed(rows: Chosen, layouts: Sequence[LayoutAnswer]) -> Iterator[dict[str
     busiest = rows(imbalance(t)).tolist()
     for place, (number, job, chip, layout) in enumerate(zip(rows.numbers.tolist(), rows.jobs, rows.chips, layouts, strict=True)):
         found = dict(job.assumed)
-        if found.get("attention") == "flash":
-            found["attention"] = attention_kernel(chip.gpu, job)
+        if "attention" in found:
+            found["attention"] = attention_kernel(chip.gpu, job, found["attention"])
         if layout.ep > 1 and not job.expert_imbalance:
             found["expert_imbalance"] = round(busiest[place], 2)
         if padding and job.document_tokens:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from planner.engine.columns import Flags, Floats, added
+from planner.engine.columns import Flags, Floats, Table, added
 from planner.engine.evaluate.chosen_rows.chosen import Chosen
 from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens
+from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, forward_flop_per_s
 from planner.engine.performance.operators.chip import Chip
-from planner.engine.performance.training import EAGER_BACKWARD, StepColumns
+from planner.engine.performance.training import EAGER_BACKWARD, StepColumns, phase_factors
 
 TF32_OPEN = "FP32 products that may run as TF32"
 """NVIDIA's containers and PyTorch before 1.12 multiply FP32 as TF32 (torch.backends.cuda.matmul.allow_tf32); others do not, unless told to."""
@@ -22,7 +23,8 @@ of packed weights do so; GeForce cards, which add up in FP32 at half the rate, a
 SCORES_OPEN = "encoder whose attention is not stated"
 """Encoders had no fused attention in transformers before 4.40 (2024-04), nor have NVIDIA's DeepLearningExamples."""
 SLOWER_BEFORE = "training engine whose older releases are slower"
-"""No release of it is named, so that today's is asked; what published runs took by older ones is in `Engine.device_factor`."""
+"""No release of it is named, so that today's is asked; what published runs took by older ones is in `Engine.device_factor`, the attention they run in
+`Engine.ampere_attention`."""
 PRODUCTS = ("matmul", "attention", "head")
 
 
@@ -55,7 +57,7 @@ def unstated_of(rows: Chosen, step: StepColumns) -> Unstated:
     peak, step_s = np.maximum(sums, [_tf32_gain(chip) for chip in rows.chips]), rows(step.step_s)
     products = added(rows(step.by_class[name]) for name in PRODUCTS) / step_s
     kernels = products + rows(step.by_class["elementwise"]) / step_s
-    before = 1 + kernels * (np.array([_older_factor(job) for job in rows.jobs]) - 1)
+    before = 1 + kernels * (np.array([_older_factor(job) for job in rows.jobs]) - 1) + _older_attention_s(rows, step) / step_s
     return Unstated(
         1 / (1 - products * (1 - 1 / peak)), (1 + _stored_scores_s(rows, step) / step_s) * before, peak, sums > 1, before
     )
@@ -67,6 +69,28 @@ def _older_factor(job: Job) -> float:
     if named not in ENGINES:
         return 1.0
     return max(record.device_factor for record in ENGINES[named]) / job.engine.device_factor
+
+
+def _older_attention_s(rows: Chosen, step: StepColumns) -> Floats:
+    """Seconds by which a step is longer with FlashAttention 2, where a release that is not named may run it."""
+    may = np.array([_may_be_older_attention(job) for job in rows.jobs])
+    if not may.any():
+        return np.zeros(1)
+    t = rows.e.table
+    older = replace(t, job=replace(t.job, ampere_attention=np.ones(1)))
+    longer = rows(step.by_class["attention"] * (_attention_time(older) / _attention_time(t) - 1))
+    return np.where(may, longer, 0.0)
+
+
+def _attention_time(t: Table) -> Floats:
+    """Time of fused attention in all phases of a step, in a unit of its own."""
+    return added(of["attention"] for of in phase_factors(t).values()) / forward_flop_per_s(t)
+
+
+def _may_be_older_attention(job: Job) -> bool:
+    releases = ENGINES.get(job.workload.engine or "", ())
+    stated = job.eager_attention or job.workload.attention not in {None, "flash"}
+    return not stated and any(record.ampere_attention for record in releases)
 
 
 def _tf32_gain(chip: Chip) -> float:

@@ -22,12 +22,19 @@ _VENDORS = {
 }  # fmt: skip
 """Engine -> makers of the GPUs that it runs on, from the installation pages of each as of 2026-11; any other runs on all."""
 
-_FLASH = ((7, 5), "flash attention needs compute capability 7.5 (8.0 since FlashAttention-2)")
+_FUSED: dict[str | None, tuple[tuple[int, int], str]] = {
+    "flash": ((7, 5), "flash attention needs compute capability 7.5 (8.0 since FlashAttention-2)"),
+    "flash-2": ((8, 0), "FlashAttention 2 needs compute capability 8.0"),
+    "flash-3": ((9, 0), "FlashAttention 3 needs compute capability 9.0"),
+}
 
 
-def attention_kernel(gpu: Gpu, job: Job) -> str:
-    """The fused attention that `job` has on `gpu` where none is asked for: PyTorch's memory-efficient one runs where flash does not."""
-    return "memory-efficient" if _flash_needed(job) and (_capability(gpu) or _FLASH[0]) < _FLASH[0] else "flash"
+def attention_kernel(gpu: Gpu, job: Job, usual: str) -> str:
+    """The attention that `job` has on `gpu` where none is asked for, `usual` on other parts: PyTorch's memory-efficient one runs where flash does not."""
+    if usual not in _FUSED or not _flash_needed(job):
+        return usual
+    least, _ = _FUSED[usual]
+    return "memory-efficient" if (_capability(gpu) or least) < least else usual
 
 
 def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
@@ -39,8 +46,8 @@ def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
     if has is None:
         return None
     needs = [_STORED[job.stored]] if job.stored in _STORED else []
-    if job.workload.attention == "flash" and _flash_needed(job):
-        needs.append(_FLASH)
+    if job.workload.attention in _FUSED and _flash_needed(job):
+        needs.append(_FUSED[job.workload.attention])
     if "engine" not in job.assumed:
         least = job.engine.compute_capability
         needs.append((least, f"{job.engine.label} needs compute capability {least[0]}.{least[1]}"))

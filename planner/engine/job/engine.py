@@ -40,6 +40,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """Least compute capability of an NVIDIA GPU it runs on, by its installation page as of 2026-08; (0, 0): any."""
     eager_attention: bool = False
     """Attention scores go through memory unless flash attention is asked for."""
+    ampere_attention: bool = False
+    """Fused attention is FlashAttention 2 on every part, unless another kernel is asked for."""
     eager_by_family: bool = False
     """They do so for the families that transformers has no fused attention for."""
     gradients_16_bit: bool = False

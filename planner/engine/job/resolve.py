@@ -65,7 +65,10 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     defaults.assumed |= positions_assumed(workload, architecture) | people_assumed(workload)
     memory_fraction = 1.0 if train else _memory_fraction(workload, defaults, engine)
     stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
-    eager = defaults.given_or("attention", "eager" if stores_scores else "flash") == "eager"
+    usual = "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash"
+    attention = defaults.given_or("attention", usual)
+    if attention == "flash" and engine.ampere_attention:
+        attention = "flash-2"
     compiled = defaults.given_or("compile", default=False) if train else workload.compile
     given_headroom = workload.targets.headroom
     return Job(
@@ -77,7 +80,8 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         stored=_stored(workload, defaults),
         activation_bytes=DTYPE_BYTES[dtype] if dtype in {"fp32", "tf32"} else 2.0,
         narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
-        eager_attention=float(eager),
+        eager_attention=float(attention == "eager"),
+        ampere_attention=float(attention in {"flash-2", "memory-efficient"}),
         compiled=float(bool(compiled)),
         expert_imbalance=workload.expert_imbalance or 0.0,
         memory_fraction=memory_fraction,
@@ -85,7 +89,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         engine=engine,
         workload=workload,
         architecture=architecture,
-        footprint=footprint_of(workload, architecture, defaults, engine, numbers, dtype=dtype, eager=eager)
+        footprint=footprint_of(workload, architecture, defaults, engine, numbers, dtype=dtype, eager=attention == "eager")
         if train
         else Footprint(),
         assumed=defaults.assumed,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from planner.engine.columns import Floats, Rows, Table, added, distinct
 from planner.engine.memory.host import offloaded_activations
 from planner.engine.memory.stages import Stage, all_layers, experts_held, micro_batches, stage_parameters, zero_ranks
-from planner.engine.performance.operators.attention import attention_flop
+from planner.engine.performance.operators.attention import attention_flop, backward_factor
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
@@ -24,9 +24,6 @@ from planner.engine.records.layout import CHECKPOINTING
 
 BACKWARD_LAUNCHES = 113 / 64
 """ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
-ATTENTION_BACKWARD = 2.5 / 0.8
-"""Backward over forward of fused attention: five products for two, at four fifths of the rate (FlashAttention-2,
-arXiv:2307.08691: up to 63 % of the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
 EAGER_BACKWARD = 1.5
 """Backward over forward of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
 its output and its gradient and writes one, as scaling and dropout do forward)."""
@@ -218,7 +215,7 @@ def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
     launches = np.full(1, BACKWARD_LAUNCHES)
     backward = {
         "matmul": products,
-        "attention": np.where(t.job.eager_attention > 0, EAGER_BACKWARD, ATTENTION_BACKWARD),
+        "attention": np.where(t.job.eager_attention > 0, EAGER_BACKWARD, backward_factor(t)),
         "elementwise": two,
         "head": products,
         "communication": one,

@@ -85,6 +85,8 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """FLOP of its products per trained parameter."""
     autocast: N = default(0.0)
     eager_attention: N
+    ampere_attention: N = default(0.0)
+    """Fused attention runs kernels written for Ampere's tensor cores (FlashAttention 2, memory-efficient) on every part."""
     in_backward: N = default(0.0)
     """1: the optimizer steps inside backward, layer by layer."""
     offload_optimizer: N = default(0.0)

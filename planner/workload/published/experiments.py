@@ -23,7 +23,7 @@ from planner.reading import kind_of, open_file
 from planner.schema import read_struct
 from planner.workload.published.asked import Rule, read_names, read_rules, ruled
 from planner.workload.published.names import model_key
-from planner.workload.published.rules import NotPredicted, Row, request_fields
+from planner.workload.published.rules import NotPredicted, Row, request_fields, with_release
 from planner.workload.published.values import METRICS, Quantity, quantity_of
 from planner.workload.tasks import Request
 
@@ -193,7 +193,7 @@ def _experiment(
     if row["gpu"].casefold() not in gpu_names:
         return f"GPU {row['gpu'] or 'not stated'}"
     try:
-        stated = request_fields(row, config_of) | fields
+        stated = with_release(request_fields(row, config_of) | fields, row)
         request = read_struct(Request, {name: value for name, value in stated.items() if value is not None}, where)
     except NotPredicted as why:
         return str(why)

@@ -32,6 +32,8 @@ NODE_GPUS = 8
 UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 """'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
 BLOOM_FABRIC_BYTES_PER_S = 4 * 12.5e9 / NODE_GPUS
+PAGE_MONTHS = {"fms-fsdp": "2024-03"}
+"""Framework without a release -> the month in which its numbers were first published (pytorch.org/blog/maximizing-training)."""
 QUEUED = {(1024, 1024): 3000, (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000}
 """(tokens in, out) -> requests that `trtllm-bench throughput` queues at once (TensorRT-LLM 1.1, perf-overview, "Preparing a Dataset")."""
 PADDED_GPT_VOCABULARY = 51200
@@ -119,6 +121,17 @@ def _engine(row: Row) -> dict[str, Any]:
             release = rest[0] if numbered and rest and re.match(r"[vb]?\d|[a-z]{3}-20\d\d", rest[0]) else ""
             return {"engine": f"{engine}@{release}" if release else engine} | _attention(row)
     return _attention(row)
+
+
+def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
+    """`fields` with the release of PyTorch that the framework column names beside a program of it, or else the month of the program or of its page."""
+    framework = row["framework"].strip().lower()
+    of_torch = any(framework.startswith(begins) for begins, engine, _ in ENGINES if engine == "torch")
+    if fields.get("engine") != "torch" or not of_torch:
+        return fields
+    named = re.search(r"\btorch (\d+\.\d+)", framework) or re.search(r"\b(20\d\d-\d\d)\b", framework)
+    release = named[1] if named else PAGE_MONTHS.get(framework)
+    return fields | {"engine": f"torch@{release}"} if release else fields
 
 
 def _attention(row: Row) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ranges.residual import Floats, Residual, interval_scores, mean_of_sources
 from ranges.residuals import RIDGES
 from ranges.unseen import sources_left_out
 
-TRIED = {"kind": (2.0, 6.0), "fact": (2.0, 6.0), "engine": (0.3, 1.0), "compared engine": (0.1, 1.0)}
+TRIED = {"kind": (2.0, 6.0), "fact": (2.0, 6.0), "engine": (0.1, 0.3)}
 
 
 def score(residuals: Sequence[Residual], half_widths: Floats) -> float:

@@ -23,10 +23,8 @@ from planner.engine.job.engines import ENGINES
 from planner.workload.published.spreads import KINDS, NOMINAL
 from ranges.residual import UNSAID, Floats, Residual, weighted_quantile, weights
 
-RIDGES = {"base": 1e-6, "kind": 4.0, "fact": 1.0, "engine": 1.0, "compared engine": 0.1, "unsaid": 1.0}
-"""Ridge of the coefficients of each sort; between 0.3 and 15 the score hardly depends on most of them (`ranges.choice`). "compared engine": of an engine that
-`SOURCES_COMPARED` tell of, in a kind that times one prompt, one stream or one batch (docs/decisions/207-engines-of-several-sources.md)."""
-SOURCES_COMPARED = 2
+RIDGES = {"base": 1e-6, "kind": 4.0, "fact": 1.0, "engine": 1.0, "unsaid": 1.0}
+"""Ridge of the coefficients of each sort; between 0.3 and 15 the score hardly depends on most of them (`ranges.choice`)."""
 FEWEST = 0.97
 """Share of the nominal share that a kind holds at least of its own sources; of its values as well, each counted alike, where it
 has `SOURCES_FOR_VALUES`: a source of many values does not hide behind the others. At 6 sources first tokens that nothing is fitted to lay inside 60 and 68 %,
@@ -67,7 +65,6 @@ class Design:
         self.rows = np.column_stack([values for *_, values in columns])
         self.least_0 = np.array([sort in {"fact", "unsaid"} for sort, _ in self.names])
         self.sizes, self.weights = np.array([one.size() for one in residuals]), weights(residuals)
-        self._sources = np.array([one.source for one in residuals])
 
     def _columns(self, amounts: Floats) -> Iterator[tuple[str, tuple[str, str], Floats]]:
         """(sort, (kind or family, fact), values) of each coefficient."""
@@ -87,7 +84,7 @@ class Design:
     def fit(self, left_out: NDArray[np.bool_] | None = None, start: Floats | None = None) -> Floats:
         """The coefficients without some residuals, by iteratively reweighted least squares."""
         kept = np.ones(len(self.sizes), dtype=bool) if left_out is None else ~left_out
-        weight, logs, ridges = np.where(kept, self.weights, 0.0), np.log(self.sizes), self._ridges(kept)
+        weight, logs, ridges = np.where(kept, self.weights, 0.0), np.log(self.sizes), np.array([RIDGES[sort] for sort, _ in self.names])
         found = self._least_squares(weight, logs, ridges) if start is None else start
         for _ in range(ROUNDS):
             off = logs - self.rows @ found
@@ -96,18 +93,6 @@ class Design:
             if np.abs(found - before).max() < CLOSE:
                 break
         return found
-
-    def _ridges(self, kept: NDArray[np.bool_]) -> Floats:
-        """The ridge of each coefficient when the residuals `kept` are fitted."""
-
-        def sort_of(sort: str, kind: str, values: Floats) -> str:
-            compared = sort == "engine" and KINDS[kind] == "batch"
-            enough = compared and len(set(self._sources[kept & (values > 0)])) >= SOURCES_COMPARED
-            return "compared engine" if enough else sort
-
-        return np.array(
-            [RIDGES[sort_of(sort, kind, values)] for (sort, (kind, _)), values in zip(self.names, self.rows.T, strict=True)]
-        )
 
     def _least_squares(self, weight: Floats, logs: Floats, ridges: Floats) -> Floats:
         """Ridge regression; facts of a negative slope are left out in turn."""

@@ -77,7 +77,9 @@ def _by_oldest(job: Job) -> Job:
     """`job` with the oldest release of its engine."""
     engine = ENGINES[job.engine.name][0]
     eager = float(engine.eager_attention or (engine.eager_by_family and job.architecture.eager_attention))
-    return replace(job, engine=engine, eager_attention=eager if job.workload.attention is None else job.eager_attention)
+    if job.workload.attention is not None:
+        return replace(job, engine=engine)
+    return replace(job, engine=engine, eager_attention=eager, ampere_attention=float(engine.ampere_attention and not eager))
 
 
 def _times(s: ServeColumns, *, served: bool) -> dict[str, Floats]:

@@ -11,6 +11,7 @@ from planner.units import GIB
 ALL_LAYERS = 1e9
 """More layers than any model has."""
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
+_SDPA = "scaled_dot_product_attention puts FlashAttention 2 first; cuDNN's, faster on Hopper and on Blackwell of servers, was first in 2.5.0 alone (pytorch/pytorch#138522) and is again in 2.11, whose wheels bring cuDNN 9.15.1 or later (check_prefer_cudnn_attention, huggingface/transformers#48163)"
 _FITTED = "scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
 _APPENDING = "each step copies the cache to append a token (torch.cat), read and written at half of the bandwidth as values of 16 bit are copied one by one until torch 2.8 (pytorch/pytorch#102815 made wide loads for 32 bit, #150233 for 16; 3.8 passes in batches of 32 and 64 of Llama 2 7B on A100, optimum-benchmark), and repeats keys and values for the heads that share them (repeat_kv)"
 _ACCELERATE = "its Trainer shards by accelerate: FP32 weights under mixed precision (Accelerator.prepare_model), FSDP's first version unless fsdp_version says 2"
@@ -24,6 +25,7 @@ FIRST = (
     Engine(
         name="torch",
         label="PyTorch",
+        ampere_attention=True,
         compiles_loss=True,
         keeps_gathered=1.0,
         trains=True,
@@ -38,8 +40,9 @@ FIRST = (
         device_factor=1.13,
         expands_latent=True,
         unpacks=True,
+        release="before 2.11",
         slack_source="simulated, median 6 %",
-        source=f"{_ATEN}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); the Python around them while generating: as for Transformers, an assumption; {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
+        source=f"{_ATEN}; {_SDPA}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); the Python around them while generating: as for Transformers, an assumption; {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
     ),
     Engine(
         name="transformers",
@@ -62,6 +65,7 @@ FIRST = (
         gptq_scratch_tokens=16384,
         packed_keep_inputs=True,
         prepares_adapters=True,
+        ampere_attention=True,
         eager_by_family=True,
         expands_latent=True,
         unpacks=True,
@@ -94,6 +98,7 @@ FIRST = (
     ),
 )
 
+_TORCH = next(engine for engine in FIRST if engine.name == "torch")
 _TRANSFORMERS = next(engine for engine in FIRST if engine.name == "transformers")
 _MEGATRON = next(engine for engine in FIRST if engine.name == "megatron")
 _SINCE_4_45 = replace(
@@ -109,6 +114,7 @@ _SINCE_4_45 = replace(
     source=f"{_TRANSFORMERS.source}; device factor since then: scripts/calibration/fit_engines.py on 10 published steps of one model and source (A100, packed sequences), the prompts and steps of older releases on which theirs is fitted were not packed; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
 )
 LATER = (
+    replace(_TORCH, since=(2, 11), released="2026-03", release="2.11 and later", ampere_attention=False),
     replace(
         _MEGATRON,
         since=(26, 6),
@@ -126,6 +132,7 @@ LATER = (
         launches_per_expert=0,
         append_passes=2.0,
         repeats_heads=False,
+        ampere_attention=False,
         source=f"{_SINCE_4_45.source}; since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import state_bytes, tensor_share
+from planner.engine.performance.operators.matrix_products import FUSED_ATTENTION_BACKWARD
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 SCORE_BYTES = 28
@@ -25,6 +26,16 @@ ABSORBED_PASSES, EXPANDED_PASSES = 4.0, 4.6
 rotary parts put beside them, copies in the order that the kernels want. scripts/calibration/fit_latent.py on 10,092 timings of whole layers of DeepSeek V3
 (TensorRT-LLM 1.3, vLLM 0.24; H100, H200, B200; aiconfigurator-core 0.12.0, 2026-11-26): median error 12 %; 2.8 to 6.1 and 2.6 to 8.2 without one engine
 or one GPU, which are then met with a median error of 6 to 18 %."""
+AMPERE_FLOP_PER_CYCLE = 1200.0
+"""FLOP that FlashAttention 2 does on a multiprocessor in a cycle of the boost clock on parts newer than the instructions it uses, forward and backward
+alike. H100: 284 TFLOP/s forward and 287 backward (causal, 8,192 tokens, heads of 128; Dao-AILab/flash-attention#1791), 333 and, without a mask, 318
+(arXiv:2407.08608, figures 5 and 6), 1,180 to 1,380; B200: 333 and 346 for both (8,192 and 16,384 tokens, #1589), 362 forward (meta-pytorch/tritonbench#171),
+1,150 to 1,240."""
+NEWER_INSTRUCTIONS = (9.0, 12.0)
+"""Compute capabilities from which, and below which, tensor cores reach their rate with other instructions than Ampere's (wgmma, tcgen05)."""
+BACKWARD_RATE = 0.8
+"""Backward over forward rate of attention in FLOP a second where neither meets `AMPERE_FLOP_PER_CYCLE` (FlashAttention-2, arXiv:2307.08691: up to 63 % of
+the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
 STATE_READS = 2.0
 """A pass reads the states of its sequences and writes them."""
 
@@ -108,6 +119,26 @@ def _step_reads(t: Table) -> Floats:
     return reads
 
 
+def _most_flop_per_s(t: Table) -> Floats:
+    """Rate that kernels written for Ampere do not pass on newer parts; infinite for other kernels and parts."""
+    c, (first, beyond) = t.chip, NEWER_INSTRUCTIONS
+    newer = (c.compute_capability >= first) & (c.compute_capability < beyond) & (c.cycles_per_s > 0)
+    most: Floats = np.where(newer & (t.job.ampere_attention > 0), AMPERE_FLOP_PER_CYCLE * c.cycles_per_s, np.inf)
+    return most
+
+
+def forward_flop_per_s(t: Table) -> Floats:
+    """Rate of attention in prompts and forward passes."""
+    return np.minimum(t.chip.attention_flop_per_s, _most_flop_per_s(t))
+
+
+def backward_factor(t: Table) -> Floats:
+    """Time of fused attention's backward pass over its forward pass: five products for two."""
+    backward = np.minimum(BACKWARD_RATE * t.chip.attention_flop_per_s, _most_flop_per_s(t))
+    factor: Floats = FUSED_ATTENTION_BACKWARD * forward_flop_per_s(t) / backward
+    return factor
+
+
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Seconds of one layer: (attention, scores that go through memory, its FLOPs alone, its reads alone).
 
@@ -115,7 +146,7 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     cache is read once a pass. Arguments as of `forward_pass.forward`.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
-    flop_s = attention_flop(t, context) / m.layers / s.tp * rows / c.attention_flop_per_s * _latent_decoding(t, new)
+    flop_s = attention_flop(t, context) / m.layers / s.tp * rows / forward_flop_per_s(t) * _latent_decoding(t, new)
     heads = _kv_heads(t)
     heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s

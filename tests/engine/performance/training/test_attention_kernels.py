@@ -1,0 +1,110 @@
+"""Kernels of fused attention: FlashAttention 2 uses the instructions of Ampere, with which newer tensor cores reach about half of their rate."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_sample import ask, candidate, chip
+from msgspec.structs import replace
+
+from planner.engine.columns import Table
+from planner.engine.explain.unstated import SLOWER_BEFORE
+from planner.engine.job.engines import find_engine
+from planner.engine.performance.operators.attention import backward_factor, forward_flop_per_s
+
+LLAMA: dict[str, Any] = {
+    "model": "llama-3.1-8b", "task": "train", "engine": "torch", "micro_batch": 1, "global_batch": 1, "sequence": 8192, "checkpointing": "none",
+}  # fmt: skip
+H100, B200 = "H100-SXM-80GB", "B200 SXM"
+
+
+def table_of(gpu: str, **differs: Any) -> Table:
+    return candidate(chip(gpu), **{**LLAMA, **differs}).table()
+
+
+def attention_s(gpu: str, **differs: Any) -> float:
+    """Seconds that a step's attention takes."""
+    seconds = ask(gpu=gpu, **{**LLAMA, **differs}).seconds_by_class
+    assert seconds is not None
+    return seconds["attention"]
+
+
+def test_attention_of_a_step_by_hand() -> None:
+    """32 layers · 4 FLOP · 4,096 elements of queries · 8,192 tokens · 4,096 before each, 1.76e13, take 61 ms forward at 1,200 FLOP a cycle of 132
+    multiprocessors at 1.83 GHz and 2.5 times as long backward."""
+    flop = 32 * 4 * 4096 * 8192 * 4096
+    forward_s = flop / (1200 * 132 * 1.83e9)
+    assert forward_s == pytest.approx(0.0607, rel=0.01)
+    assert attention_s(H100, attention="flash-2") == pytest.approx(3.5 * forward_s * find_engine("torch").device_factor, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "forward", "backward"),
+    [
+        (H100, (284e12, 333e12), (287e12, 318e12)),  # Dao-AILab/flash-attention#1791, arXiv:2407.08608: 8,192 tokens, heads of 128
+        (B200, (343e12, 362e12), (329e12, 334e12)),  # Dao-AILab/flash-attention#1589, meta-pytorch/tritonbench#171
+    ],
+)
+def test_flash_attention_2_reaches_what_was_measured(gpu: str, forward: tuple[float, float], backward: tuple[float, float]) -> None:
+    t = table_of(gpu, attention="flash-2")
+    rates = forward_flop_per_s(t), 2.5 * forward_flop_per_s(t) / backward_factor(t)
+    for rate, (least, most) in zip(rates, (forward, backward), strict=True):
+        assert 0.95 * least < float(rate[0]) < 1.05 * most
+
+
+@pytest.mark.parametrize("gpu", ["A100 80GB SXM", "L40S", "RTX 4090", "RTX PRO 6000 Blackwell Server", "MI300X", "H20"])
+def test_other_parts_take_as_long_with_either(gpu: str) -> None:
+    older, plain = (table_of(gpu, attention=kernel) for kernel in ("flash-2", "flash"))
+    assert np.all(forward_flop_per_s(older) == forward_flop_per_s(plain))
+    assert float(backward_factor(older)[0]) == pytest.approx(2.5 / 0.8)
+
+
+def test_backward_is_bounded_as_forward_is() -> None:
+    """Where the part's own rate is just above the bound, backward is still below it, so that a faster part never takes longer."""
+    bound = 1200 * 132 * 1.83e9
+    steps = [
+        candidate(replace(chip(H100), attention_flop_per_s=rate * bound), **{**LLAMA, "attention": "flash-2"}).table()
+        for rate in (0.5, 1.0, 1.1, 1.25, 2.0)
+    ]
+    backward = [float((backward_factor(t) / forward_flop_per_s(t))[0]) for t in steps]
+    assert all(slower >= faster for slower, faster in pairwise(backward))
+    assert [float(backward_factor(t)[0]) for t in steps] == pytest.approx([3.125, 3.125, 2.5 / 0.88, 2.5, 2.5])
+
+
+@pytest.mark.parametrize(
+    ("engine", "older"),
+    [
+        ("torch@2.10", True), ("torch", False), ("torchtitan@2025-06", True), ("transformers@4.49", True), ("transformers", False), ("verl", True),
+        ("axolotl", True), ("megatron", False),
+    ],
+)  # fmt: skip
+def test_the_release_of_the_engine_says_which_kernel_runs(engine: str, older: bool) -> None:
+    """PyTorch's scaled_dot_product_attention has cuDNN's first since 2.11; verl and Axolotl set FlashAttention 2; Megatron has Transformer Engine's."""
+    usual, fast, slow = (
+        float(forward_flop_per_s(table_of(H100, engine=engine, **said))[0])
+        for said in ({}, {"attention": "flash-3"}, {"attention": "flash-2"})
+    )
+    assert slow < 0.6 * fast
+    assert usual == (slow if older else fast)
+
+
+def test_a_release_that_is_not_named_may_run_the_older_kernel() -> None:
+    open_, older = (ask(gpu=H100, **{**LLAMA, "engine": engine}) for engine in ("torch", "torch@2.10"))
+    assert open_.step_s is not None
+    assert older.step_s is not None
+    assert open_.step_s.value * math.exp(open_.evidence[SLOWER_BEFORE]) == pytest.approx(older.step_s.value, rel=0.02)
+    assert SLOWER_BEFORE not in older.evidence
+    assert SLOWER_BEFORE not in ask(gpu=H100, **{**LLAMA, "attention": "flash-3"}).evidence
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kernel", "runs"),
+    [("T4", "flash-2", False), ("A100 80GB SXM", "flash-2", True), ("A100 80GB SXM", "flash-3", False), (H100, "flash-3", True)],
+)
+def test_a_kernel_needs_the_instructions_it_is_written_for(gpu: str, kernel: str, runs: bool) -> None:
+    found = ask(gpu=gpu, **{**LLAMA, "model": "llama-3.2-1b", "sequence": 512, "dtype": "fp16", "attention": kernel})
+    assert ("FlashAttention" in (found.reason or "")) is not runs
