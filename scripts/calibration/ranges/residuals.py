@@ -84,7 +84,11 @@ class Design:
     def fit(self, left_out: NDArray[np.bool_] | None = None, start: Floats | None = None) -> Floats:
         """The coefficients without some residuals, by iteratively reweighted least squares."""
         kept = np.ones(len(self.sizes), dtype=bool) if left_out is None else ~left_out
-        weight, logs, ridges = np.where(kept, self.weights, 0.0), np.log(self.sizes), np.array([RIDGES[sort] for sort, _ in self.names])
+        weight, logs, ridges = (
+            np.where(kept, self.weights, 0.0),
+            np.log(self.sizes),
+            np.array([RIDGES[sort] for sort, _ in self.names]),
+        )
         found = self._least_squares(weight, logs, ridges) if start is None else start
         for _ in range(ROUNDS):
             off = logs - self.rows @ found
