@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ class CeilingsCache:
         self,
         *,
         records: CeilingRecords,
-        related: Sequence[Gpu],
+        related: Iterable[Gpu],
         measurements: Callable[[], Sequence[Measurement]],
         architecture: ReadArchitecture,
         own_results: Callable[[], Mapping[str, tuple[float, int]]] = dict,
@@ -58,8 +58,9 @@ class CeilingsCache:
         from planner.hardware.catalogue.mig import split_name
         from planner.hardware.ceilings.sliced import ceilings_of_slice
 
-        name = split_name(gpu.name)
-        whole = next((one for one in self._related if name and one.name == name[0]), None)
+        if (name := split_name(gpu.name)) is None:
+            return None
+        whole = next((one for one in self._related if one.name == name[0]), None)
         return ceilings_of_slice(gpu, whole, self.ceilings(whole, basis)) if whole is not None else None
 
     def check(self, gpu: Gpu) -> CalibrationCheck:

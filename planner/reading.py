@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -100,7 +102,15 @@ def toml_files(folder: Path) -> list[Path]:
     """The TOML files of a folder and the folders in it, by file name."""
     if kind_of(folder) != stat.S_IFDIR:
         return []
-    return sorted((path for path in folder.rglob("*.toml") if path.is_file()), key=lambda path: path.name)
+    found, folders = [], [str(folder)]
+    while folders:
+        with contextlib.suppress(PermissionError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name.endswith(".toml") and entry.is_file():
+                    found.append(Path(entry.path))
+    return sorted(found, key=lambda path: path.name)
 
 
 def read_toml(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
         else:
             own = " · yours" if preset.origin != "shipped" else ""
             presets.append(Item(name, detail=preset.workload.title + own))
-    models = [Item(name, detail=session.models.find(name).title) for name in session.models.names()]
+    models = [Item(name, detail=head.title) for name, (head, _) in session.models.heads().items()]
     return presets, models
 
 

@@ -243,7 +243,7 @@ class Inventory:
 
         return CeilingsCache(
             records=self.ceiling_records,
-            related=self.gpus.all,
+            related=self.gpus,
             measurements=self.measurements,
             architecture=self.architecture,
             own_results=self.own_results,

@@ -125,6 +125,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Encoder of the prompt, with the projections of its output to keys and values; sizes are the decoder's, counts include both."""
     source_tokens: int = 0
     """Tokens the encoder reads for every request (Whisper: 30 seconds of sound); 0: the tokens of the prompt."""
+    taken_as: str = ""  # words for what its name was taken for, where that is no name of the catalogue
     stored_as: str = ""
     """Format of most weights in the file that the model was read from, where it says one; see `planner.workload.weights`."""
     stored_parts: tuple[StoredPart, ...] = ()
@@ -349,34 +350,6 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix
         ends = self.token_matrix + self.input_matrix + self.output_matrix
         return attention + dense + sum(one.used for one in self._further) + self.moe_layers * routed + ends
-
-    @property
-    def components(self) -> dict[str, int]:
-        """Parameters by kind, in the order of the forward pass; they add up to `total`.
-
-        "experts" include their biases; "attention" the sinks, "router" its biases or corrections, "shared" its gate, "norms" their
-        biases; "biases" are of all other projections, the head included; "head" is 0 when tied; "towers" read pictures.
-        """
-        further = {
-            part: sum(one.kept * (one.matrix + one.convolution + one.other) for one in self._further if one.part == part)
-            for part in ("attention", "mlp", "router")
-        }
-        norms, biases = (sum(one.kept * getattr(one, name) for one in self._further) for name in ("norm", "bias"))
-        own = self.attention_layers
-        source = self.source.components if self.source else {}
-        counted = {
-            "embedding": self.embedding - source.get("embedding", 0),
-            "attention": own * (self.attention_matrix + self.sinks) + further["attention"],
-            "mlp": self.dense_layers * self.dense_mlp_matrix + further["mlp"],
-            "experts": self.experts_total - source.get("experts", 0),
-            "router": self.moe_layers * (self.router_matrix + self.router_vector) + further["router"],
-            "shared": self.moe_layers * self.shared_matrix,
-            "norms": own * self.attention_norm + self.layers * self.norm_vector + norms + self.final_norms * self.norm_parameters,
-            "biases": own * self.attention_bias + self.dense_layers * self.mlp_vector + biases + self.final_bias,
-            "head": self.head,
-            "towers": self.towers,
-        }
-        return {kind: count + source.get(kind, 0) for kind, count in counted.items()}
 
     @property
     def mtp_parameters(self) -> int:

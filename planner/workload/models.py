@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import stat
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
-from planner.reading import kind_of, read_json, read_toml, toml_files, user_path
+from planner.reading import kind_of, parse_toml, read_json, read_text, toml_files, user_path
 from planner.schema import read_struct
 from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
 
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
     from planner.workload.checkpoints.gguf_file import GgufFile
     from planner.workload.checkpoints.tensors import StoredTensor
+    from planner.workload.uploads import Uploads
 
 GGUF = ".gguf"
+CONFIG = "\n[config]\n"
+"""Line of a model's file that its head ends at."""
+STORED_AS, TAKEN_AS = "stored_as", "taken_as"
+"""Keys of a config that is not as published: the format of its weights, and the words for what a name was taken for."""
 _PATHS = ("/", "./", "../", "~")
 """Beginnings of a model's text that can only be a path."""
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model: its Hugging Face style config and where that comes from."""
+class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model is called, and where its config comes from."""
 
     name: str
     title: str
@@ -35,6 +41,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     source: str
     retrieved: dt.date
     note: str = ""
+
+
+class Model(Head, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One model with its Hugging Face style config."""
+
     config: dict[str, Any]
 
 
@@ -44,6 +55,8 @@ class ModelShelf:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, Model] = {}
+        self._heads: dict[str, Head] = {}
+        self._texts: dict[str, str] = {}
         self._not_fetched: dict[str, str] = {}
         self._gguf: dict[Path, GgufFile] = {}
 
@@ -67,6 +80,10 @@ class ModelShelf:
             )
         return self._model(canonical)
 
+    def heads(self) -> dict[str, tuple[Head, str]]:
+        """Every model by name, without its config, and the `model_type` of that."""
+        return {name: (self._head(name), _type_of(self._text(name))) for name in self._paths}
+
     def known(self, name: str) -> Model | None:
         """The model of the catalogue with that name or alias; None for a path, or an id of the hub that is not in it."""
         folded = name.strip().casefold()
@@ -75,7 +92,8 @@ class ModelShelf:
     def config(self, name: str) -> dict[str, Any]:
         """The config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
 
-        The error for a model that cannot be fetched says where to get the file.
+        A name that a known model's and a format make is that model, where the hub does not say more. The error for a model that cannot be
+        fetched says where to get the file.
         """
         folded, path = name.strip().casefold(), user_path(name)
         explicit = is_path(folded)
@@ -87,7 +105,18 @@ class ModelShelf:
             folder = kind_of(path) == stat.S_IFDIR
             config = read_json(path / "config.json" if folder else path, "model", constants=True)
             return _with_quantisation(config, path if folder else path.parent)
-        return self._from_hub(name.strip()) if is_hub_id(name.strip()) else self.find(name).config
+        if is_hub_id(name.strip()):
+            return self._from_hub(name.strip())
+        return self._upload(name) or self.find(name).config
+
+    def _upload(self, name: str) -> dict[str, Any]:
+        """Config of the model that `name` is an upload of, with the format that it says and the words that tell so; empty where it is none."""
+        found = self._uploads.find(name)
+        if found is None:
+            return {}
+        stored = {STORED_AS: found.stored_as} if found.stored_as else {}
+        words = f"{found.model}{f', stored in {found.stored_as}' if found.stored_as else ''}: so {name.strip()} reads"
+        return {**self._model(found.model).config, **stored, TAKEN_AS: words}
 
     def gguf(self, path: Path) -> GgufFile:
         """Config and tensors of the GGUF file at `path`, read once; raises `UserError`."""
@@ -135,6 +164,8 @@ class ModelShelf:
                 return read_json(fetched_config(name), "model", constants=True)
             except NotFetched as error:
                 self._not_fetched[name] = str(error)
+        if upload := self._upload(name):
+            return upload
         text = (
             f"{name!r} is not in the catalogue, and {self._not_fetched[name]}. Give the path of its config.json instead: "
             f"curl -L -o config.json {config_address(name)}"
@@ -147,18 +178,43 @@ class ModelShelf:
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
-        """Folded alias -> canonical name; needs every file."""
-        return {alias.casefold(): name for name in self._paths for alias in self._model(name).aliases}
+        """Folded alias -> canonical name; needs the head of every file."""
+        return {alias.casefold(): name for name in self._paths for alias in self._head(name).aliases}
 
     @property
     def _spellings(self) -> tuple[str, ...]:
-        return tuple(alias for name in self._paths for alias in self._model(name).aliases)
+        return tuple(alias for name in self._paths for alias in self._head(name).aliases)
+
+    @cached_property
+    def _uploads(self) -> Uploads:
+        from planner.workload.uploads import Uploads
+        from planner.workload.weights import FORMATS
+
+        return Uploads({name: (name, *self._head(name).aliases) for name in self._paths}, FORMATS)
+
+    def _text(self, canonical: str) -> str:
+        if canonical not in self._texts:
+            self._texts[canonical] = read_text(self._paths[canonical])
+        return self._texts[canonical]
+
+    def _head(self, canonical: str) -> Head:
+        """The beginning of a file alone: to parse its config takes five times as long."""
+        if canonical not in self._heads:
+            path, text = self._paths[canonical], self._text(canonical).partition(CONFIG)[0]
+            self._heads[canonical] = read_struct(Head, parse_toml(text, str(path)), str(path))
+        return self._heads[canonical]
 
     def _model(self, canonical: str) -> Model:
         if canonical not in self._read:
             path = self._paths[canonical]
-            self._read[canonical] = read_struct(Model, read_toml(path), str(path))
+            self._read[canonical] = read_struct(Model, parse_toml(self._text(canonical), str(path)), str(path))
         return self._read[canonical]
+
+
+def _type_of(text: str) -> str:
+    """The `model_type` of the config of a model's file."""
+    found = re.search(r'^model_type = "([^"]*)"', text.partition(CONFIG)[2], re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _with_quantisation(config: dict[str, Any], folder: Path) -> dict[str, Any]:

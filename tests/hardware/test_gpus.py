@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from planner.errors import UserError
-from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus, spellings
+from planner.hardware.catalogue.spelling import Spelled, is_commonest, spelled
 from planner.paths import presets_folder
 from planner.units import GIB, MIB
 
@@ -59,6 +60,31 @@ TYPED = {
     "Tesla T4": "T4",
     "NVIDIA GeForce RTX 4090": "RTX 4090",
     "NVIDIA GH200 480GB": "GH200 96GB",
+    "H100-SXM5-80GB": "H100 SXM5 80GB",
+    "h100 sxm 80 GB HBM3": "H100 SXM5 80GB",
+    "A100_SXM4_40GB": "A100 40GB SXM",
+    "AMD Instinct MI300X OAM": "MI300X",
+    "GeForce RTX 4090": "RTX 4090",
+    "RTX4070TiSUPER": "RTX 4070 Ti SUPER",
+    "RTX 4090D": "RTX 4090 D",
+    "L40S-48GB": "L40S",
+    "Tesla V100 PCIe 32GB": "V100 PCIe 32GB",
+    "2080Ti": "RTX 2080 Ti",
+    "Radeon RX 7900 XTX 24GB": "RX 7900 XTX",
+    "Strix Halo": "Ryzen AI Max+ 395 (Strix Halo)",
+    "Apple M2 Ultra": "Apple M2 Ultra 192GB",
+}
+FEWER_LANES = {"GB10 (DGX Spark)", "RTX 5060 Ti 16GB", "RTX 4060 Ti 16GB", "A2", "Arc B580", "Jetson AGX Orin 64GB"}
+COMMONEST = {
+    "A100": "A100 80GB SXM",
+    "nvidia a100-pcie": "A100 80GB PCIe",
+    "V100": "V100 SXM2 16GB",
+    "Tesla P100": "P100 PCIe 16GB",
+    "A800": "A800 80GB SXM",
+    "RTX PRO 6000": "RTX PRO 6000 Blackwell Server",
+    "GeForce RTX 3060": "RTX 3060 12GB",
+    "Jetson AGX Orin": "Jetson AGX Orin 64GB",
+    "M4 Max": "Apple M4 Max 128GB",
 }
 
 
@@ -67,9 +93,28 @@ def gpus() -> GpuCatalogue:
     return load_gpus(presets_folder() / "gpus")
 
 
+def test_parts_that_no_ranking_has_are_read_when_a_name_is_not_among_the_others() -> None:
+    folder = presets_folder() / "gpus"
+    read: list[str] = []
+    every = load_gpus(folder).all
+    rare = [gpu for gpu in every if gpu.only_named]
+
+    def read_rare() -> list[Gpu]:
+        read.append("read")
+        return rare
+
+    catalogue = GpuCatalogue([gpu for gpu in every if not gpu.only_named], read_rare)
+    assert catalogue.find("H100 SXM5 80GB").name == "H100 SXM5 80GB"
+    assert not read
+    assert catalogue.find("RTX 3070").only_named
+    assert catalogue.find("rtx 3080 ti").only_named
+    assert read == ["read"]
+    assert load_gpus(folder / "only_named").names() == tuple(name for gpu in rare for name in spellings(gpu))
+
+
 def test_all_parts_are_there(gpus: GpuCatalogue) -> None:
-    assert len(gpus.all) >= 62
-    assert {gpu.vendor for gpu in gpus.all} == {"NVIDIA", "AMD", "Intel"}
+    assert len(gpus.all) >= 107
+    assert {gpu.vendor for gpu in gpus.all} == {"NVIDIA", "AMD", "Intel", "Apple"}
 
 
 @pytest.mark.parametrize(("spelling", "name"), [*PUBLISHED_LABELS.items(), *TYPED.items(), *((same, same) for same in SAME_NAME)])
@@ -78,15 +123,38 @@ def test_spellings_people_use_name_one_part(gpus: GpuCatalogue, spelling: str, n
     assert gpus.find(f" {spelling.upper()} ").name == name
 
 
-@pytest.mark.parametrize("vague", ["A100", "V100", "RTX 6000", "RTX PRO 6000", "H1", ""])
-def test_a_name_of_several_parts_is_no_name(gpus: GpuCatalogue, vague: str) -> None:
+@pytest.mark.parametrize(("spelling", "name"), COMMONEST.items())
+def test_a_name_of_several_parts_is_the_commonest_of_them(gpus: GpuCatalogue, spelling: str, name: str) -> None:
+    assert gpus.find(spelling).name == name
+    assert is_commonest(spelling, gpus.find(spelling))
+    assert not is_commonest(name, gpus.find(name))
+
+
+@pytest.mark.parametrize(
+    "vague", ["RTX 6000", "H1", "", "sxm", "80GB", "A100 120GB", "RTX 4090 Laptop", "V100 NVL", "H100 3g.40gb 1g", "TPU v5e"]
+)
+def test_a_name_of_no_part_or_of_several_generations_is_no_name(gpus: GpuCatalogue, vague: str) -> None:
     with pytest.raises(UserError, match="is not a known GPU"):
         gpus.find(vague)
 
 
+def test_a_slice_is_found_by_any_spelling_of_its_gpu(gpus: GpuCatalogue) -> None:
+    assert gpus.find("NVIDIA H100-SXM5-80GB 3g.40gb").name == "H100 SXM5 80GB 3g.40gb"
+    assert gpus.find("Tesla V100-SXM2 16GB 1/4").name == "V100 SXM2 16GB 1/4"
+
+
+def test_no_two_parts_are_spelled_alike(gpus: GpuCatalogue) -> None:
+    """Signs and words that do not count tell no parts apart; names of several are of the one that they are taken for."""
+    taken: dict[Spelled, str] = {}
+    for gpu in gpus.all:
+        for spelling in (*spellings(gpu), *gpu.commonest_of):
+            alike = taken.setdefault(spelled(spelling), gpu.name)
+            assert alike == gpu.name or spelling in {"NVIDIA A100 80GB", "NVIDIA A100 40GB"}, "a price list's words for PCIe"
+
+
 def test_a_miss_suggests_the_parts_meant(gpus: GpuCatalogue) -> None:
     with pytest.raises(UserError) as caught:
-        gpus.find("A100")
+        gpus.find("A100 30GB")
     assert set(caught.value.problems[0].nearest) == {"A100 80GB SXM", "A100 80GB PCIe", "A100 40GB SXM", "A100 40GB PCIe"}
     with pytest.raises(UserError, match="'RTX 4090'"):
         gpus.find("RTX 409O")
@@ -122,6 +190,10 @@ def test_figures_that_are_often_printed_wrong(gpus: GpuCatalogue) -> None:
     assert rate("T4", "bf16") is None
     assert rate("T4", "fp16") == 65e12
     assert rate("V100-16GB", "tf32") is None
+    assert rate("RTX 2080 Ti", "fp16") == pytest.approx(53.8e12, rel=1e-3)
+    assert rate("Titan RTX", "fp16") == pytest.approx(130.5e12, rel=1e-3)
+    assert rate("MI100", "bf16") == pytest.approx(92.3e12, rel=1e-3)
+    assert rate("K80", "fp16") is None
     assert gpus.find("RTX 3090").nvlink_bytes_per_s == 112.5e9
     assert gpus.find("RTX 4090").nvlink_bytes_per_s is None
     assert gpus.find("H800 SXM").nvlink_bytes_per_s == 400e9
@@ -135,15 +207,19 @@ def test_figures_that_are_often_printed_wrong(gpus: GpuCatalogue) -> None:
 def test_figures_are_physically_possible(gpus: GpuCatalogue) -> None:
     for gpu in gpus.all:
         rates = gpu.compute_flop_per_s
-        assert 8 * GIB <= gpu.memory_bytes <= 300 * GIB, gpu.name
-        assert 0.9 < (gpu.usable_memory_bytes or gpu.memory_bytes) / gpu.memory_bytes <= 1, gpu.name
-        assert 1e11 < gpu.memory_bandwidth_bytes_per_s < 1e13, gpu.name
+        shared = (gpu.memory_type or "").endswith("(unified)")
+        assert 8 * GIB <= gpu.memory_bytes <= (512 if shared else 300) * GIB, gpu.name
+        assert (0.65 if shared else 0.9) < (gpu.usable_memory_bytes or gpu.memory_bytes) / gpu.memory_bytes <= 1, gpu.name
+        assert 6e10 < gpu.memory_bandwidth_bytes_per_s < 1e13, gpu.name
         assert all(1e11 < rate < 2e16 for rate in rates.values()), gpu.name
         assert 30 <= (gpu.tdp_w or 100) <= 2000, gpu.name
         assert 5e8 < (gpu.boost_clock_hz or 1e9) < 3e9, gpu.name
-        lanes = 8 if gpu.name.startswith("GB10") else 16
-        per_lane = {3: 2e9, 4: 4e9, 5: 8e9, 6: 16e9}[gpu.pcie_generation or 0]
-        assert gpu.pcie_bytes_per_s == lanes * per_lane, gpu.name
+        if gpu.pcie_generation is None:
+            assert gpu.form_factor == "SoC", gpu.name
+            assert gpu.pcie_bytes_per_s is None, gpu.name
+        else:
+            lanes = (gpu.pcie_bytes_per_s or 0) / {3: 2e9, 4: 4e9, 5: 8e9, 6: 16e9}[gpu.pcie_generation]
+            assert lanes == 16 or (lanes in {4, 8} and gpu.name in FEWER_LANES), gpu.name
         assert (gpu.nvlink_bytes_per_s or 100e9) >= 100e9, gpu.name
 
 

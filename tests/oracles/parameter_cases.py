@@ -11,6 +11,7 @@ from golden import ORACLES, ROOT, Golden, digest
 
 from planner.paths import presets_folder
 from planner.workload.huggingface.families.remote import REMOTE_CODE as ON_THE_HUB
+from planner.workload.huggingface.two_stacks_parts import TWO_STACKS
 from planner.workload.models import ModelShelf
 
 GOLDEN = Golden("parameters", ORACLES / "parameter_oracle.py")
@@ -18,16 +19,18 @@ SHELF = ModelShelf(presets_folder() / "models")
 ROWS = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
 DEFAULTS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "default_configs.json").read_text())
 """What the library takes for each `model_type` of which nothing is said, as far as its family reads it (`oracles/default_configs.py`)."""
-REMOTE_CODE = {"qwen", "nemotron-nas", "bailing_moe", "kimi_k3", "step3p5", "mllama_text_model", *ON_THE_HUB}
+REMOTE_CODE = {"qwen", "nemotron-nas", "bailing_moe", "bailing_moe_v2", "kimi_k3", "step3p5", "mllama_text_model", *ON_THE_HUB}
 """Families whose modelling code is not in the library, or not by itself; Kimi K3's keys are more than its `kimi_linear` reads."""
+IN_OTHER_WORDS = {"grok-1", "grok-2"}
+"""Models of the catalogue whose own code is not in the library, written as another family whose products they have."""
 CONFIGS: dict[str, dict[str, Any]] = {
     f"{source} {name}": config
     for source, name, config in (
         *(("row", row["name"], row["config"]) for row in ROWS),
-        *(("catalogue", name, SHELF.config(name)) for name in SHELF.names()),
+        *(("catalogue", name, SHELF.config(name)) for name in SHELF.names() if name not in IN_OTHER_WORDS),
         *(("default", name, config) for name, config in DEFAULTS.items()),
     )
-    if config["model_type"] not in REMOTE_CODE
+    if config["model_type"] not in REMOTE_CODE and config["model_type"] not in TWO_STACKS
 }
 
 

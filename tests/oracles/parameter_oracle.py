@@ -35,9 +35,13 @@ BESIDE = {"mlps", "fc1_latent_proj", "fc2_latent_proj", "input_layernorm", "post
 MLP = ("up_proj", "down_proj", "gate_proj")
 """Names of an MLP's projections where attention and MLP are both called mixers."""
 WITHOUT_CODE = {
+    "baichuan": "llama",
+    "glm4v_moe_text": "glm4_moe",
+    "internlm2": "llama",
     "kimi_k2": "deepseek_v3",
     "mimo": "qwen2",
     "minimax_m3": "minimax_m3_vl_text",
+    "qwen2_5_vl_text": "qwen2",
     "qwen3_vl_moe_text": "qwen3_moe",
     "qwen3_vl_text": "qwen3",
 }

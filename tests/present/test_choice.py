@@ -110,6 +110,20 @@ def test_words_find_their_kind_exact_names_first(text: str, changes: dict[str, o
 @pytest.mark.parametrize(
     ("text", "gpus"),
     [
+        ("rtx", ["RTX 4090"]),
+        ("gpu:30", ["RTX 3060 12GB"]),
+        ("nvidia-geforce-rtx-3060-12gb", ["RTX 3060 12GB"]),
+        ("!l4", ["RTX 4090"]),
+    ],
+)
+def test_parts_that_nobody_rents_out_are_selected_where_nothing_else_is_meant(text: str, gpus: list[str]) -> None:
+    names = FacetNames({name: name for name in ("L4", "RTX 4090", "RTX 3060 12GB")}, only_named=frozenset({"RTX 3060 12GB"}))
+    assert read_facets(text, names).changes == {"gpus_considered": gpus}
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
         ("$/h<12", ["B200 180GB"]),
         ("memory>90 fits", ["H100 SXM5 80GB"]),
         ("bandwidth runpod", ["H200 SXM 141GB"]),

@@ -19,7 +19,7 @@ from planner.hardware.prices.offers import Offer, load_offers
 from planner.observe.driver.messages import GpuFacts
 from planner.observe.machine import LocalGpu, Machine
 from planner.session import Session
-from planner.workload.models import Model, ModelShelf
+from planner.workload.models import Head, Model, ModelShelf
 
 Record = TypeVar("Record")
 MARKER = "\x1b]0;X\x07\x1b[31m\x9b\u202e<b>#|[red]\n# =cmd"
@@ -127,3 +127,6 @@ class HostileModels(ModelShelf):
 
     def find(self, name: str) -> Model:
         return marked(super().find(name), frozenset({"name", "config", "aliases"}))
+
+    def heads(self) -> dict[str, tuple[Head, str]]:
+        return {name: (marked(head, frozenset({"name", "aliases"})), kind) for name, (head, kind) in super().heads().items()}

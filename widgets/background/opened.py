@@ -73,5 +73,8 @@ def facet_names(session: Session) -> FacetNames:
 
     gpus = {spelling: gpu.name for gpu in session.gpus.all for spelling in spellings(gpu)}
     return FacetNames(
-        gpus, sorted({offer.provider for offer in session.offers}), sorted({offer.region for offer in session.offers})
+        gpus,
+        sorted({offer.provider for offer in session.offers}),
+        sorted({offer.region for offer in session.offers}),
+        only_named=frozenset(gpu.name for gpu in session.gpus.all if gpu.only_named),
     )

@@ -34,14 +34,12 @@ def models() -> None:
 def list_models(invocation: Invocation, as_json: bool) -> int:
     """List every model the catalogue knows by name."""
     shelf = invocation.session().models
-    known = [shelf.find(name) for name in shelf.names()]
     if as_json:
-        print_json([_as_read(model) for model in known])
+        print_json([_as_read(shelf.find(name)) for name in shelf.names()])
         return ExitCode.ANSWERED
-    heads = ("model", "title", "type", "Hugging Face id and other names")
+    columns = ("model", "title", "type", "Hugging Face id and other names")
     print_columns(
-        heads,
-        [(model.name, model.title, str(model.config.get("model_type", UNKNOWN)), ", ".join(model.aliases)) for model in known],
+        columns, [(name, head.title, kind or UNKNOWN, ", ".join(head.aliases)) for name, (head, kind) in shelf.heads().items()]
     )
     return ExitCode.ANSWERED
 

@@ -131,10 +131,9 @@ def print_fitted(table: TextTable, styles: Sequence[str], out: Console) -> None:
     """Write the lines of `table`, each row in its style."""
     from rich.text import Text
 
-    out.print(Text(table.head(), style="bold"), soft_wrap=True)
-    for lines, style in zip(table.rows(), styles, strict=True):
-        for line in lines:
-            out.print(Text(line, style=style), soft_wrap=True)
+    lines = [Text(table.head(), style="bold")]
+    lines += [Text(line, style=style) for row, style in zip(table.rows(), styles, strict=True) for line in row]
+    out.print(Text("\n").join(lines), soft_wrap=True)
 
 
 def print_left_out(titles: Sequence[str]) -> None:

@@ -30,6 +30,7 @@ from planner.engine.performance.operators.power import capped
 from planner.engine.records.layout import Layout
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
+from planner.hardware.catalogue.spelling import is_commonest
 from planner.workload.architecture import Models
 from planner.workload.tasks import Request
 
@@ -97,6 +98,8 @@ def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> 
         return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
     chip = capped(chip, request)
     layout, assumed = layout_of_request(request, gpu, job)
+    if is_commonest(request.gpu, gpu):
+        assumed = {"gpu": f"{gpu.name}, the commonest of those called {request.gpu}"} | assumed
     return Prepared(request, job, chip if request.fabric is None else with_fabric(chip, request.fabric), layout, assumed)
 
 

@@ -16,6 +16,11 @@ _STORED: dict[str, tuple[tuple[int, int], str]] = {
 }
 """Storage format -> least compute capability, and the reason, from the documentation of each format as of 2026-08."""
 
+_ALL_BUT_APPLE = ("NVIDIA", "AMD", "Intel")
+_VENDORS = {
+    "vllm": _ALL_BUT_APPLE, "sglang": _ALL_BUT_APPLE, "tensorrt-llm": ("NVIDIA",), "megatron": ("NVIDIA", "AMD"), "gpt-fast": _ALL_BUT_APPLE,
+}  # fmt: skip
+"""Engine -> makers of the GPUs that it runs on, from the installation pages of each as of 2026-11; any other runs on all."""
 
 _FUSED: dict[str | None, tuple[tuple[int, int], str]] = {
     "flash": ((7, 5), "flash attention needs compute capability 7.5 (8.0 since FlashAttention-2)"),
@@ -33,7 +38,10 @@ def attention_kernel(gpu: Gpu, job: Job, usual: str) -> str:
 
 
 def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
-    """Reason why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are not judged."""
+    """Reason why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are judged by the engine alone."""
+    if "engine" not in job.assumed and gpu.kind == "gpu" and gpu.vendor not in _VENDORS.get(job.engine.name, (gpu.vendor,)):
+        makers = " and ".join(_VENDORS[job.engine.name])
+        return f"{job.engine.label} runs on GPUs of {makers}; llama.cpp and PyTorch run on those of {gpu.vendor}"
     has = _capability(gpu)
     if has is None:
         return None

@@ -60,6 +60,8 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     numbers |= companion_numbers(workload, models, problems) | rollout_numbers(workload, models)
     draft = draft_of(workload, models.companions, defaults, problems)
     problems.raise_if_any()
+    if architecture.taken_as:
+        defaults.assumed["model"] = architecture.taken_as
     defaults.assumed |= positions_assumed(workload, architecture) | people_assumed(workload)
     memory_fraction = 1.0 if train else _memory_fraction(workload, defaults, engine)
     stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)

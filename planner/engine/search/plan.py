@@ -33,6 +33,7 @@ from planner.engine.search.selection import Choice, choose, chosen_parts
 from planner.engine.search.simulated import choose_simulated
 from planner.engine.search.supply.bills import Nodes
 from planner.engine.search.supply.node_types import FILTERS, NodeType, is_narrowed, node_types_for
+from planner.hardware.catalogue.spelling import is_commonest
 from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Targets, Workload
 
@@ -58,7 +59,7 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
         task=_filled_in(workload, jobs[0]),
         rows=rows,
         counts=Counts(considered=searched.considered, fit=searched.fit, shown=0),
-        notes=[*_notes(workload), *_none_passes(workload, rows), *_owed_whole(rows)],
+        notes=[*_notes(workload), *_commonest(workload, supply), *_none_passes(workload, rows), *_owed_whole(rows)],
         version=planner.__version__,
     )
     return cut(plan, None)
@@ -93,6 +94,13 @@ def _notes(workload: Workload) -> Iterator[str]:
         )
     if workload.capex_usd and (left_out := (workload.owning or Owning()).left_out):
         yield f"what is bought counts as GPUs and their power alone; left out: {left_out}"
+
+
+def _commonest(workload: Workload, supply: Supply) -> Iterator[str]:
+    """Notes on names of several GPUs, of which the commonest is taken."""
+    for name in workload.gpus_considered:
+        if is_commonest(name, gpu := supply.find_gpu(name)):
+            yield f"{name} is taken as {gpu.name}, the commonest of those called so."
 
 
 def _none_passes(workload: Workload, rows: Sequence[PlanRow]) -> Iterator[str]:

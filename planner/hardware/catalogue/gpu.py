@@ -71,6 +71,10 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Such parts that make up one GPU: 1 for a GPU, 2 for a 3g.40gb of an A100, 4 for a share of 1/4."""
     aliases: tuple[str, ...] = ()
     """Other spellings people and price lists use."""
+    commonest_of: tuple[str, ...] = ()
+    """Names of several parts, in any spelling, that are taken to mean this one where nothing else is said."""
+    only_named: bool = False
+    """Whether a plan leaves it out where it is neither named nor owned nor offered: a part that nobody in the catalogue rents out."""
     nvml_names: tuple[str, ...] = ()
     """Exact strings `nvmlDeviceGetName` returns for it."""
     source: str

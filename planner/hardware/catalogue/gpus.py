@@ -2,56 +2,105 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpu import DTYPES, Gpu, MigProfile, Purchase
 from planner.hardware.catalogue.mig import profiles_of, slice_of, split_name
 from planner.hardware.catalogue.shares import DIVISORS, share_of
+from planner.hardware.catalogue.spelling import Spelled, agrees, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 __all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus", "spellings"]
 
+ONLY_NAMED = "only_named"
+"""Folder of the parts with `Gpu.only_named`."""
+
 
 class GpuCatalogue:
-    """All known parts by canonical name, alias or NVML name in any letter case; a profile or 1/2, 1/4, 1/8 after it names a slice or share."""
+    """All known parts by canonical name, alias or NVML name in any spelling; a profile or 1/2, 1/4, 1/8 after it names a slice or share.
 
-    def __init__(self, gpus: Iterable[Gpu]) -> None:
-        self.all: tuple[Gpu, ...] = tuple(gpus)
+    Letter case, signs, the vendor's name and the number of an SXM socket do not matter, nor does what a name says beyond the model, if it is true.
+    """
+
+    def __init__(self, gpus: Iterable[Gpu], only_named: Callable[[], Iterable[Gpu]] = tuple) -> None:
+        """`only_named`: reads the parts that no ranking has, when a name is not among the others."""
+        self._ranked = tuple(gpus)
+        self._read_only_named = only_named
+        self._by_spelling = _by_spelling(self._ranked)
+
+    @cached_property
+    def all(self) -> tuple[Gpu, ...]:
         """Every part, in the order of the files."""
-        self._by_spelling: dict[str, Gpu] = {}
-        for gpu in self.all:
-            for spelling in spellings(gpu):
-                self._by_spelling.setdefault(spelling.casefold(), gpu)
+        return (*self._ranked, *self._only_named)
+
+    def __iter__(self) -> Iterator[Gpu]:
+        """Every part; those that no ranking has are read when the others have passed."""
+        yield from self._ranked
+        yield from self._only_named
+
+    @cached_property
+    def _only_named(self) -> tuple[Gpu, ...]:
+        found = tuple(self._read_only_named())
+        self._by_spelling = _by_spelling((*self._ranked, *found))
+        return found
 
     def find(self, name: str) -> Gpu:
-        """The part called exactly `name`; raises `UserError` with the nearest names."""
-        found = self._by_spelling.get(name.strip().casefold()) or self._slice(name)
+        """The part called `name`, or the commonest of those called so; raises `UserError` with the nearest names when there is none."""
+        found = self._whole(name) or self._slice(name)
         if found is None:
-            raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.", self.nearest(name)))
+            near = self.nearest(name)
+            how = "" if near else " GPUs and Gaudi are known, and what the gpus folder of the configuration adds."
+            raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.{how}", near))
+        return found
+
+    def _whole(self, name: str) -> Gpu | None:
+        """The part called `name`: in one of its spellings, else in another way that names one part alone."""
+        if (exactly := self._exactly(name.strip().casefold())) is not None:
+            return exactly
+        given = spelled(name)
+        if (alike := self._by_parts.get(given)) is not None:
+            return alike
+        agreeing = [gpu for gpu in self.all if agrees(given, gpu)] if given.model else []
+        return agreeing[0] if len(agreeing) == 1 else None
+
+    def _exactly(self, folded: str) -> Gpu | None:
+        if folded not in self._by_spelling:
+            _ = self._only_named  # adds its spellings
+        return self._by_spelling.get(folded)
+
+    @cached_property
+    def _by_parts(self) -> dict[Spelled, Gpu]:
+        """Every spelling in its parts, and the names that mean the commonest of several."""
+        found: dict[Spelled, Gpu] = {}
+        for gpu in self.all:
+            for spelling in (*spellings(gpu), *gpu.commonest_of):
+                found.setdefault(spelled(spelling), gpu)
         return found
 
     def _slice(self, name: str) -> Gpu | None:
         """The slice or share called `name` ('H100 PCIe 3g.40gb', 'L40S 1/4'); None without such a slice or GPU."""
         parts = split_name(name)
-        whole = self._by_spelling.get(parts[0].strip().casefold()) if parts else None
+        whole = self._whole(parts[0]) if parts else None
         if parts is None or whole is None:
             return None
         cut = (slice_of(whole, profile) for profile in profiles_of(whole) if profile.name == parts[1])
         return next(cut, None) or next((share_of(whole, divisor) for divisor in DIVISORS if parts[1] == f"1/{divisor}"), None)
 
     def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
-        """Parts whose name holds `name` ('A100' is four parts), or else the spellings closest to it."""
-        folded = name.strip().casefold()
-        holding = [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
+        """Parts of the model that `name` says, or whose name holds it, or else the spellings closest to it."""
+        folded, model = name.strip().casefold(), spelled(name).model
+        same = [gpu.name for gpu in self.all if model and spelled(gpu.name).model == model]
+        holding = same or [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
         return tuple(holding[:most]) or nearest_names(name, self.names(), most)
 
     def find_nvml(self, nvml_name: str) -> Gpu | None:
         """The part whose driver name is exactly `nvml_name`; None when no part states it."""
-        found = self._by_spelling.get(nvml_name.casefold())
+        found = self._exactly(nvml_name.casefold())
         return found if found is not None and nvml_name in found.nvml_names else None
 
     def names(self) -> tuple[str, ...]:
@@ -64,8 +113,20 @@ def spellings(gpu: Gpu) -> tuple[str, ...]:
     return (gpu.name, *gpu.aliases, *gpu.nvml_names)
 
 
+def _by_spelling(gpus: Iterable[Gpu]) -> dict[str, Gpu]:
+    """Parts by each of their spellings, without letter case; the first part of a spelling has it."""
+    found: dict[str, Gpu] = {}
+    for gpu in gpus:
+        for spelling in spellings(gpu):
+            found.setdefault(spelling.casefold(), gpu)
+    return found
+
+
 def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
-    """Every part of `folder/*.toml`; the optional folder `own` replaces parts by name. Raises `UserError` with all faults."""
+    """Every part of the files in `folder`; the optional folder `own` replaces parts by name. Raises `UserError` with all faults.
+
+    Files in `folder/only_named` are read when a name asks for them.
+    """
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
     from planner.reading import toml_files
 
@@ -76,10 +137,16 @@ def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
             yield from _faults_of_figures(gpu, path)
             yield from _claim_spellings(gpu, path, owners)
 
-    shipped = read_catalogue(catalogue_files(folder), "gpu", Gpu, faults)
+    every, rare = catalogue_files(folder), folder / ONLY_NAMED
+    shipped = read_catalogue([path for path in every if path.parent != rare], "gpu", Gpu, faults)
+
+    def only_named() -> list[Gpu]:
+        return read_catalogue([path for path in every if path.parent == rare], "gpu", Gpu, faults)
+
     files = toml_files(own) if own is not None else []
     if not files:
-        return GpuCatalogue(shipped)
+        return GpuCatalogue(shipped, only_named)
+    shipped += only_named()
     theirs, owners = owners, {}
     added = read_catalogue(files, "gpu", Gpu, faults)
     names = {gpu.name.casefold() for gpu in added}

@@ -10,6 +10,7 @@ import msgspec
 
 from planner.engine.answers.figure import value_of
 from planner.errors import nearest_names
+from planner.hardware.catalogue.spelling import spelled
 from planner.present.plan import memory_share, p95_or_mean, throughput
 from planner.workload.tasks import Market, ProviderKind
 
@@ -42,6 +43,8 @@ class FacetNames(msgspec.Struct, frozen=True):
     regions: Sequence[str] = ()
     markets: Sequence[str] = get_args(Market)
     kinds: Sequence[str] = get_args(ProviderKind)
+    only_named: frozenset[str] = frozenset()
+    """GPUs that a plan has where they are named alone: a part of a word selects them where it selects no others."""
 
 
 class Facets(msgspec.Struct, frozen=True):
@@ -84,7 +87,7 @@ class _Reading:
 
     def __init__(self, names: FacetNames) -> None:
         self._names = names
-        self._spelled = {_folded(spelling): name for spelling, name in names.gpus.items()}
+        self._spelled = {spelled(spelling): name for spelling, name in names.gpus.items()}
         self._kept: dict[str, list[str]] = {kind: [] for kind in (*LISTS, *SINGLE)}
         self._left_out: dict[str, list[str]] = {kind: [] for kind in (*LISTED, "kind")}
         self._changes: dict[str, Any] = {}
@@ -118,7 +121,7 @@ class _Reading:
     def result(self) -> Facets:
         """The whole filter."""
         changes, chips = dict(self._changes), []
-        every = {"gpu": dict.fromkeys(self._names.gpus.values()), "provider": dict.fromkeys(self._names.providers)}
+        every = {"gpu": dict.fromkeys(self._ranked()), "provider": dict.fromkeys(self._names.providers)}
         for kind, key in LISTS.items():
             kept, left_out = list(dict.fromkeys(self._kept[kind])), self._left_out.get(kind, [])
             if kept or (left_out and kind in LISTED):
@@ -196,23 +199,31 @@ class _Reading:
             return [given.upper()]
         if kind == "region" and set(given) & set("*?"):
             return [given]
-        folded = _folded(given)
         if kind == "gpu":
-            return [self._spelled[folded]] if folded in self._spelled else []
+            return [found] if (found := self._spelled.get(spelled(given))) else []
+        folded = _folded(given)
         return [name for name in self._listed(kind) if _folded(name) == folded]
 
     def _beginning(self, kind: str, given: str) -> list[str]:
         start = given.casefold()
-        return [name for name in dict.fromkeys(self._listed(kind)) if name.casefold().startswith(start)]
+        return self._chosen(kind, lambda name: name.casefold().startswith(start))
 
     def _inside(self, kind: str, given: str) -> list[str]:
         """Names with a later word that begins so: 'a6000' of 'RTX A6000'."""
-        start, names = f" {given.casefold()}", dict.fromkeys(self._listed(kind))
-        return [name for name in names if start in name.casefold()]
+        start = f" {given.casefold()}"
+        return self._chosen(kind, lambda name: start in name.casefold())
 
     def _containing(self, kind: str, given: str) -> list[str]:
         folded = _folded(given)
-        return [name for name in dict.fromkeys(self._listed(kind)) if folded in _folded(name)]
+        return self._chosen(kind, lambda name: folded in _folded(name))
+
+    def _chosen(self, kind: str, has: Callable[[str], bool]) -> list[str]:
+        """Names of `kind` that have it, those of GPUs that are ranked before those of others."""
+        found = [name for name in dict.fromkeys(self._listed(kind)) if has(name)]
+        return [name for name in found if name not in self._names.only_named] or found
+
+    def _ranked(self) -> list[str]:
+        return [name for name in self._names.gpus.values() if name not in self._names.only_named]
 
 
 def _folded(name: str) -> str:

@@ -34,8 +34,8 @@ from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
 
 TEXT_PART = "text_config"
-STORED_AS = "stored_as"
-"""Key of the format of weights in configs that were read from a GGUF file."""
+STORED_AS, TAKEN_AS = "stored_as", "taken_as"
+"""Keys of configs that are not as published: the format of weights, and the words for what a model's name was taken for."""
 _TEXT_NAMES = ("llm_config", "language_config")
 """Other names of the text part in published wrappers."""
 _THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "token2wav_config")
@@ -144,6 +144,8 @@ def _stored_as(found: Architecture, config: Mapping[str, Any]) -> Architecture:
     """`found` with the format of its checkpoint, as a GGUF file or a `quantization_config` says."""
     from planner.workload.huggingface.quantization import mixed_formats, quantised_format
 
+    if isinstance(told := config.get(TAKEN_AS), str):
+        found = replace(found, taken_as=told)
     if isinstance(named := config.get(STORED_AS), str):
         return replace(found, stored_as=named)
     stored = quantised_format(config)

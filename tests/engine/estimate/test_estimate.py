@@ -139,6 +139,17 @@ def test_what_was_assumed_can_be_asked_for(gpu: str) -> None:
     assert (again.step_s, again.memory_bytes) == (first.step_s, first.memory_bytes)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "taken"), [("V100", "V100 SXM2 16GB"), ("nvidia a800", "A800 80GB SXM"), ("M4 Max", "Apple M4 Max 128GB")]
+)
+def test_a_name_of_several_gpus_is_told_as_what_it_was_taken_for(gpu: str, taken: str) -> None:
+    answer = ask(model="llama-3.2-1b", gpu=gpu, task="generate")
+    assert answer.assumed["gpu"] == f"{taken}, the commonest of those called {gpu}"
+    plainly = ask(model="llama-3.2-1b", gpu=taken, task="generate")
+    assert "gpu" not in plainly.assumed
+    assert answer.tpot_s == plainly.tpot_s
+
+
 def test_fp32_that_may_run_as_tf32_uses_no_more_than_all_of_the_peak() -> None:
     answer = ask(**request_of("train", gpu="GB300", dtype="fp32", recipe="fp32", sequence=2044, micro_batch=12))
     assert answer.mfu is not None
@@ -347,6 +358,8 @@ def test_a_bad_request_leaves_its_neighbours_alone() -> None:
         ({"gpu": "V100-SXM2-16GB", "dtype": "bf16"}, "no known bf16 rate"),
         ({"gpu": "T4", "dtype": "fp16", "engine": "tensorrt-llm"}, "compute capability 8.0"),
         ({"gpu": "A100-SXM-80GB", "weight_dtype": "nvfp4"}, "compute capability 10.0"),
+        ({"gpu": "M2 Ultra", "engine": "vllm"}, "vLLM runs on GPUs of NVIDIA and AMD and Intel; llama.cpp and PyTorch run"),
+        ({"gpu": "MI300X", "engine": "tensorrt-llm"}, "TensorRT-LLM runs on GPUs of NVIDIA"),
     ],
 )
 def test_what_a_gpu_cannot_run_is_an_answer_with_a_reason(fields: dict[str, Any], words: str) -> None:

@@ -18,6 +18,7 @@ from planner.errors import UserError
 from planner.hardware.measurements.measurement import Measurement
 from planner.paths import DEFAULT_PRESET
 from planner.session import Session
+from planner.workload.hardware.owned import Own
 
 pytestmark = pytest.mark.sweep
 
@@ -371,3 +372,14 @@ def test_a_gpu_costs_a_replica_more_at_most_than_asked_for_alone(gpu: str) -> No
     assert alone.usd_per_h is not None
     assert beside.usd_per_h.value == pytest.approx(alone.usd_per_h.value, rel=0.15)
     assert beside.answer.request_s.p95.value == pytest.approx(alone.answer.request_s.p95.value, rel=0.15)
+
+
+def test_a_part_that_nobody_rents_out_is_ranked_where_it_is_named_or_owned() -> None:
+    """The catalogue has parts of people's desks, which would fill every ranking with rows without a price."""
+    named = plan("qwen3-30b-a3b-service", gpus_considered=["GeForce RTX 3060"])
+    assert {row.gpu for row in named.rows} == {"RTX 3060 12GB"}
+    assert "GeForce RTX 3060 is taken as RTX 3060 12GB, the commonest of those called so." in named.notes
+    owned = plan("qwen3-30b-a3b-service", own=[Own(gpu="M2 Ultra", count=1)])
+    only_named = {gpu.name for gpu in session().gpus.all if gpu.only_named}
+    assert {row.gpu for row in owned.rows} & only_named == {"Apple M2 Ultra 192GB"}
+    assert not {row.gpu for row in plan("qwen3-30b-a3b-service").rows} & only_named

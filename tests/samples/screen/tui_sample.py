@@ -270,6 +270,9 @@ class SampleModels:
     def find(self, name: str) -> SimpleNamespace:
         return SimpleNamespace(name=name, title=MODELS[name])
 
+    def heads(self) -> dict[str, tuple[SimpleNamespace, str]]:
+        return {name: (self.find(name), "llama") for name in self.names()}
+
 
 class SampleSession:
     """Answers like the real session, at once and always the same."""
@@ -282,7 +285,9 @@ class SampleSession:
         self.presets = PresetShelf(shipped, folder / "config")
         self.models = SampleModels()
         self.gpus: Any = SimpleNamespace(
-            all=tuple(SimpleNamespace(name=entry[0], aliases=(entry[0].split()[0],), nvml_names=()) for entry in ROWS)
+            all=tuple(
+                SimpleNamespace(name=entry[0], aliases=(entry[0].split()[0],), nvml_names=(), only_named=False) for entry in ROWS
+            )
         )
         self.offers = tuple(SimpleNamespace(provider=entry[8], region="us") for entry in ROWS)
         self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),), nvml_state="ready")

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from parameter_kinds import components
 
 from planner.engine.performance.operators.matrix_products import pass_products
 from planner.workload.huggingface.config import read_architecture
@@ -94,7 +95,7 @@ def test_parameters_of_distances(torch: ModuleType, given: dict[str, Any]) -> No
     with torch.device("meta"):
         model = transformers.AutoModelForMaskedLM.from_config(config)
     a = read_architecture(config.to_dict() | {"architectures": None})
-    assert a.total == sum(one.numel() for one in model.parameters()) == sum(a.components.values())
+    assert a.total == sum(one.numel() for one in model.parameters()) == sum(components(a).values())
 
 
 @pytest.mark.torch
@@ -111,7 +112,7 @@ def test_bytes_and_patches(torch: ModuleType) -> None:
     config = transformers.AutoConfig.for_model("blt", **BYTES)
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
     a = read_architecture(config.to_dict())
-    assert a.total == sum(one.numel() for one in model.parameters()) == sum(a.components.values())
+    assert a.total == sum(one.numel() for one in model.parameters()) == sum(components(a).values())
     text, counter = torch.randint(4, 250, (1, TOKENS)), FlopCounterMode(display=False)
     with counter, torch.no_grad():
         model(text, patch_lengths=torch.full((1, TOKENS // 4), 4), use_cache=False)

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 from parameter_cases import CONFIGS, GOLDEN, REMOTE_CODE, built, compute, key
+from parameter_kinds import components
 
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.huggingface.family import FAMILIES
@@ -23,7 +24,7 @@ SPOT_CHECKS = [name for name in CONFIGS if CONFIGS[name]["model_type"] in {"gpt2
 def test_every_parameter_is_counted_where_it_is(name: str) -> None:
     architecture = read_architecture(CONFIGS[name])
     found = built(name).parameters
-    counted = {kind: count for kind, count in architecture.components.items() if count and kind != "towers"}
+    counted = {kind: count for kind, count in components(architecture).items() if count and kind != "towers"}
     assert architecture.total - architecture.towers == found.total()
     assert counted == dict(found)
 
@@ -61,7 +62,7 @@ def test_the_matrices_have_the_shapes_the_library_gives_them(name: str) -> None:
 def test_the_parts_add_up_to_the_whole() -> None:
     for config in CONFIGS.values():
         a = read_architecture(config)
-        assert sum(a.components.values()) == a.total
+        assert sum(components(a).values()) == a.total
         by_part: Counter[str] = Counter()
         for matrix in matrices(a):
             by_part[matrix.part] += matrix.parameters

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip, evaluated
 from msgspec.structs import replace
+from parameter_kinds import components
 from two_stack_cases import GOLDEN, NAMES
 
 from planner.engine.columns import LayoutColumns
@@ -55,7 +56,7 @@ def test_every_family_of_two_stacks_is_tried() -> None:
 def test_parameters_are_those_the_library_builds(name: str) -> None:
     found = GOLDEN.values[name]
     a = read_architecture(found["config"])
-    assert a.total == found["parameters"] == sum(a.components.values())
+    assert a.total == found["parameters"] == sum(components(a).values())
     assert FORMATS["bf16"].stored(a).total_bytes == 2 * a.total
 
 

@@ -19,8 +19,14 @@ OTHER_NAMES = {
     "megatroncore": "megatron", "mcore": "megatron", "megatronbridge": "megatron-bridge", "swift": "ms-swift", "textgenerationinference": "tgi",
     "pytorchlightning": "lightning", "llamacppserver": "llama.cpp", "exllama": "exllamav3", "exllamav2": "exllamav3", "tabbyapi": "exllamav3", "mlcllm": "mlc",
     "fsdp": "torch", "fsdp2": "torch", "ddp": "torch", "accelerate": "transformers", "llamafile": "llama.cpp",
+    "llmfoundry": "composer", "mlxlm": "mlx", "mii": "deepspeed-mii", "tritoninferenceserver": "triton", "gptneox": "gpt-neox", "colossal": "colossalai",
+    "aphroditeengine": "aphrodite", "nvidiadynamo": "dynamo", "nemoframework": "nemo",
 }  # fmt: skip
 """Further names of engines, without case and signs."""
+NOT_PLANNED = {
+    "ktransformers": "computes experts on the host's processors, and no engine here does as it; llama.cpp with offload is the nearest (offload, engine)",
+}
+"""Engines that are known and for which another would mislead -> why."""
 _NEWEST = re.compile(r"(nightly|latest|main|master|head|dev|stable|today)\b")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
@@ -39,6 +45,8 @@ def find_engine(name: str, where: str = "") -> Engine:
     plain, _, release = usual_name(name).partition("@")
     stand_in = stand_ins.STAND_INS.get(plain)
     known = stand_in.engine if stand_in else plain
+    if plain.casefold() in NOT_PLANNED:
+        raise UserError(Problem(where, "engine", f"{name!r} {NOT_PLANNED[plain.casefold()]}."))
     if known not in ENGINES:
         names = [*ENGINES, *stand_ins.STAND_INS]
         message = f"{name!r} is not accepted; it has to be one of {', '.join(names)}."

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.engine.job.engine import Engine
+from planner.engine.job.engines.serving import GENERIC
 
 
 class StandIn(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +28,8 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-_LIKE = "no figures of its own are known; it is taken to be as fast as"
+_LIKE = "has no figures of its own here, and is taken to be as fast as"
+_WIDE = "has no figures of its own here, and is taken as"
 _HF = "trains by the Trainer of"
 
 STAND_INS: dict[str, StandIn] = {
@@ -67,6 +69,45 @@ STAND_INS: dict[str, StandIn] = {
             "(exllamav2's q_gemm.cu)",
         ),
         StandIn(name="mlc", label="MLC LLM", engine="gpt-fast", words=_LIKE, source="MLC LLM: compiled kernels and CUDA graphs"),
+        StandIn(
+            name="aphrodite",
+            label="Aphrodite",
+            engine="vllm",
+            words="is a fork of",
+            source="Aphrodite Engine's README: built on vLLM's paged attention",
+        ),
+        StandIn(name="vllm-omni", label="vLLM-Omni", engine="vllm", words="answers in text by", source="vLLM-Omni extends vLLM"),
+        StandIn(
+            name="dynamo",
+            label="Dynamo",
+            engine="vllm",
+            words="routes requests to workers of",
+            source="NVIDIA Dynamo's README: vLLM, SGLang and TensorRT-LLM as backends",
+        ),
+        StandIn(
+            name="triton",
+            label="Triton Inference Server",
+            engine="tensorrt-llm",
+            words="serves language models by its backend of",
+            source="triton-inference-server/tensorrtllm_backend",
+        ),
+        StandIn(
+            name="deepspeed-mii",
+            label="DeepSpeed-MII",
+            engine="vllm",
+            words=_LIKE,
+            source="DeepSpeed-FastGen: blocked cache, continuous batching, split prompts",
+        ),
+        StandIn(
+            name="lightllm",
+            label="LightLLM",
+            engine="vllm",
+            words=_LIKE,
+            source="LightLLM: continuous batching, cache by the token",
+        ),
+        StandIn(name="fastertransformer", label="FasterTransformer", engine=GENERIC, words=_WIDE, source="no continuous batching"),
+        StandIn(name="mlx", label="MLX", engine=GENERIC, words=_WIDE, source="MLX: Metal and CUDA kernels of its own"),
+        StandIn(name="atom", label="ATOM", engine=GENERIC, words=_WIDE, source="ROCm/ATOM: AMD's AITER kernels"),
         StandIn(
             name="torchtitan",
             label="torchtitan",
@@ -226,6 +267,50 @@ STAND_INS: dict[str, StandIn] = {
             differs={"fused_elementwise": 1.0, "launches_per_layer": 60.0},
             source='Unsloth: use_gradient_checkpointing="unsloth" keeps layer inputs on the host, fused norms, rotary embedding, MLP and '
             "loss, adamw_8bit in its notebooks",
+        ),
+        StandIn(
+            name="peft", label="PEFT", engine="transformers", words="adds adapters to the models of", source="huggingface/peft"
+        ),
+        StandIn(
+            name="optimum",
+            label="Optimum",
+            engine="transformers",
+            words="runs the models of",
+            source="huggingface/optimum: exporters and accelerators around transformers",
+        ),
+        StandIn(
+            name="xtuner",
+            label="XTuner",
+            engine="transformers",
+            words="trains by MMEngine around the models of",
+            source="InternLM/xtuner: transformers' models, PEFT's adapters, DeepSpeed's shards",
+        ),
+        StandIn(
+            name="composer",
+            label="Composer",
+            engine="torch",
+            words="trains by FSDP of",
+            source="mosaicml/composer, and LLM Foundry, which trains by it",
+        ),
+        StandIn(
+            name="gpt-neox",
+            label="GPT-NeoX",
+            engine="megatron",
+            words="joins DeepSpeed to",
+            turns_on={"recipe": "mixed", "sharding": "zero1"},
+            differs={"gradients_16_bit": True, "most_pipelined_zero": 1},
+            source="EleutherAI/gpt-neox README: Megatron and DeepSpeed; ZeRO 1 in its configs",
+        ),
+        *(
+            StandIn(name=name, label=label, engine="torch", words=_LIKE, source=f"{label}: {what}")
+            for name, label, what in (
+                ("colossalai", "Colossal-AI", "shards and pipelines of its own around PyTorch's operators"),
+                ("internevo", "InternEvo", "ZeRO and sequence parallelism of its own around PyTorch's operators"),
+                ("picotron", "Picotron", "four kinds of parallelism in PyTorch, for teaching"),
+                ("jax", "JAX", "compiled by XLA"),
+                ("maxtext", "MaxText", "compiled by XLA"),
+                ("levanter", "Levanter", "compiled by XLA"),
+            )
         ),
     )
 }

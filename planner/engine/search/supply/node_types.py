@@ -163,6 +163,8 @@ def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
         if considered and gpu.name not in considered:
             continue
         price = prices.get(gpu.name)
+        if gpu.only_named and not considered and price is None and gpu.name not in quotes:
+            continue
         if price is not None or gpu.name not in quotes:
             sizes = sorted(quotes[gpu.name]) or [min(UNPRICED_NODE, most_in_host(gpu))]
             found += _unquoted(gpu, sizes, workload, most, price, left_out=price is None and narrowed)

@@ -1,0 +1,70 @@
+"""Spellings of one part made alike: letter case, signs, the vendor's name and the number of an SXM socket do not matter."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.units import GIB
+
+if TYPE_CHECKING:
+    from planner.hardware.catalogue.gpu import Gpu
+
+_LEFT_OUT = frozenset(
+    {"nvidia", "amd", "intel", "apple", "geforce", "tesla", "instinct", "radeon", "gpu", "generation", "edition", "oam"}
+)
+"""Words that tell no two parts apart."""
+_SOCKET = re.compile(r"sxm[2-7]?")
+_MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\d?x?")
+_SIZE = re.compile(r"(\d{1,4})(?:gb|gib|g)")
+_FORMS = ("sxm", "pcie", "nvl")
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+class Spelled(NamedTuple):
+    """A name in its parts."""
+
+    model: str
+    """'h100', 'rtx4070tisuper'."""
+    form: str = ""
+    """'sxm', 'pcie', 'nvl'; '' where the name says none."""
+    gigabytes: int = 0
+    """0 where the name says none."""
+
+
+def spelled(name: str) -> Spelled:
+    """`name` in its parts: ('h100', 'sxm', 80) of 'NVIDIA H100-SXM5-80GB'."""
+    words = _WORD.findall(re.sub(r"(\d)\s+(gi?b)\b", r"\1\2", name.casefold()))
+    model, form, gigabytes = "", "", 0
+    for word in words:
+        if word in _LEFT_OUT or _MEMORY_KIND.fullmatch(word):
+            continue
+        kind = "sxm" if _SOCKET.fullmatch(word) else word
+        if kind in _FORMS and not form:
+            form = kind
+        elif (size := _SIZE.fullmatch(word)) and not gigabytes:
+            gigabytes = int(size[1])
+        else:
+            model += word
+    return Spelled(model, form, gigabytes)
+
+
+def form_of(gpu: Gpu) -> str:
+    """The form that a name of `gpu` may state."""
+    if "NVL" in gpu.name.split():
+        return "nvl"
+    return next((form for form in _FORMS if (gpu.form_factor or "").casefold().startswith(form)), "")
+
+
+def agrees(given: Spelled, gpu: Gpu) -> bool:
+    """Whether `gpu` is of the model that was `given`, and has the form and the memory that were, as far as they were."""
+    return (
+        given.model == spelled(gpu.name).model
+        and given.form in {"", form_of(gpu)}
+        and given.gigabytes in {0, round(gpu.memory_bytes / GIB)}
+    )
+
+
+def is_commonest(name: str, gpu: Gpu) -> bool:
+    """Whether `name` is one of several parts', of which `gpu` is the commonest."""
+    return bool(gpu.commonest_of) and name != gpu.name and spelled(name) in map(spelled, gpu.commonest_of)
