@@ -17,8 +17,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from compiled_once import compile_share
 from hypothesis import HealthCheck, settings
 from nvml_stub import ControlFile, build
+from order_of_tests import ordered
 from repository import ROOT, RunPlanner
 
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
@@ -46,8 +48,6 @@ MEASURING_FILES = frozenset(
     }
 )
 """Each of their tests loads PyTorch in processes of its own and waits for what they measure."""
-LONGEST = "test_fuzz.py"
-"""Its tests come first: what waits behind them is taken over by the processes that are done."""
 STARTS = ((subprocess.Popen, "__init__"), *((os, name) for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system")))
 """Ways to start a process."""
 HOMES = count()
@@ -85,8 +85,16 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up."""
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Share the compiling of a fresh clone among the processes."""
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is not None and not sys.dont_write_bytecode:
+        compile_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark each test by what it needs, so that `make test-quick` can leave out what is slow to set up; put those that are left in order."""
     for item in items:
         names = getattr(item, "fixturenames", ())
         markers = {marker for fixture in names for marker in NEEDS.get(fixture, ())}
@@ -96,7 +104,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             markers.add("measuring")
         for marker in markers:
             item.add_marker(marker)
-    items.sort(key=lambda item: item.path.name != LONGEST)
+    yield
+    items[:] = ordered(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 started: list[str] = []
