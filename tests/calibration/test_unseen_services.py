@@ -57,12 +57,15 @@ MEDIANS = {
 """File and kind of figure -> largest median error."""
 INSIDE = {
     ("services", "ttft_s"): 0.70,
+    ("services", "tpot_s"): 0.70,
     ("recent", "ttft_s"): 0.70,
     ("recent", "tpot_s"): 0.75,
     ("recent", "requests_per_s"): 0.0,
     ("latencies", "tpot_s"): 0.70,
 }
-"""File and kind of figure -> least share inside the ranges, where it is not `USUAL`: how long a first token waits depends on how load generators send requests."""
+"""File and kind of figure -> least share inside the ranges, where it is not `USUAL`: how long a first token waits depends on how load generators send requests.
+
+Times per token of services: six values of one deployment, DeepSeek V3 over 16 H100, are 0.58 off (logarithms) for ranges of 0.57."""
 USUAL = 0.85
 LEAST_VALUES = {"services": 150, "recent": 100, "latencies": 34}
 """File -> values that it has more of."""
