@@ -211,13 +211,14 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
 
 
 def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
-    """Mean and highest of what the history shows, on its scale; none where there is no room."""
+    """Mean and highest of what the history shows, in degrees or on its scale; none where there is no room."""
     if not drawing.tells_extremes:
         return []
     cells = drawing.cells(history, drawing.width - drawing.left)
     known = [value for value in history.values(name, cells) if value is not None]
     mean, most = sum(known) / len(known) if known else None, history.most(name, cells)
-    return [(f"{percent_text(mean):>6}", "$quiet"), (f"{percent_text(most):>7}  ", _warned(name, most) or "$quiet")]
+    texts = [percent_text(value) if name != "temperature" else number_text(value, "°C", 1 / HOTTEST_C) for value in (mean, most)]
+    return [(f"{texts[0]:>6}", "$quiet"), (f"{texts[1]:>7}  ", _warned(name, most) or "$quiet")]
 
 
 def tall_figures(device: DeviceSnapshot) -> int:

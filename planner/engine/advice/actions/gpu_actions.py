@@ -68,7 +68,7 @@ def cheaper(case: Case) -> Iterator[Action]:
         by = "it has the memory that is held"
     yield Action(
         kind="cheaper",
-        text=f"Move to a {best.gpu} at {best.quote.text}: {by}.{others}",
+        text=f"Move to {best.gpu} at {best.quote.text}: {by}.{others}",
         saves=case.saving_at(best.quote.usd_per_h),
         gpu=best.gpu,
         checks=best.checks,
