@@ -1,4 +1,4 @@
-"""The weight matrices of an architecture by their role, for storage formats and adapters."""
+"""The weight matrices of an architecture by their role, for storage formats and adapters, and the products that the benchmark times."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from planner.workload.architecture import Architecture
 from planner.workload.sublayers import Role
 
 Part = Literal["attention", "mlp", "experts", "shared", "router"]
+DECODING_TOKENS, PROMPT_TOKENS = 16, 2048
+"""Values of m: a small decoding batch, and a chunk of prompts or a micro batch of training."""
 
 
 class Matrix(msgspec.Struct, frozen=True):
@@ -133,3 +135,15 @@ def _mlp(a: Architecture) -> Iterator[Matrix]:
         yield Matrix("router", "router", a.width, a.experts, a.dense_layers, moe)
         if a.shared_gate:
             yield Matrix("router", "shared_gate", a.width, a.shared_gate // a.width, a.dense_layers, moe)
+
+
+def product_shapes(a: Architecture) -> tuple[tuple[int, int, int], ...]:
+    """(m, n, k) = tokens, outputs, inputs of the distinct products of a layer and the head, many tokens first; one expert stands for all."""
+    matrices = [(a.query, a.width), (a.key, a.width), (a.width, a.query)]
+    if a.dense_layers or not a.experts:
+        matrices += [(a.ffn, a.width), (a.width, a.ffn)]
+    if a.experts:
+        matrices += [(a.expert_ffn, a.expert_width), (a.expert_width, a.expert_ffn)]
+    matrices.append((a.vocabulary, a.width))
+    sized = dict.fromkeys((outputs, inputs) for outputs, inputs in matrices if outputs > 0 and inputs > 0)
+    return tuple((m, n, k) for m in (PROMPT_TOKENS, DECODING_TOKENS) for n, k in sized)

@@ -32,7 +32,7 @@ _PATHS = ("/", "./", "../", "~")
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model is called, and where its config comes from."""
+    """Names of a model and the source of its config."""
 
     name: str
     title: str

@@ -20,38 +20,21 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from fit_experts import DTYPES, GPUS, chip_of, chip_or_none, shape_of
 from fitting import Fit, columns, read, robust_fit
-from published import options_of, plain_session
+from published import options_of
 
-from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.expert_kernels import ALIKE
 
 if TYPE_CHECKING:
     from fitting import Floats, Row
 
 SAMPLE, MOST_TP, MOST_EP = 6, 8, 16
-DTYPES = {
-    "bfloat16": ("16 bit", "bf16", "bf16", 2.0),
-    "fp8_block": ("8 bit blocks", "fp8", "fp8", 1.0),
-    "nvfp4": ("4 bit", "fp4", "nvfp4", 0.5625),
-    "w4a8_mxfp4_mxfp8": ("4 bit", "fp8", "mxfp4", 0.53125),
-    "w4a16_mxfp4": ("packed", "bf16", "mxfp4", 0.53125),
-}
-"""dtype of the table -> (kind of weights, compute dtype, storage, bytes of a stored weight)."""
-GPUS = {
-    "A100 SXM": "A100 80GB SXM",
-    "H100 SXM": "H100 SXM5 80GB",
-    "H200 SXM": "H200 SXM",
-    "B200 SXM": "B200 SXM",
-    "GB200": "GB200",
-    "GB300": "GB300",
-    "L40S": "L40S",
-    "RTX PRO 6000 Server": "RTX PRO 6000 Blackwell Server",
-}
+UNFITTED = {"fp8", "int4_wo"}
+"""dtypes of which TensorRT-LLM has no kernels fitted apart."""
 BLACKWELL = {"B200 SXM", "GB200", "GB300"}
 UNUSUAL = (r".* (\S*min_lat\S*|\S*nongated\S*)", r"RTX.* \S*triton_fp8\S*")
 """GPU, dtype and kernel that nothing chooses unasked, or that the engine has for lack of another."""
@@ -65,14 +48,14 @@ def main() -> None:
     folder = options_of(__doc__).parse_args().folder
     rows = [row for row in read(folder / "moe.csv.gz")[::SAMPLE] if _used(row)]
     impossible = {
-        _shape(row)
+        shape_of(row)
         for row in rows
         if row["distribution"] == "balanced"
-        and _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > _chip(row).gpu.memory_bandwidth_bytes_per_s
+        and _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > chip_of(row).gpu.memory_bandwidth_bytes_per_s
     }
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        if _shape(row) not in impossible:
+        if shape_of(row) not in impossible:
             groups["Blackwell" if row["gpu"] in BLACKWELL else "other", DTYPES[row["dtype"]][0]].append(row)
     for (generation, kind), found in sorted(groups.items()):
         print(f"{generation}, {kind}: {len(found)} timings, {_text(_fitted(found, kind))}")
@@ -91,29 +74,14 @@ def _without(found: Sequence[Row], kind: str) -> Iterator[str]:
 
 
 def _used(row: Row) -> bool:
-    known = row["gpu"] in GPUS and row["dtype"] in DTYPES and row["distribution"] in {"balanced", "power_law_1.01"}
+    known = (
+        row["gpu"] in GPUS and row["dtype"] in DTYPES.keys() - UNFITTED and row["distribution"] in {"balanced", "power_law_1.01"}
+    )
     few = float(row["tp"]) <= MOST_TP and float(row["ep"]) <= MOST_EP
     named = " ".join(row[name] for name in ("gpu", "dtype", "kernel"))
     odd = any(re.fullmatch(pattern, named) for pattern in UNUSUAL)
     ours = row["framework"] == "trtllm"
-    return ours and known and few and not odd and _chip_or_none(row["gpu"], row["dtype"]) is not None
-
-
-def _shape(row: Row) -> tuple[str, ...]:
-    return tuple(row[name] for name in ("gpu", "framework", "dtype", "width", "inner", "experts", "top_k"))
-
-
-@cache
-def _chip_or_none(gpu: str, dtype: str) -> Chip | None:
-    session = plain_session()
-    _, compute, stored, _ = DTYPES[dtype]
-    return session.ceilings_cache.chips("spec")(session.gpus.find(GPUS[gpu]), compute, stored)
-
-
-def _chip(row: Row) -> Chip:
-    chip = _chip_or_none(row["gpu"], row["dtype"])
-    assert chip is not None
-    return chip
+    return ours and known and few and not odd and chip_or_none(GPUS[row["gpu"]], row["dtype"]) is not None
 
 
 def _touched(row: Row) -> float:
@@ -132,7 +100,7 @@ def _weight_bytes(row: Row) -> float:
 def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
     """Seconds of each row by the logarithms of `NAMES`."""
     tokens, top_k, ep, width, inner, tp, experts = columns(list(rows), "tokens", "top_k", "ep", "width", "inner", "tp", "experts")
-    chips = [_chip(row) for row in rows]
+    chips = [chip_of(row) for row in rows]
     rate, weights, memory, knee = (
         np.array([getattr(chip, name) for chip in chips])
         for name in ("flop_per_s", "weight_bandwidth_bytes_per_s", "bandwidth_bytes_per_s", "knee")

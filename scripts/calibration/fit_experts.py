@@ -42,6 +42,7 @@ DTYPES = {
 }
 """dtype of the table -> (kind of weights, compute dtype, storage, bytes of a stored weight)."""
 GPUS = {
+    "A100 SXM": "A100 80GB SXM",
     "H100 SXM": "H100 SXM5 80GB",
     "H200 SXM": "H200 SXM",
     "B200 SXM": "B200 SXM",
@@ -50,6 +51,8 @@ GPUS = {
     "L40S": "L40S",
     "RTX PRO 6000 Server": "RTX PRO 6000 Blackwell Server",
 }
+AMPERE = "A100 SXM"
+"""A GPU of the table that `fit_expert_kernels` alone fits to."""
 UNTUNED = ("vllm", "fp8", ("H100 SXM", "H200 SXM"))
 """Per-tensor FP8 of vLLM 0.24 on Hopper reads weights at a tenth of the memory's rate there: a kernel that is not used so."""
 START = np.log([30e-6, 3.0, 1.0])
@@ -60,13 +63,13 @@ def main() -> None:
     folder = options_of(__doc__).parse_args().folder
     rows = [row for row in read(folder / "moe.csv.gz")[::SAMPLE] if _used(row)]
     impossible = {
-        _shape(row)
+        shape_of(row)
         for row in rows
-        if _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > _chip(row).gpu.memory_bandwidth_bytes_per_s
+        if _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > chip_of(row).gpu.memory_bandwidth_bytes_per_s
     }
     by_kind: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if _shape(row) not in impossible:
+        if shape_of(row) not in impossible:
             by_kind[DTYPES[row["dtype"]][0]].append(row)
     for kind, found in by_kind.items():
         print(f"{kind}: {len(found)} timings, {_text(_fitted(found, kind))}")
@@ -84,23 +87,31 @@ def main() -> None:
 def _used(row: Row) -> bool:
     framework, dtype, gpus = UNTUNED
     odd = row["framework"].startswith(framework) and row["dtype"] == dtype and row["gpu"] in gpus
-    known = row["gpu"] in GPUS and row["dtype"] in DTYPES and row["distribution"] == "balanced" and float(row["ep"]) <= MOST_PARTS
-    return known and not odd and _chip_or_none(row["gpu"], row["dtype"]) is not None
+    known = (
+        row["gpu"] in GPUS.keys() - {AMPERE}
+        and row["dtype"] in DTYPES
+        and row["distribution"] == "balanced"
+        and float(row["ep"]) <= MOST_PARTS
+    )
+    return known and not odd and chip_or_none(GPUS[row["gpu"]], row["dtype"]) is not None
 
 
-def _shape(row: Row) -> tuple[str, ...]:
+def shape_of(row: Row) -> tuple[str, ...]:
+    """What rows of one model's experts on one GPU have in common."""
     return tuple(row[name] for name in ("gpu", "framework", "dtype", "width", "inner", "experts", "top_k"))
 
 
 @cache
-def _chip_or_none(gpu: str, dtype: str) -> Chip | None:
+def chip_or_none(gpu: str, dtype: str) -> Chip | None:
+    """Ceilings of `gpu` of the catalogue for `dtype` of the table; None where it does not compute in it."""
     session = plain_session()
     _, compute, stored, _ = DTYPES[dtype]
-    return session.ceilings_cache.chips("spec")(session.gpus.find(GPUS[gpu]), compute, stored)
+    return session.ceilings_cache.chips("spec")(session.gpus.find(gpu), compute, stored)
 
 
-def _chip(row: Row) -> Chip:
-    chip = _chip_or_none(row["gpu"], row["dtype"])
+def chip_of(row: Row) -> Chip:
+    """Ceilings of the GPU and dtype of a row that is fitted."""
+    chip = chip_or_none(GPUS[row["gpu"]], row["dtype"])
     assert chip is not None
     return chip
 
@@ -115,7 +126,7 @@ def _weight_bytes(row: Row) -> float:
 def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
     """Seconds of each row by the logarithms of (L, A, factor of B)."""
     tokens, top_k, ep, width, inner, tp = columns(list(rows), "tokens", "top_k", "ep", "width", "inner", "tp")
-    chips = [_chip(row) for row in rows]
+    chips = [chip_of(row) for row in rows]
     rate, weights, memory, knee = (
         np.array([getattr(chip, name) for chip in chips])
         for name in ("flop_per_s", "weight_bandwidth_bytes_per_s", "bandwidth_bytes_per_s", "knee")

@@ -172,7 +172,7 @@ def test_memory_compares_by_the_end_of_the_range_that_is_near_and_by_what_the_qu
 
 
 def test_first_tokens_at_a_rate_have_a_factor_of_their_own() -> None:
-    """Of loops a fifth is far off, of requests at a rate nothing; neither is known of a residual."""
+    """A fifth of the closed loops is far off, no request at a rate is; no residual says which it is."""
     rng = np.random.default_rng(12)
     ttft = "time to first token"
     residuals = [

@@ -31,7 +31,7 @@ def compile_share(config: pytest.Config, number: int, count: int) -> None:
 
 
 def _rewrite(test: Path, compiled: Path, config: pytest.Config) -> None:
-    """As pytest does when it imports a file of tests: with its assertions written out."""
+    """Compile a file of tests with its assertions written out, as pytest does when it imports one."""
     try:
         stat, code = _rewrite_test(test, config)
     except SyntaxError:

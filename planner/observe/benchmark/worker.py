@@ -151,7 +151,7 @@ WITH_PRODUCTS = ("quick", "standard")
 
 def product_options(architecture: Architecture) -> tuple[str, ...]:
     """The worker's arguments: ('--shapes', '2048x4096x4096', …)."""
-    from planner.workload.layer_products import product_shapes
+    from planner.workload.matrices import product_shapes
 
     return ("--shapes", *(f"{m}x{n}x{k}" for m, n, k in product_shapes(architecture)))
 

@@ -12,7 +12,7 @@ from repository import RunPlanner
 
 from planner.hardware.measurements.measurement import Measurement
 from planner.session import Session
-from planner.workload.layer_products import product_shapes
+from planner.workload.matrices import product_shapes
 
 STUDY = {"model": "qwen3-study-w1024", "width": 1024, "depth": 5, "vocabulary": 151936, "batch": 4, "sequence": 256}
 

@@ -1,4 +1,4 @@
-"""What stands behind the fields of the form where there is room: the input they take, and their keys."""
+"""The words behind the fields of a wide form: the input that a field takes, and its keys."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ PERMUTED = {
     "4 bit": ExpertKernels(39e-6, 0.07e-6, 1.16, 0.75, 0.97, 0.1),
     "packed": ExpertKernels(85e-6, 0.0, 1.08, 1.0, 20.0, 5.8),
 }
-"""TensorRT-LLM's, mostly of CUTLASS, which bring the tokens of an expert together first; packed ones are Triton's of Hopper."""
+"""Kernels of TensorRT-LLM before Blackwell, mostly of CUTLASS, which bring the tokens of an expert together first; packed ones are Triton's on Hopper."""
 PERMUTED_ON_BLACKWELL = {
     "16 bit": ExpertKernels(28e-6, 0.02e-6, 1.12, 1.08, 4.0, 0.24),
     "8 bit blocks": ExpertKernels(28e-6, 0.3e-6, 1.0, 0.78, 3.3, 0.21),
     "4 bit": ExpertKernels(34e-6, 0.15e-6, 1.41, 0.75, 4.75, 0.33),
     "packed": ExpertKernels(42e-6, 0.0, 0.36, 0.33, 35.8, 1.5),
 }
-"""Its kernels there, of CUTLASS and DeepGEMM. Both: scripts/calibration/fit_expert_kernels.py on the timings of TensorRT-LLM 1.3rc20 in the same tables (2026-11-26),
+"""Kernels of TensorRT-LLM on Blackwell, of CUTLASS and DeepGEMM. Source of both tables: scripts/calibration/fit_expert_kernels.py on the timings of TensorRT-LLM 1.3rc20 in the same tables (2026-11-26),
 1 to 16,384 tokens, balanced and by a power law, up to 8 ranks of tensor and 16 of expert parallelism, with the kernels that it chooses by itself; median
 error 6 to 14 %, of a GPU that is left out 6 to 16 %, of packed weights on Hopper 22 %."""
 ALIKE, ALIKE_OF_ANY = 0.95, 0.88

@@ -64,7 +64,7 @@ def test_other_parts_take_as_long_with_either(gpu: str) -> None:
 
 
 def test_backward_is_bounded_as_forward_is() -> None:
-    """Where the part's own rate is just above the bound, backward is still below it, so that a faster part never takes longer."""
+    """A faster part never takes longer: backward is not yet bounded where the part's own rate is just above the bound."""
     bound = 1200 * 132 * 1.83e9
     steps = [
         candidate(replace(chip(H100), attention_flop_per_s=rate * bound), **{**LLAMA, "attention": "flash-2"}).table()
