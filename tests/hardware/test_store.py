@@ -101,8 +101,14 @@ def test_a_line_that_cannot_be_read_costs_that_line_alone_and_is_said(tmp_path: 
 
 @pytest.mark.parametrize(
     "junk",
-    [b"this is no store of ours", b"\x00" * 5000, b"[" * 200_000 + b"\n", b'{"measurement": {"point": 1}}\n', os.urandom(4096)],
-    ids=["text", "zeros", "deep", "wrong types", "random"],
+    [
+        b"this is no store of ours",
+        b"\x00" * 5000,
+        b"[" * 200_000 + b"\n",
+        b'{"measurement": {"point": 1}}\n',
+        b"\n\n\n" + bytes(number * 167 % 251 for number in range(4096)),
+    ],
+    ids=["text", "zeros", "deep", "wrong types", "any bytes"],
 )
 def test_a_file_that_is_none_of_ours_is_kept_and_written_on(tmp_path: Path, junk: bytes) -> None:
     path = tmp_path / "measurements.jsonl"
@@ -111,7 +117,8 @@ def test_a_file_that_is_none_of_ours_is_kept_and_written_on(tmp_path: Path, junk
     assert store.latest() == ()
     store.add(measurement())
     assert store.latest() == Store.open(tmp_path).latest() == (measurement(),)
-    assert (tmp_path / "measurements.damaged.jsonl").read_bytes().rstrip(b"\n") == junk.rstrip(b"\n").replace(b"\n\n", b"\n")
+    kept = (tmp_path / "measurements.damaged.jsonl").read_bytes()
+    assert kept.split(b"\n") == [*(line for line in junk.split(b"\n") if line), b""]
     (said,) = store.warnings
     assert "cannot be read" in said
     assert Store.open(tmp_path).warnings == []
