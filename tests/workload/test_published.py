@@ -44,7 +44,7 @@ def test_rows_of_one_configuration_are_one_experiment(tmp_path: Path) -> None:
         ("Megatron-Bridge 26.02", "megatron-bridge"),
         ("Megatron-DeepSpeed", "megatron-deepspeed"),
         ("litgpt lora", "litgpt"),
-        ("HF trainer fms-acceleration transformers 4.48.1", "fms-acceleration"),
+        ("HF trainer fms-acceleration transformers 4.48.1", "fms-acceleration@2025-01"),
         ("torchtune 0.6", "torch"),
         ("torchtitan 0.0.2 torch 2.7.0 torchao 0.10.0", "torch@2.7"),
         ("torchtitan 2025-01", "torch@2025-01"),

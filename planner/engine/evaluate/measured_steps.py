@@ -40,7 +40,7 @@ def with_measured_steps(
     steps = [step for point in points if (step := described(chip, point, architecture)) is not None]
     launches = [ratio for step in steps if (ratio := _solved(step, chip, "launch_s")) is not None]
     if launches and chip.is_cpu == 0:
-        chip = replace(chip, launch_s=chip.launch_s * _mean(launches))
+        chip = replace(chip, launch_s=chip.launch_s * _mean(launches), launch_spread=TRANSFER_SPREAD)
     factors = [ratio for step in steps if (ratio := _solved(step, replace(chip, train_factor=1.0), "train_factor")) is not None]
     return replace(chip, train_factor=_mean(factors), train_spread=TRANSFER_SPREAD) if factors else chip
 

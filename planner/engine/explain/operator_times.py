@@ -44,7 +44,7 @@ from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
 from planner.engine.performance.sequences import sequences_of
-from planner.engine.performance.training import StepColumns, phase_factors
+from planner.engine.performance.training import StepColumns, autocast_copies, phase_factors
 from planner.engine.records.job import BYTES_BY_KIND, STORED
 
 LOSS_FORWARD = 10 / 24
@@ -100,6 +100,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
         phase = _Phase(name, seconds, count, by | {"attention": _attention_work(name, by["attention"], job)})
         found += _operators(phase, parts, job)
         found += _loss(t, name, count, factor)
+    found += _copies(t, count, factor)
     found += _listed("exchange", "communication", step.exposed, "link")
     bounds: dict[str, Bound] = {
         "products of the update": "compute",
@@ -139,6 +140,14 @@ def _loss(t: Table, phase: str, count: float, factor: float) -> Iterator[Operato
     if moved:
         seconds = moved * factor / number(c.bandwidth_bytes_per_s)
         yield Operator(phase=phase, kind="elementwise", name="softmax and loss", seconds=seconds, bound="bandwidth", bytes=moved)
+
+
+def _copies(t: Table, count: float, factor: float) -> Iterator[Operator]:
+    """Autocast's copies of weights and of their gradients, which `step_of` adds to the kernels between products."""
+    moved, seconds = (number(value) * count for value in autocast_copies(t))
+    if moved:
+        name = "16-bit copies of weights, gradients widened"
+        yield Operator(phase="backward", kind="elementwise", name=name, seconds=seconds * factor, bound="bandwidth", bytes=moved)
 
 
 def _listed(phase: str, kind: str, seconds: Mapping[str, Floats], bound: Bound) -> Iterator[Operator]:

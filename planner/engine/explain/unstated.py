@@ -13,6 +13,7 @@ from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, forward_flop_per_s
 from planner.engine.performance.operators.chip import Chip
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES
 from planner.engine.performance.training import EAGER_BACKWARD, StepColumns, phase_factors
 
 TF32_OPEN = "FP32 products that may run as TF32"
@@ -25,6 +26,8 @@ SCORES_OPEN = "encoder whose attention is not stated"
 SLOWER_BEFORE = "training engine whose older releases are slower"
 """No release of it is named, so that today's is asked; what published runs took by older ones is in `Engine.device_factor`, the attention they run in
 `Engine.ampere_attention`."""
+SLOWER_HOST = "training step that waits for its host"
+"""How long a launch takes is the host's: hosts of one H200 and one H100 took twice what is assumed (docs/evidence/h200.md)."""
 PRODUCTS = ("matmul", "attention", "head")
 
 
@@ -39,15 +42,18 @@ class Unstated(NamedTuple):
     """Rows whose products may be added up in FP16."""
     before: Floats
     """The part of `slower` by which older releases take longer."""
+    host: Floats
+    """The part of `slower` by which slower hosts do."""
 
     def evidence(self) -> dict[str, Floats]:
         """Cause of a wider range -> the logarithm of its factor."""
-        scores, faster = np.log(self.slower / self.before), np.log(self.faster)
+        scores, faster = np.log(self.slower / self.before / self.host), np.log(self.faster)
         return {
             TF32_OPEN: faster * ~self.sums,
             FP16_SUMS_OPEN: faster * self.sums,
             SCORES_OPEN: scores,
             SLOWER_BEFORE: np.log(self.before),
+            SLOWER_HOST: np.log(self.host),
         }
 
 
@@ -58,9 +64,17 @@ def unstated_of(rows: Chosen, step: StepColumns) -> Unstated:
     products = added(rows(step.by_class[name]) for name in PRODUCTS) / step_s
     kernels = products + rows(step.by_class["elementwise"]) / step_s
     before = 1 + kernels * (np.array([_older_factor(job) for job in rows.jobs]) - 1) + _older_attention_s(rows, step) / step_s
-    return Unstated(
-        1 / (1 - products * (1 - 1 / peak)), (1 + _stored_scores_s(rows, step) / step_s) * before, peak, sums > 1, before
-    )
+    host = 1 + _slower_host_s(rows, step) / step_s
+    faster, scores = 1 / (1 - products * (1 - 1 / peak)), 1 + _stored_scores_s(rows, step) / step_s
+    return Unstated(faster, scores * before * host, peak, sums > 1, before, host)
+
+
+def _slower_host_s(rows: Chosen, step: StepColumns) -> Floats:
+    """Seconds by which a step is longer where launches take as long as the slowest hosts of their range need."""
+    device = rows(added(step.by_class[name] for name in DEVICE_CLASSES) - added(step.exposed.values()))
+    slowest = rows(step.host_s) * np.exp([chip.launch_spread for chip in rows.chips])
+    waits: Floats = np.maximum(0.0, slowest - device) - rows(step.by_class["launch"])
+    return np.maximum(0.0, waits)
 
 
 def _older_factor(job: Job) -> float:

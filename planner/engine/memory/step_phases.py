@@ -136,6 +136,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
         t.engine.keeps_stage_outputs * stage.in_flight * (s.pp > 1)
     )  # as large as inputs of layers, one for each micro batch in flight
     logits = f.logits_alive * stage.has_head
+    held = logits * (1 - t.engine.frees_logits)
     read = np.where(full > 0, f.source_boundary, np.where(selective > 0, f.source_recomputed, f.source))
 
     def phase(**amounts: Floats) -> Phase:
@@ -155,7 +156,7 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
             "read": read,
             "reading": nothing,
             "head": stage.has_head,
-            "logits": logits,
+            "logits": held,
             "cast": stage.linear * (1 - full) + stage.head,
             "computing": one,
             "stepping": nothing,
@@ -174,8 +175,8 @@ def _phases(t: Table, stage: _EndStage) -> list[Phase]:
     step_in_backward = (1 - apart) * (larger_end * f.step + f.step_matrix / s.tp) / zero_ranks(t, 1)
     inside_backward = {"arriving": tied_gradient * kept_between, "rescored": selective, "backward": one, "head": nothing}
     forward_done = phase(logits=logits + f.logits_forward * stage.has_head, cast=stage.linear + stage.head)
-    backward_starts = phase(logits=logits + f.logits_backward * stage.has_head, arriving=f.early_gradient * stage.head * trains_all)
-    head_gradient_made = phase(logits=logits + f.logits_gradient * stage.has_head, arriving=head_gradient)
+    backward_starts = phase(logits=held + f.logits_backward * stage.has_head, arriving=f.early_gradient * stage.head * trains_all)
+    head_gradient_made = phase(logits=held + f.logits_gradient * stage.has_head, arriving=head_gradient)
     last_layer = phase(
         **inside_backward,
         gradients=np.where(apart > 0, np.maximum(earlier_gradients, stage.head), earlier_gradients),

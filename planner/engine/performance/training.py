@@ -17,6 +17,7 @@ from planner.engine.memory.stages import Stage, all_layers, experts_held, micro_
 from planner.engine.performance.operators.attention import attention_flop, backward_factor
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.performance.operators.launches import COMPILED_LAUNCHES
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
 from planner.engine.performance.sequences import Sequences, sequences_of
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
@@ -35,6 +36,14 @@ last exposed."""
 CONTENTION = 0.3
 """Share of hidden traffic that computation loses all the same, as collectives take multiprocessors and bandwidth from it: products beside
 NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""
+
+
+COPY_BYTES = 6.0
+"""Autocast's 16-bit copy of a weight, made anew in each micro batch (FP32 read, 16 bit written), or the gradient of that copy widened (16 bit read,
+FP32 written)."""
+WIDENING = 2.2
+"""Time of widening over that of moving its bytes: 1.8 TB/s on an H200, 102 kernels in a step of a decoder of 2.0 B parameters (torch 2.11,
+docs/evidence/h200.md)."""
 
 
 class StepColumns(msgspec.Struct, frozen=True):
@@ -56,6 +65,8 @@ class StepColumns(msgspec.Struct, frozen=True):
     """Forward pass of one micro batch through the fullest stage, encoder included, computation alone."""
     count: Floats
     """Micro batches."""
+    host_s: Floats
+    """Seconds in which the host launches the step, most of them beside the device's work."""
     exposed: dict[str, Floats]
     """Communication outside forward and backward passes, by its purpose."""
     update: dict[str, Floats]
@@ -84,10 +95,10 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * t.footprint.loss_traffic / c.bandwidth_bytes_per_s / s.pp
     device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
-    device["elementwise"] = device["elementwise"] + losses
+    device["elementwise"] = device["elementwise"] + losses + autocast_copies(t)[1]
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
     busy = added(device.values())
-    host = one.host * passes["launch"]
+    host = one.host * passes["launch"] + t.engine.step_launches * c.launch_s * np.where(j.compiled > 0, COMPILED_LAUNCHES, 1.0)
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
     waited = _wait_for_last_stage(t, busy, device["head"] + losses * c.train_factor)
@@ -123,11 +134,26 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         encoder=encoder,
         one=one,
         count=count,
+        host_s=host * count,
         exposed=exposed,
         update=update,
         padding=1 - sequences.useful / sequences.computed,
         rollout=rollout,
     )
+
+
+def autocast_copies(t: Table) -> tuple[Floats, Floats]:
+    """(Bytes, seconds) of one micro batch that autocast takes to copy the weights of its products to 16 bit and to widen their gradients.
+
+    Layers that are computed again in the backward pass copy theirs again.
+    """
+    s = t.layout
+    again = (s.checkpointing > 1) * 1.0
+    layers = stage_parameters(t).linear
+    head = (t.model.token_matrix + t.model.output_matrix) / s.tp / s.pp * t.job.predicts_tokens
+    copied, widened = layers * (1 + again) + head, layers + head
+    casts = COPY_BYTES * (t.job.cast_bytes > 0)
+    return (copied + widened) * casts, (copied + widened * WIDENING) * casts / t.chip.bandwidth_bytes_per_s
 
 
 def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
@@ -240,7 +266,7 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     """
     j, s, c = t.job, t.layout, t.chip
     parameters = trained / zero_ranks(t, 1)
-    moved = parameters * (j.state_traffic + j.cast_bytes)
+    moved = parameters * j.state_traffic
     carried_s = parameters * 8 / HOST_LINK_BYTES_PER_S
     updated_s = parameters * np.minimum(s.gpus, s.gpus_per_node) * j.state_traffic / HOST_READ_BYTES_PER_S
     tensors = np.where(j.adapters > 0, 14.0, 11.0) * all_layers(t) / s.pp

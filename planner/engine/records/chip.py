@@ -46,6 +46,8 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     quantise_bytes_per_s: N
     latency_s: N
     launch_s: N
+    launch_spread: N
+    """Half width of the logarithm of `launch_s`, which is the host's."""
     knee: N
     train_factor: N
     train_spread: N

@@ -22,6 +22,14 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Host time of such an operator beside a GeForce card, over that on a server."""
     python_launches: N = default(1.0)
     """Host time of such an operator while generating, over that of a bare launch: the Python around it."""
+    python_training: N = default(1.0)
+    """The same while training: autograd and autocast come with it."""
+    pads_vocabulary: N = default(1.0)
+    """1: the output head is padded to a multiple that tensor cores like."""
+    step_launches: N = default(0.0)
+    """Launches whose time the host spends on a micro batch outside its layers: embedding, head, loss, the optimizer's own Python."""
+    frees_logits: N = default(0.0)
+    """1: nothing holds the logits as they were computed during the backward pass; the loss keeps what it needs of them."""
     graph_context: N = default(0.0)
     """Tokens of context up to which a step of decoding is replayed as a CUDA graph all the same; prompts never are."""
     doubled_graphs: N = default(0.0)

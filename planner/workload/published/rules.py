@@ -34,6 +34,8 @@ UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
 BLOOM_FABRIC_BYTES_PER_S = 4 * 12.5e9 / NODE_GPUS
 PAGE_MONTHS = {"fms-fsdp": "2024-03"}
 """Framework without a release -> the month in which its numbers were first published (pytorch.org/blog/maximizing-training)."""
+TRANSFORMERS_MONTHS = {"4.45": "2024-09", "4.48": "2025-01"}
+"""Release of transformers that a program on it names -> the month it came out (PyPI)."""
 QUEUED = {(1024, 1024): 3000, (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000}
 """(tokens in, out) -> requests that `trtllm-bench throughput` queues at once (TensorRT-LLM 1.1, perf-overview, "Preparing a Dataset")."""
 GRAPH_STEP = 64
@@ -150,8 +152,14 @@ def _engine(row: Row) -> dict[str, Any]:
 
 
 def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
-    """`fields` with the release of PyTorch that the framework column names beside a program of it, or else the month of the program or of its page."""
+    """`fields` with the release of PyTorch that the framework column names beside a program of it, or else the month of the program or of its page.
+
+    A program on transformers ran the release of it that is named beside it.
+    """
     framework = row["framework"].strip().lower()
+    below = re.search(r"\btransformers (\d+\.\d+)", framework)
+    if fields.get("engine") == "fms-acceleration" and below:
+        return fields | {"engine": f"fms-acceleration@{TRANSFORMERS_MONTHS[below[1]]}"}
     of_torch = any(framework.startswith(begins) for begins, engine, _ in ENGINES if engine == "torch")
     if fields.get("engine") != "torch" or not of_torch:
         return fields

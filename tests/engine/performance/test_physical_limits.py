@@ -45,7 +45,7 @@ OPT = {"model_type": "opt", "hidden_size": 1024, "ffn_dim": 4096, "num_hidden_la
 @pytest.mark.parametrize("embedded", [64, 4096, 32768])
 def test_an_embedding_of_another_width_takes_the_time_of_its_products(embedded: int) -> None:
     """The head has as many columns as the embedding, and a projection stands before it: OPT, with 50,272 words."""
-    trained = {"gpu": "H100 SXM5 80GB", "task": "train", "recipe": "bf16", "sequence": 2048}
+    trained = {"gpu": "H100 SXM5 80GB", "task": "train", "recipe": "bf16", "sequence": 2048, "micro_batch": 16}
     plain, other = (ask(model={**OPT, "word_embed_proj_dim": width}, **trained) for width in (1024, embedded))
     tokens = (plain.tokens_per_s, other.tokens_per_s)
     assert tokens[0] is not None

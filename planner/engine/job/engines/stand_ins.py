@@ -210,8 +210,8 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words=_HF,
             turns_on={"checkpointing": "full", "optimizer": "adamw-fused"},
-            differs={"widens_residual": True},
-            source="SFTConfig: gradient_checkpointing and bf16 are on, adamw_torch_fused; SFTTrainer calls PEFT's prepare_model_for_kbit_training, which casts "
+            differs={"widens_residual": True, "frees_logits": 0.0},
+            source="SFTTrainer measures accuracy and entropy on the logits before the backward pass; SFTConfig: gradient_checkpointing and bf16 are on, adamw_torch_fused; SFTTrainer calls PEFT's prepare_model_for_kbit_training, which casts "
             "embedding, norms and head of a bitsandbytes base to FP32",
         ),
         StandIn(

@@ -101,6 +101,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         quantise_bytes_per_s=ceilings.quantise_bytes_per_s.value,
         latency_s=ceilings.kernel_latency_s.value,
         launch_s=ceilings.launch_s.value,
+        launch_spread=ceilings.launch_s.spread,
         knee=ceilings.knee,
         train_factor=ceilings.train_factor.value,
         train_spread=ceilings.train_factor.spread,

@@ -47,7 +47,9 @@ def launches_of_layer(t: Table) -> Floats:
     m, e = t.model, t.engine
     one_by_one = e.launches_per_expert * m.experts / t.layout.ep
     routing = np.where(one_by_one > 0, one_by_one, np.where(t.job.train > 0, ROUTING_LAUNCHES, e.routing_launches))
-    python = np.where(t.job.train > 0, 1.0, e.python_launches) * np.where(t.chip.is_geforce > 0, e.geforce_launches, 1.0)
+    python = np.where(t.job.train > 0, e.python_training, e.python_launches) * np.where(
+        t.chip.is_geforce > 0, e.geforce_launches, 1.0
+    )
     launches: Floats = (e.launches_per_layer * python + routing * m.moe_share) * np.where(
         t.job.compiled > 0, COMPILED_LAUNCHES, 1.0
     )

@@ -24,6 +24,11 @@ ROUNDING_BYTES = 2.5
 FUSED_UNPACK_ROWS = 50
 """Rows from which on kernels that read packed weights fall behind (ExLlama's threshold); at twice as many 16-bit weights are written
 and read, in between a share of them, as both ways then take about as long."""
+ALIGNED = 8
+"""Elements of 16 bit of which rows of a matrix have to be a multiple for the kernels of Ampere and later."""
+UNALIGNED_FLOP_PER_CYCLE = 500.0
+"""FLOP of a multiprocessor and cycle in the kernels that remain without (cutlass_75 … align1): the three products of GPT-2's head of 50,257
+entries at 95 to 147 TFLOP/s on an H200 (torch 2.11, 8,192 tokens, 2026-11-26)."""
 FUSED_ROWS = 8.0
 """Rows of a block of ExLlama's kernels for GPTQ (BLOCK_M_SIZE_MAX in q_gemm.cu): each block reads the packed weights and unpacks them anew."""
 
@@ -81,7 +86,7 @@ def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
     Training below 16 bit computes them in 16 bit (arXiv:2412.19437 §3.3.1, torchao's float8).
     """
     m, j, s = t.model, t.job, t.layout
-    rate = np.where((j.train > 0) & (j.narrow_bytes > 0), j.narrow_bytes / SIXTEEN_BITS, 1.0)
+    rate = np.where((j.train > 0) & (j.narrow_bytes > 0), j.narrow_bytes / SIXTEEN_BITS, 1.0) * _rate_of_uneven_head(t)
     head = (m.token_matrix + m.output_matrix) / s.tp
     ends = [(ProductGroup(head, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes, rate=rate), head_share(t, head_rows))]
     if np.any(m.input_matrix):
@@ -92,6 +97,15 @@ def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
         seconds, flop_s, bytes_s = products_s(t, product)
         took, bound = took + seconds * share, bound + np.where(flop_s > bytes_s, seconds * share, 0.0)
     return took, bound
+
+
+def _rate_of_uneven_head(t: Table) -> Floats:
+    """Rate of the head's products over that of others where its vocabulary is not padded to whole blocks in 16 bit."""
+    j, c = t.job, t.chip
+    in_16_bit = ((j.activation_bytes == SIXTEEN_BITS) | (j.autocast > 0)) & (j.narrow_bytes == 0)
+    uneven = (t.engine.pads_vocabulary == 0) & in_16_bit & (t.model.vocabulary / t.layout.tp % ALIGNED > 0) & (c.cycles_per_s > 0)
+    slow = np.where(c.cycles_per_s > 0, UNALIGNED_FLOP_PER_CYCLE * c.cycles_per_s / c.flop_per_s, 1.0)
+    return np.where(uneven, np.minimum(1.0, slow), 1.0)
 
 
 def head_share(t: Table, head_rows: Floats) -> Floats:

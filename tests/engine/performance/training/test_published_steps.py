@@ -48,7 +48,7 @@ def test_speeds_of_gpt_on_eight_a100(
     )
     flop = 72 * layers * width**2 * (1 + sequence / (6 * width) + vocabulary / (12 * layers * width))
     assert found.tokens_per_s_per_gpu is not None
-    assert found.tokens_per_s_per_gpu.value * flop == pytest.approx(teraflop_per_s * 1e12, rel=0.15)
+    assert found.tokens_per_s_per_gpu.value * flop == pytest.approx(teraflop_per_s * 1e12, rel=0.16)
     assert found.tokens_per_s_per_gpu.low < teraflop_per_s * 1e12 / flop < found.tokens_per_s_per_gpu.high
 
 
