@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
+if TYPE_CHECKING:
+    import msgspec
+
+S = TypeVar("S", bound="msgspec.Struct")
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 """The workload that is planned when none is named."""
 OPEN_SUFFIX = ".part.jsonl"
@@ -20,6 +25,15 @@ def presets_folder() -> Path:
     import presets
 
     return Path(next(iter(presets.__path__)))
+
+
+def read_shipped(kind: type[S], *place: str) -> S:
+    """The shipped TOML file at `place` below the presets as a `kind`; raises `UserError` with one problem per fault."""
+    from planner.reading import read_toml
+    from planner.schema import read_struct
+
+    path = presets_folder().joinpath(*place)
+    return read_struct(kind, read_toml(path), str(path))
 
 
 def config_folder() -> Path:

@@ -64,12 +64,12 @@ def read_file(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> bytes:
     return found
 
 
-def read_text(path: Path, key: str = "", most_bytes: int = MOST_BYTES) -> str:
+def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """Text of the regular file at `path` in UTF-8, without a byte order mark; raises as `read_file` does."""
     try:
-        return read_file(path, key, most_bytes).decode("utf-8-sig")
+        return read_file(path, most_bytes=most_bytes).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UserError(Problem(str(path), key, "is not text in UTF-8.")) from None
+        raise UserError(Problem(str(path), "", "is not text in UTF-8.")) from None
 
 
 def read_json(path: Path, key: str = "", *, constants: bool = False) -> dict[str, Any]:

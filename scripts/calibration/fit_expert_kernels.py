@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from fit_experts import DTYPES, GPUS, chip_of, chip_or_none, shape_of
-from fitting import Fit, columns, read, robust_fit
+from fit_experts import DTYPES, GPUS, Work, chip_or_none, plausible
+from fitting import Fit, columns, each_left_out, latencies_s, left_out_text, read, robust_fit
 from published import options_of
-
-from planner.engine.performance.operators.expert_kernels import ALIKE
 
 if TYPE_CHECKING:
     from fitting import Floats, Row
@@ -47,30 +46,15 @@ def main() -> None:
     """Print the fit of each generation and kind."""
     folder = options_of(__doc__).parse_args().folder
     rows = [row for row in read(folder / "moe.csv.gz")[::SAMPLE] if _used(row)]
-    impossible = {
-        shape_of(row)
-        for row in rows
-        if row["distribution"] == "balanced"
-        and _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > chip_of(row).gpu.memory_bandwidth_bytes_per_s
-    }
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        if shape_of(row) not in impossible:
-            groups["Blackwell" if row["gpu"] in BLACKWELL else "other", DTYPES[row["dtype"]][0]].append(row)
+    for row in plausible(rows):
+        groups["Blackwell" if row["gpu"] in BLACKWELL else "other", DTYPES[row["dtype"]][0]].append(row)
     for (generation, kind), found in sorted(groups.items()):
         print(f"{generation}, {kind}: {len(found)} timings, {_text(_fitted(found, kind))}")
-        for line in _without(found, kind):
-            print(f"  {line}", flush=True)
-
-
-def _without(found: Sequence[Row], kind: str) -> Iterator[str]:
-    """The fit without each GPU, and the error that this one then has."""
-    for name in sorted({row["gpu"] for row in found}):
-        others, own = ([row for row in found if (row["gpu"] == name) == wanted] for wanted in (False, True))
-        if others:
+        for gpu, others, own in each_left_out(found, itemgetter("gpu")):
             fit = _fitted(others, kind)
-            errors = np.log(_seconds(own)(fit.values)) - np.log(columns(own, "latency_us")[0] * 1e-6)
-            yield f"without {name}: {_text(fit)}; it then has median {np.median(np.abs(errors)):.0%}, bias {np.median(errors):+.0%}"
+            errors = np.log(_seconds(own)(fit.values)) - np.log(latencies_s(own))
+            print(f"  {left_out_text(gpu, _text(fit), errors)}", flush=True)
 
 
 def _used(row: Row) -> bool:
@@ -84,43 +68,15 @@ def _used(row: Row) -> bool:
     return ours and known and few and not odd and chip_or_none(GPUS[row["gpu"]], row["dtype"]) is not None
 
 
-def _touched(row: Row) -> float:
-    """Experts of a layer that get a token."""
-    tokens, top_k, experts = (float(row[name]) for name in ("tokens", "top_k", "experts"))
-    if row["distribution"] == "balanced":
-        return min(experts, tokens * top_k)
-    return float(experts * (1 - (1 - top_k / experts) ** (max(tokens, 1.0) ** ALIKE)))
-
-
-def _weight_bytes(row: Row) -> float:
-    ep, width, inner, tp = (float(row[name]) for name in ("ep", "width", "inner", "tp"))
-    return max(1.0, _touched(row) / ep) * 3 * width * inner / tp * DTYPES[row["dtype"]][3]
-
-
 def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
     """Seconds of each row by the logarithms of `NAMES`."""
-    tokens, top_k, ep, width, inner, tp, experts = columns(list(rows), "tokens", "top_k", "ep", "width", "inner", "tp", "experts")
-    chips = [chip_of(row) for row in rows]
-    rate, weights, memory, knee = (
-        np.array([getattr(chip, name) for chip in chips])
-        for name in ("flop_per_s", "weight_bandwidth_bytes_per_s", "bandwidth_bytes_per_s", "knee")
-    )
-    busiest = np.array([1.0 if row["distribution"] == "balanced" else float(row["ep"]) ** 0.25 for row in rows])
-    routed = tokens * top_k / ep * busiest
-    flop_s = 6 * routed * width * inner / tp / rate
-    read_s = np.array([_weight_bytes(row) for row in rows]) / weights
-    own_s, every_s = (count * 2 * width * 2 / memory for count in (routed, tokens * top_k))
+    work, (experts, ep) = Work(rows), columns(rows, "experts", "ep")
+    own_s, every_s = (count * 2 * work.width * 2 / work.memory for count in (work.routed, work.sent))
 
     def seconds(logs: Floats) -> Floats:
         latency, each, faster, reached, own, every = np.exp(logs)
-        product: Floats = (
-            latency
-            + each * experts / ep
-            + ((flop_s / reached) ** knee + (read_s / faster) ** knee) ** (1 / knee)
-            + own * own_s
-            + every * every_s
-        )
-        return product
+        predicted: Floats = latency + each * experts / ep + work.product_s(reached, faster) + own * own_s + every * every_s
+        return predicted
 
     return seconds
 
@@ -129,7 +85,7 @@ def _fitted(rows: Sequence[Row], kind: str) -> Fit:
     held: dict[int, float] = {}
     if kind == "packed":
         held = {1: NONE} if rows[0]["gpu"] in BLACKWELL else {1: NONE, 3: 0.0}
-    return robust_fit(_seconds(rows), columns(list(rows), "latency_us")[0] * 1e-6, START, held)
+    return robust_fit(_seconds(rows), latencies_s(rows), START, held)
 
 
 def _text(fit: Fit) -> str:

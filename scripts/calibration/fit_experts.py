@@ -18,13 +18,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from fitting import Fit, columns, read, robust_fit
+from fitting import Fit, columns, each_left_out, latencies_s, left_out_text, read, robust_fit
 from published import options_of, plain_session
 
 from planner.engine.performance.operators.chip import Chip
+from planner.engine.performance.operators.expert_kernels import ALIKE
 
 if TYPE_CHECKING:
     from fitting import Floats, Row
@@ -62,26 +64,14 @@ def main() -> None:
     """Print the fit of each kind of weights."""
     folder = options_of(__doc__).parse_args().folder
     rows = [row for row in read(folder / "moe.csv.gz")[::SAMPLE] if _used(row)]
-    impossible = {
-        shape_of(row)
-        for row in rows
-        if _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > chip_of(row).gpu.memory_bandwidth_bytes_per_s
-    }
     by_kind: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        if shape_of(row) not in impossible:
-            by_kind[DTYPES[row["dtype"]][0]].append(row)
+    for row in plausible(rows):
+        by_kind[DTYPES[row["dtype"]][0]].append(row)
     for kind, found in by_kind.items():
         print(f"{kind}: {len(found)} timings, {_text(_fitted(found, kind))}")
-        for framework in sorted({row["framework"] for row in found}):
-            others = [row for row in found if row["framework"] != framework]
-            kept = [row for row in found if row["framework"] == framework]
-            if others:
-                fit = _fitted(others, kind)
-                errors = np.log(_seconds(kept)(fit.values)) - np.log(columns(kept, "latency_us")[0] * 1e-6)
-                print(
-                    f"  without {framework}: {_text(fit)}; it then has median {np.median(np.abs(errors)):.0%}, bias {np.median(errors):+.0%}"
-                )
+        for framework, others, own in each_left_out(found, itemgetter("framework")):
+            fit = _fitted(others, kind)
+            print(f"  {left_out_text(framework, _text(fit), np.log(_seconds(own)(fit.values)) - np.log(latencies_s(own)))}")
 
 
 def _used(row: Row) -> bool:
@@ -96,9 +86,16 @@ def _used(row: Row) -> bool:
     return known and not odd and chip_or_none(GPUS[row["gpu"]], row["dtype"]) is not None
 
 
-def shape_of(row: Row) -> tuple[str, ...]:
-    """What rows of one model's experts on one GPU have in common."""
-    return tuple(row[name] for name in ("gpu", "framework", "dtype", "width", "inner", "experts", "top_k"))
+def plausible(rows: Sequence[Row]) -> list[Row]:
+    """Rows of shapes (a model's experts on one GPU) that no balanced row has read faster than the memory of the part."""
+    shapes = [tuple(row[name] for name in ("gpu", "framework", "dtype", "width", "inner", "experts", "top_k")) for row in rows]
+    impossible = {
+        shape
+        for row, shape in zip(rows, shapes, strict=True)
+        if row["distribution"] == "balanced"
+        and _weight_bytes(row) / (float(row["latency_us"]) * 1e-6) > chip_of(row).gpu.memory_bandwidth_bytes_per_s
+    }
+    return [row for row, shape in zip(rows, shapes, strict=True) if shape not in impossible]
 
 
 @cache
@@ -120,32 +117,50 @@ def _weight_bytes(row: Row) -> float:
     tokens, top_k, experts, ep, width, inner, tp = (
         float(row[name]) for name in ("tokens", "top_k", "experts", "ep", "width", "inner", "tp")
     )
-    return max(1.0, min(experts, tokens * top_k) / ep) * 3 * width * inner / tp * DTYPES[row["dtype"]][3]
+    if row["distribution"] == "balanced":
+        touched = min(experts, tokens * top_k)
+    else:
+        touched = float(experts * (1 - (1 - top_k / experts) ** (max(tokens, 1.0) ** ALIKE)))
+    return max(1.0, touched / ep) * 3 * width * inner / tp * DTYPES[row["dtype"]][3]
+
+
+class Work:
+    """What each row computes, reads and moves, in seconds at the ceilings of its GPU."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        tokens, top_k, ep, self.width, inner, tp = columns(rows, "tokens", "top_k", "ep", "width", "inner", "tp")
+        chips = [chip_of(row) for row in rows]
+        rate, weights, self.memory, self.knee = (
+            np.array([getattr(chip, name) for chip in chips])
+            for name in ("flop_per_s", "weight_bandwidth_bytes_per_s", "bandwidth_bytes_per_s", "knee")
+        )
+        busiest = np.array([1.0 if row["distribution"] == "balanced" else float(row["ep"]) ** 0.25 for row in rows])
+        self.sent, self.inner = tokens * top_k, inner / tp
+        self.routed = self.sent / ep * busiest
+        self.flop_s = 6 * self.routed * self.width * inner / tp / rate
+        self.read_s = np.array([_weight_bytes(row) for row in rows]) / weights
+
+    def product_s(self, reached: float, faster: float) -> Floats:
+        """Seconds of the products at these factors of the arithmetic's and the weights' rate."""
+        product: Floats = ((self.flop_s / reached) ** self.knee + (self.read_s / faster) ** self.knee) ** (1 / self.knee)
+        return product
 
 
 def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
     """Seconds of each row by the logarithms of (L, A, factor of B)."""
-    tokens, top_k, ep, width, inner, tp = columns(list(rows), "tokens", "top_k", "ep", "width", "inner", "tp")
-    chips = [chip_of(row) for row in rows]
-    rate, weights, memory, knee = (
-        np.array([getattr(chip, name) for chip in chips])
-        for name in ("flop_per_s", "weight_bandwidth_bytes_per_s", "bandwidth_bytes_per_s", "knee")
-    )
-    routed = tokens * top_k / ep
-    flop_s = 6 * routed * width * inner / tp / rate
-    read_s = np.array([_weight_bytes(row) for row in rows]) / weights
-    moved_s = routed * (2 * width + 3 * inner / tp) * 2 / memory
+    work = Work(rows)
+    moved_s = work.routed * (2 * work.width + 3 * work.inner) * 2 / work.memory
 
     def seconds(logs: Floats) -> Floats:
         latency, traffic, faster = np.exp(logs)
-        product: Floats = latency + (flop_s**knee + (read_s / faster) ** knee) ** (1 / knee) + traffic * moved_s
-        return product
+        predicted: Floats = latency + work.product_s(1.0, faster) + traffic * moved_s
+        return predicted
 
     return seconds
 
 
 def _fitted(rows: Sequence[Row], kind: str) -> Fit:
-    return robust_fit(_seconds(rows), columns(list(rows), "latency_us")[0] * 1e-6, START, {} if kind == "4 bit" else {2: 0.0})
+    return robust_fit(_seconds(rows), latencies_s(rows), START, {} if kind == "4 bit" else {2: 0.0})
 
 
 def _text(fit: Fit) -> str:

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from fitting import loss
+from fitting import each_left_out, loss
 from msgspec.structs import replace
 from published import experiments_of, options_of, plain_session
 
@@ -42,7 +42,9 @@ from planner.session import Session
 from planner.workload.published.experiments import Experiment
 from planner.workload.traffic.lengths import ROUNDS
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+if TYPE_CHECKING:
+    from fitting import Floats
+
 TRIED = np.arange(1.0, 10.01, 0.25)
 
 
@@ -132,9 +134,7 @@ def report(name: str, of: Sequence[Loop]) -> Iterator[str]:
     """The fit of these loops, and without each of their sources."""
     fitted = best(of)
     yield f"{name}: {fitted:.2f}; {error_text(errors(of, fitted))}; as shipped {error_text(errors(of))}"
-    sources = sorted({loop.source for loop in of})
-    for source in sources if len(sources) > 1 else ():
-        rest, own = ([loop for loop in of if (loop.source == source) == wanted] for wanted in (False, True))
+    for source, rest, own in each_left_out(of, lambda loop: loop.source):
         without = best(rest)
         yield f"  without {source}: {without:.2f}; it then has {error_text(errors(own, without))}"
 

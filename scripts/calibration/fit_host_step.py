@@ -15,17 +15,19 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from fit_first_token import Loop, error_text, loops
-from fitting import loss, robust_fit
+from fitting import each_left_out, loss, robust_fit
 from msgspec.structs import replace
 from published import options_of, plain_session
 
 from planner.engine.performance.prefill_decode.generation import serve_of
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+if TYPE_CHECKING:
+    from fitting import Floats
+
 LAUNCHED = {"tensorrt-llm"}
 """Captures graphs of decoding alone, unless piecewise graphs are asked for: nvidia.github.io/TensorRT-LLM, "Torch Compile & Piecewise
 CUDA Graph"."""
@@ -116,9 +118,7 @@ def report(name: str, of: Sequence[Timed]) -> Iterator[str]:
     """The fit of these loops, and without each of their sources."""
     host, errors = fitted(of)
     yield f"{name}: {host}; {error_text(errors)}; as shipped {error_text(shipped(of))}"
-    sources = sorted({one.loop.source for one in of})
-    for source in sources if len(sources) > 1 else ():
-        rest, own = ([one for one in of if (one.loop.source == source) == wanted] for wanted in (False, True))
+    for source, rest, own in each_left_out(of, lambda one: one.loop.source):
         without, _ = fitted(rest)
         yield f"  without {source}: {without}; it then has {error_text(with_hosts(own, [without] * len(own)))}"
 

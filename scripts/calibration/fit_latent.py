@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from fitting import Fit, read, robust_fit
+from fitting import Fit, each_left_out, latencies_s, left_out_text, read, robust_fit
 from msgspec.structs import replace
 from published import options_of, plain_session
 
@@ -54,13 +55,9 @@ def main() -> None:
     rows = [row for row in read(folder / "latent.csv.gz") if row["gemm"] == "fp8_block"][::SAMPLE]
     print(f"{len(rows)} timings: {_text(_fitted(rows))}")
     for column in ("framework", "gpu"):
-        for left in sorted({row[column] for row in rows}):
-            others, kept = ([row for row in rows if (row[column] == left) == wanted] for wanted in (False, True))
+        for left, others, own in each_left_out(rows, itemgetter(column)):
             fit = _fitted(others)
-            errors = _fitted(kept, fit.values[:2]).errors
-            print(
-                f"  without {left}: {_text(fit)}; it then has median {np.median(np.abs(errors)):.0%}, bias {np.median(errors):+.0%}"
-            )
+            print(f"  {left_out_text(left, _text(fit), _fitted(own, fit.values[:2]).errors)}")
 
 
 @cache
@@ -114,7 +111,7 @@ def _fitted(rows: Sequence[Row], passes: Floats | None = None) -> Fit:
     groups = {(row["framework"], row["phase"]) for row in rows}
     start = np.log([START, START, *[LATENCY_S] * len(groups)])
     held = {} if passes is None else {index: float(value) for index, value in enumerate(passes)}
-    return robust_fit(_seconds(rows), np.array([float(row["latency_us"]) * 1e-6 for row in rows]), start, held)
+    return robust_fit(_seconds(rows), latencies_s(rows), start, held)
 
 
 def _text(fit: Fit) -> str:

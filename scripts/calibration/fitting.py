@@ -6,16 +6,18 @@ import csv
 import gzip
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
     Row = dict[str, str]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,24 @@ def loss(errors: Floats) -> float:
     return float(np.where(size < 0.1, size**2 / 2, 0.1 * size - 0.005).sum())
 
 
+def each_left_out(of: Sequence[T], group: Callable[[T], str]) -> Iterator[tuple[str, list[T], list[T]]]:
+    """Every group with what is in others and what is in it; none where all are of one."""
+    groups = sorted({group(one) for one in of})
+    for name in groups if len(groups) > 1 else ():
+        rest, own = ([one for one in of if (group(one) == name) == wanted] for wanted in (False, True))
+        yield name, rest, own
+
+
+def left_out_text(name: str, fit: object, errors: Floats) -> str:
+    """The fit without a group, and the errors that this group then has."""
+    return f"without {name}: {fit}; it then has median {np.median(np.abs(errors)):.0%}, bias {np.median(errors):+.0%}"
+
+
+def latencies_s(rows: Sequence[Row]) -> Floats:
+    """The measured seconds of each row."""
+    return columns(rows, "latency_us")[0] * 1e-6
+
+
 def read(path: Path) -> list[Row]:
     """The rows of a CSV file, gzipped or not."""
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
@@ -93,7 +113,7 @@ def frameworks(rows: list[Row]) -> list[str]:
     return sorted({row["framework"] for row in rows})
 
 
-def columns(rows: list[Row], *names: str) -> tuple[Floats, ...]:
+def columns(rows: Sequence[Row], *names: str) -> tuple[Floats, ...]:
     """The named columns as arrays of numbers."""
     return tuple(np.array([float(row[name]) for row in rows]) for name in names)
 

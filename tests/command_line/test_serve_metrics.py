@@ -16,7 +16,8 @@ from repository import ROOT, RunPlanner
 from planner.cli.watch.serving import Latest, address_of, served
 from planner.errors import UserError
 from planner.observe.telemetry.exporter import read_exporter
-from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, read_samples
+from planner.observe.telemetry.exposition import PREFIX, read_samples
+from planner.observe.telemetry.metrics import metrics
 from planner.observe.telemetry.recording import read_demo
 
 
@@ -90,7 +91,7 @@ def test_names_and_labels_in_utf_8_are_read_and_a_bad_line_costs_itself_alone() 
 def test_the_dashboard_asks_for_metrics_that_exist() -> None:
     dashboard = json.loads((ROOT / "docs" / "grafana-dashboard.json").read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    ours = {f"{PREFIX}{name}" for _, name, _ in DEVICE_METRICS} | {
+    ours = {f"{PREFIX}{metric.exported}" for metric in metrics().values()} | {
         f"{PREFIX}{name}" for name in ("up", "clock_held_back", "health_warning")
     }
     used = {name for text in asked for name in re.findall(rf"{PREFIX}\w+", text)}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from repository import ROOT, RunPlanner
@@ -24,6 +24,7 @@ from planner.hardware.catalogue.gpus import load_gpus
 from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, Snapshot
 from planner.observe.telemetry.exporter import devices_of, read_exporter
 from planner.observe.telemetry.exposition import prometheus_text, read_samples
+from planner.observe.telemetry.metrics import Tool, meanings, metrics
 from planner.observe.telemetry.recording import read_demo, read_recording
 from planner.observe.telemetry.window import observe
 from planner.paths import presets_folder
@@ -359,3 +360,10 @@ def test_gpus_of_several_hosts_are_observed_apart() -> None:
     found = devices_of(read_samples(page('gpu="0",Hostname="a"', 'gpu="0",Hostname="b"'), "page"))
     seen = observe([snapshot_of(float(second), *found) for second in range(3)], load_gpus(presets_folder() / "gpus"))
     assert [(one.host, one.index, one.readings) for one in seen] == [("a", 0, 3), ("b", 0, 3)]
+
+
+def test_every_name_of_a_tool_means_a_field_of_a_snapshot_and_no_name_means_two() -> None:
+    assert metrics().keys() <= set(DeviceSnapshot.__struct_fields__)
+    for tool in get_args(Tool):
+        spelled = [name for metric in metrics().values() if (spelling := getattr(metric, tool)) for name in spelling.names]
+        assert len(spelled) == len(set(spelled)) == len(meanings(tool)) > 0

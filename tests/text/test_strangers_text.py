@@ -23,7 +23,7 @@ from repository import RunPlanner
 
 import planner.session
 from planner.cli.emit import FORMS
-from planner.cli.emit.names import SKY_NAMES
+from planner.cli.emit.names import sky_names
 from planner.cli.root import root
 from planner.observe.telemetry.recording import read_demo
 from planner.predictions.entries import Predicted, Range
@@ -121,7 +121,7 @@ def hostile(monkeypatch: pytest.MonkeyPatch, isolated: Path, tmp_path: Path) -> 
     (tmp_path / "seen.jsonl").write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in seen))
     (tmp_path / "lines.jsonl").write_text("\n".join(json.dumps({"id": MARKER, key: MARKER}) for key in ("model", "gpu", MARKER)))
     write(tmp_path / "published", SERVED | {"gpu": GPU, "framework": MARKER}, SERVED | {"gpu": GPU}, name=f"some{MARKER}.csv")
-    monkeypatch.setitem(SKY_NAMES, GPU, "L40S")
+    monkeypatch.setitem(sky_names(), GPU, "L40S")
     session = HostileSession.open()
     session.store.add_all([marked(measurement(device=GPU), frozenset({"point", "kind", "dtype", "taken_at", "run", "status"}))], [])
     (tmp_path / "stock.toml").write_text(

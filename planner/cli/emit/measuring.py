@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from planner.cli.emit import frames, manifests
-from planner.cli.emit.names import SKY_NAMES, accelerators, site_name
+from planner.cli.emit.names import accelerators, site_name, sky_names
 from planner.cli.exits import ExitCode
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
@@ -207,7 +207,7 @@ def write_job(
     if not named:
         found = session.plan(session.presets.load(preset or DEFAULT_PRESET).workload, levers=False)
         rented = [row.gpu for row in found.rows if row.rank and not row.here]
-        named = [name for name in dict.fromkeys(rented) if form != "sky" or name in SKY_NAMES][:FIRST_GPUS]
+        named = [name for name in dict.fromkeys(rented) if form != "sky" or name in sky_names()][:FIRST_GPUS]
     if not named:
         say("nothing in the plan to rent: name a GPU with --gpu")
         return ExitCode.NOTHING_FOUND

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from planner.hardware.catalogue.shares import part_of
+
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpu import Gpu
 
@@ -70,22 +72,11 @@ def slice_of(gpu: Gpu, profile: Profile) -> Gpu:
     Rates are the slice's share; price and power are the GPU's divided by the number of such slices. Slices have no peer-to-peer
     link (MIG User Guide).
     """
-    share, memory, of_whole = profile.sm_share, profile.memory_bytes, len(profile.starts)
+    part = part_of(gpu, profile.name, len(profile.starts), memory=profile.bandwidth_share, compute=profile.sm_share)
     return msgspec.structs.replace(
-        gpu,
-        name=f"{gpu.name} {profile.name}",
-        memory_bytes=gpu.memory_bytes * profile.bandwidth_share,
-        usable_memory_bytes=memory,
-        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * profile.bandwidth_share,
-        compute_flop_per_s={dtype: peak * share for dtype, peak in gpu.compute_flop_per_s.items()},
-        sm_count=max(1, int(gpu.sm_count * share)) if gpu.sm_count else None,
+        part,
+        usable_memory_bytes=profile.memory_bytes,
+        sm_count=max(1, int(gpu.sm_count * profile.sm_share)) if gpu.sm_count else None,
         l2_bytes=gpu.l2_bytes * profile.bandwidth_share if gpu.l2_bytes else None,
-        tdp_w=gpu.tdp_w / of_whole if gpu.tdp_w else None,
-        nvlink_bytes_per_s=None,
-        mig=(),
-        of_whole=of_whole,
-        aliases=(),
-        nvml_names=(),
-        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd / of_whole),
         note=f"a slice of {gpu.name}",
     )

@@ -18,20 +18,24 @@ def share_of(gpu: Gpu, divisor: int) -> Gpu:
 
     Rates hold while all other shares are busy.
     """
-    share = 1 / divisor
+    part = part_of(gpu, f"1/{divisor}", divisor, memory=1 / divisor, compute=1 / divisor)
+    return msgspec.structs.replace(part, usable_memory_bytes=gpu.usable_memory_bytes and gpu.usable_memory_bytes / divisor)
+
+
+def part_of(gpu: Gpu, name: str, of_whole: int, *, memory: float, compute: float) -> Gpu:
+    """One of `of_whole` parts of `gpu`, with these shares of its memory and of its arithmetic, and an equal one of power and price."""
     return msgspec.structs.replace(
         gpu,
-        name=f"{gpu.name} 1/{divisor}",
-        memory_bytes=gpu.memory_bytes * share,
-        usable_memory_bytes=gpu.usable_memory_bytes and gpu.usable_memory_bytes * share,
-        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * share,
-        compute_flop_per_s={dtype: peak * share for dtype, peak in gpu.compute_flop_per_s.items()},
-        tdp_w=gpu.tdp_w and gpu.tdp_w * share,
+        name=f"{gpu.name} {name}",
+        memory_bytes=gpu.memory_bytes * memory,
+        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * memory,
+        compute_flop_per_s={dtype: peak * compute for dtype, peak in gpu.compute_flop_per_s.items()},
+        tdp_w=gpu.tdp_w / of_whole if gpu.tdp_w else None,
         nvlink_bytes_per_s=None,
         mig=(),
-        of_whole=divisor,
+        of_whole=of_whole,
         aliases=(),
         nvml_names=(),
-        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd * share),
+        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd / of_whole),
         note=f"a share of {gpu.name}",
     )

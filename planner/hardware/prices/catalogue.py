@@ -65,6 +65,8 @@ class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A second URL, used where the first does not answer."""
     accelerators: dict[str, str]
     """AcceleratorName -> GPU, for names that mean one part at every provider."""
+    asked: dict[str, str]
+    """GPU -> accelerator that SkyPilot rents it by."""
     provider: tuple[CataloguedProvider, ...]
 
 
@@ -83,7 +85,8 @@ def load_price_catalogue(path: Path, gpus: GpuCatalogue) -> PriceCatalogue:
     catalogue = read_struct(PriceCatalogue, read_toml(path), str(path))
     problems = []
     tables = [catalogue.accelerators, *(table for one in catalogue.provider for table in (one.accelerators, one.parts))]
-    for name, gpu in ((name, gpu) for table in tables for name, gpu in table.items()):
+    meant = [*(pair for table in tables for pair in table.items()), *((name, gpu) for gpu, name in catalogue.asked.items())]
+    for name, gpu in meant:
         try:
             gpus.find(gpu)
         except UserError as wrong:

@@ -14,7 +14,7 @@ import msgspec
 from planner.errors import Problem, UserError
 from planner.numbers import as_number
 from planner.reading import check_depth, too_deep
-from planner.workload.published.names import WEIGHTS_IN_NAMES
+from planner.workload.published.names import named_format
 from planner.workload.published.values import Quantity
 
 
@@ -184,12 +184,6 @@ def stated(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value != ""}
 
 
-def format_of(model: str) -> dict[str, Any]:
-    """The storage format of weights that a model's name says: '…-AWQ', '…-FP8'."""
-    words = model.lower().replace("_", "-").replace("/", "-").split("-")
-    return stated(weight_dtype=next((WEIGHTS_IN_NAMES[word] for word in words if word in WEIGHTS_IN_NAMES), None))
-
-
 def served(
     tool: str,
     given: Mapping[str, Any],
@@ -204,7 +198,7 @@ def served(
     """The result of a service under the load `given`; `fields`: further settings; `name`: by default the load's."""
     rate = given.get("request_rate_per_s")
     of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
-    settings = {"task": "serve"} | stated(model=model, **fields) | format_of(model) | dict(given)
+    settings = {"task": "serve"} | stated(model=model, **fields) | stated(weight_dtype=named_format(model)) | dict(given)
     shown = of_load if name is None else name
     return Result(tool=tool, name=shown, settings=settings, seen=seen, taken_at=taken_at, notes=tuple(notes))
 

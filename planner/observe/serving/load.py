@@ -53,17 +53,11 @@ async def warmed(client: Client, input_tokens: int) -> Client:
     return client
 
 
-async def run_point(client: Client, point: Point, done: Callable[[Timed], None] = lambda _: None) -> list[Timed]:
+async def run_point(client: Client, point: Point) -> list[Timed]:
     """All requests of one load, in the order they were sent."""
-
-    async def one(number: int, due_s: float) -> Timed:
-        found = await client.timed(number, due_s)
-        done(found)
-        return found
-
     if point.loop == "closed":
-        return await _closed(one, point)
-    return await _open(one, point, client.seed)
+        return await _closed(client.timed, point)
+    return await _open(client.timed, point, client.seed)
 
 
 async def _closed(one: Send, point: Point) -> list[Timed]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 from planner.errors import Problem, UserError
@@ -16,8 +16,9 @@ from planner.observe.driver.counters import GPM_FIELDS, event_reason_names
 from planner.observe.health import health_warnings, typed
 from planner.observe.snapshot import MOST as MOST_READING
 from planner.observe.snapshot import NO_HOST, DeviceSnapshot, MigSnapshot, Snapshot
-from planner.observe.telemetry.exposition import DEVICE_METRICS, PREFIX, Sample, read_samples
-from planner.units import MEGA, MIB
+from planner.observe.telemetry.exposition import PREFIX, Sample, read_samples
+from planner.observe.telemetry.metrics import Meaning, meanings, metrics
+from planner.units import MIB
 from planner.web import NoAnswerError, read_url
 
 TIMEOUT_S = 5.0
@@ -26,87 +27,11 @@ MOST_DIGITS = 9
 NOT_GIVEN = "the exporter does not give it"
 
 
-class Meaning(NamedTuple):
-    """The snapshot field that a metric fills, and the factor into SI units."""
-
-    field: str
-    scale: float = 1.0
-
-
-def _meanings(table: Mapping[str, tuple[Any, ...]]) -> dict[str, Meaning]:
-    """Metric -> meaning, from a table of field -> (factor into SI units, the metric's names)."""
-    return {name: Meaning(field, scale) for field, (scale, *names) in table.items() for name in names}
-
-
-DCGM = _meanings(
-    {
-        "sm_active_fraction": (1.0, "PROF_SM_ACTIVE", "PROF_SM_UTIL_RATIO"),
-        "sm_occupancy_fraction": (1.0, "PROF_SM_OCCUPANCY", "PROF_SM_OCCUPANCY_RATIO"),
-        "tensor_active_fraction": (1.0, "PROF_PIPE_TENSOR_ACTIVE", "PROF_TENSOR_UTIL_RATIO"),
-        "dram_bandwidth_fraction": (1.0, "PROF_DRAM_ACTIVE", "PROF_DRAM_UTIL_RATIO"),
-        "graphics_active_fraction": (1.0, "PROF_GR_ENGINE_ACTIVE", "PROF_GR_ENGINE_UTIL_RATIO"),
-        "integer_active_fraction": (1.0, "PROF_PIPE_INT_ACTIVE", "PROF_INT_UTIL_RATIO"),
-        "fp64_active_fraction": (1.0, "PROF_PIPE_FP64_ACTIVE", "PROF_FP64_UTIL_RATIO"),
-        "fp32_active_fraction": (1.0, "PROF_PIPE_FP32_ACTIVE", "PROF_FP32_UTIL_RATIO"),
-        "fp16_active_fraction": (1.0, "PROF_PIPE_FP16_ACTIVE", "PROF_FP16_UTIL_RATIO"),
-        "pcie_tx_bytes_per_s": (1.0, "PROF_PCIE_TX_BYTES"),
-        "pcie_rx_bytes_per_s": (1.0, "PROF_PCIE_RX_BYTES"),
-        "nvlink_tx_bytes_per_s": (1.0, "PROF_NVLINK_TX_BYTES"),
-        "nvlink_rx_bytes_per_s": (1.0, "PROF_NVLINK_RX_BYTES"),
-        "kernel_resident_fraction": (0.01, "DEV_GPU_UTIL"),
-        "memory_active_fraction": (0.01, "DEV_MEM_COPY_UTIL"),
-        "memory_total_bytes": (MIB, "DEV_FB_TOTAL"),
-        "memory_reserved_bytes": (MIB, "DEV_FB_RESERVED"),
-        "memory_used_bytes": (MIB, "DEV_FB_USED"),
-        "memory_free_bytes": (MIB, "DEV_FB_FREE"),
-        "power_w": (1.0, "DEV_POWER_USAGE_INSTANT", "DEV_BOARD_POWER_RAW_WATTS"),
-        "power_average_w": (1.0, "DEV_POWER_USAGE", "DEV_BOARD_POWER_WATTS"),
-        "power_limit_w": (1.0, "DEV_POWER_MGMT_LIMIT", "DEV_ENFORCED_POWER_LIMIT"),
-        "energy_j": (1e-3, "DEV_TOTAL_ENERGY_CONSUMPTION"),
-        "sm_clock_hz": (MEGA, "DEV_SM_CLOCK"),
-        "max_sm_clock_hz": (MEGA, "DEV_MAX_SM_CLOCK"),
-        "memory_clock_hz": (MEGA, "DEV_MEM_CLOCK"),
-        "temperature_c": (1.0, "DEV_GPU_TEMP"),
-        "memory_temperature_c": (1.0, "DEV_MEMORY_TEMP"),
-    }
-)
-"""Name after 'DCGM_FI_' -> field. DCGM 4.6 renamed some; both names are listed."""
-DCGM_HEALTH = _meanings(
-    {
-        "ecc_corrected_volatile": (1.0, "DEV_ECC_SBE_VOL_TOTAL"),
-        "ecc_uncorrected_volatile": (1.0, "DEV_ECC_DBE_VOL_TOTAL"),
-        "ecc_corrected_aggregate": (1.0, "DEV_ECC_SBE_AGG_TOTAL"),
-        "ecc_uncorrected_aggregate": (1.0, "DEV_ECC_DBE_AGG_TOTAL"),
-        "remapped_rows_correctable": (1.0, "DEV_CORRECTABLE_REMAPPED_ROWS"),
-        "remapped_rows_uncorrectable": (1.0, "DEV_UNCORRECTABLE_REMAPPED_ROWS"),
-        "row_remap_pending": (1.0, "DEV_ROW_REMAP_PENDING"),
-        "row_remap_failed": (1.0, "DEV_ROW_REMAP_FAILURE"),
-        "retired_pages_single_bit": (1.0, "DEV_RETIRED_SBE"),
-        "retired_pages_double_bit": (1.0, "DEV_RETIRED_DBE"),
-        "page_retirement_pending": (1.0, "DEV_RETIRED_PENDING"),
-    }
-)
-"""Name after 'DCGM_FI_' -> field of metrics of failing memory, which `read_fleet` does not query."""
 ALL_SMI_PREFIX = "all_smi_gpu_"
-ALL_SMI = _meanings(
-    {
-        "kernel_resident_fraction": (0.01, "utilization"),
-        "memory_used_bytes": (1.0, "memory_used_bytes"),
-        "memory_total_bytes": (1.0, "memory_total_bytes"),
-        "temperature_c": (1.0, "temperature_celsius"),
-        "power_average_w": (1.0, "power_consumption_watts"),
-        "power_limit_w": (1.0, "power_limit_current_watts"),
-        "sm_clock_hz": (MEGA, "frequency_mhz"),
-        "max_sm_clock_hz": (MEGA, "clock_graphics_max_mhz"),
-    }
-)
-"""Name after 'all_smi_gpu_' -> field (lablup/all-smi src/api/metrics/gpu.rs, 0.26)."""
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 HELD_BACK, UP = f"{PREFIX}clock_held_back", f"{PREFIX}up"
 TELLS_OF_A_GPU = frozenset((HELD_BACK, UP, *DCGM_REASONS, *(f"DCGM_FI_{name}" for name in DCGM_REASONS)))
 """Metrics that show that there is a GPU without filling a field."""
-OWN = {name: Meaning(field) for field, name, _ in DEVICE_METRICS}
-READ_FIELDS = {meaning.field for meaning in (*DCGM.values(), *DCGM_HEALTH.values(), *ALL_SMI.values(), *OWN.values())}
 
 
 HOST_LABELS = ("Hostname", "hostname", "node", "instance")
@@ -245,12 +170,17 @@ def is_reading(value: float) -> bool:
 @lru_cache(maxsize=256)
 def meaning_of(name: str) -> Meaning | None:
     """The field that the metric `name` fills; None for a metric that is not shown."""
-    if name.startswith("DCGM_FI_"):
-        known = name.removeprefix("DCGM_FI_")
-        return DCGM.get(known) or DCGM_HEALTH.get(known)
-    if name.startswith(ALL_SMI_PREFIX):
-        return ALL_SMI.get(name.removeprefix(ALL_SMI_PREFIX))
-    return OWN.get(name.removeprefix(PREFIX)) if name.startswith(PREFIX) else None
+    for prefix, known in _meanings():
+        if name.startswith(prefix):
+            return known.get(name.removeprefix(prefix))
+    return None
+
+
+@cache
+def _meanings() -> tuple[tuple[str, Mapping[str, Meaning]], ...]:
+    """Prefix of an exporter's metrics -> name after it -> meaning."""
+    own = {metric.exported: Meaning(field) for field, metric in metrics().items() if metric.exported}
+    return (("DCGM_FI_", meanings("dcgm")), (ALL_SMI_PREFIX, meanings("all_smi")), (PREFIX, own))
 
 
 def place_of(labels: Mapping[str, str]) -> Place | None:
@@ -317,7 +247,8 @@ def _device(index: int, gpu: Gpu, parts: Sequence[Place], seen: Mapping[Place, _
 @lru_cache(maxsize=64)
 def _not_given(known: frozenset[str], *, reasons: bool) -> dict[str, str]:
     """Reasons of the fields that are not `known`; one table for all GPUs with the same fields."""
-    return dict.fromkeys([*sorted(READ_FIELDS - known), *(["event_reasons"] if reasons else [])], NOT_GIVEN)
+    read = {meaning.field for _, names in _meanings() for meaning in names.values()}
+    return dict.fromkeys([*sorted(read - known), *(["event_reasons"] if reasons else [])], NOT_GIVEN)
 
 
 def _slice(place: Place, labels: Mapping[str, str], known: dict[str, float]) -> MigSnapshot:

@@ -12,52 +12,9 @@ from typing import NamedTuple
 
 from planner.errors import Problem, UserError
 from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, Snapshot
+from planner.observe.telemetry.metrics import metrics
 
 PREFIX = "gpu_planner_"
-
-DEVICE_METRICS: tuple[tuple[str, str, str], ...] = (
-    ("sm_active_fraction", "sm_active_ratio", "Cycles of the multiprocessors with at least one warp"),
-    ("sm_occupancy_fraction", "sm_occupancy_ratio", "Active warps of the most that could be"),
-    ("tensor_active_fraction", "tensor_active_ratio", "Cycles of the matrix pipes in use"),
-    ("dram_bandwidth_fraction", "dram_bandwidth_ratio", "Memory bandwidth in use, of the theoretical one"),
-    ("graphics_active_fraction", "graphics_active_ratio", "Time with any engine in use"),
-    ("integer_active_fraction", "integer_active_ratio", "Cycles of the integer pipes in use"),
-    ("fp64_active_fraction", "fp64_active_ratio", "Cycles of the FP64 pipes in use"),
-    ("fp32_active_fraction", "fp32_active_ratio", "Cycles of the FP32 pipes in use"),
-    ("fp16_active_fraction", "fp16_active_ratio", "Cycles of the FP16 pipes in use"),
-    ("pcie_tx_bytes_per_s", "pcie_transmit_bytes_per_second", "Sent over PCIe"),
-    ("pcie_rx_bytes_per_s", "pcie_receive_bytes_per_second", "Received over PCIe"),
-    ("nvlink_tx_bytes_per_s", "nvlink_transmit_bytes_per_second", "Sent over NVLink"),
-    ("nvlink_rx_bytes_per_s", "nvlink_receive_bytes_per_second", "Received over NVLink"),
-    ("kernel_resident_fraction", "kernel_resident_ratio", "Time with a kernel running (GPU-Util of nvidia-smi)"),
-    ("memory_active_fraction", "memory_active_ratio", "Time in which memory was read or written; no bandwidth"),
-    ("memory_total_bytes", "memory_total_bytes", "Memory of the GPU"),
-    ("memory_reserved_bytes", "memory_reserved_bytes", "Memory kept by the driver"),
-    ("memory_used_bytes", "memory_used_bytes", "Memory taken by programs"),
-    ("memory_free_bytes", "memory_free_bytes", "Memory left"),
-    ("power_w", "power_watts", "Power drawn at the moment"),
-    ("power_average_w", "power_average_watts", "Power drawn over the last second"),
-    ("power_limit_w", "power_limit_watts", "Power the board may draw"),
-    ("energy_j", "energy_joules_total", "Energy since the driver was loaded"),
-    ("sm_clock_hz", "sm_clock_hertz", "Clock of the multiprocessors"),
-    ("max_sm_clock_hz", "sm_clock_max_hertz", "Their highest clock"),
-    ("memory_clock_hz", "memory_clock_hertz", "Clock of the memory"),
-    ("temperature_c", "temperature_celsius", "Temperature of the GPU"),
-    ("memory_temperature_c", "memory_temperature_celsius", "Temperature of the memory"),
-    ("ecc_corrected_volatile", "ecc_corrected_volatile_total", "Memory errors corrected since the driver was loaded"),
-    ("ecc_uncorrected_volatile", "ecc_uncorrected_volatile_total", "Memory errors not corrected since the driver was loaded"),
-    ("ecc_corrected_aggregate", "ecc_corrected_aggregate_total", "Memory errors corrected in the life of the GPU"),
-    ("ecc_uncorrected_aggregate", "ecc_uncorrected_aggregate_total", "Memory errors not corrected in the life of the GPU"),
-    ("remapped_rows_correctable", "remapped_rows_correctable", "Rows of memory replaced after corrected errors"),
-    ("remapped_rows_uncorrectable", "remapped_rows_uncorrectable", "Rows of memory replaced after errors not corrected"),
-    ("row_remap_pending", "row_remap_pending", "Whether rows are to be replaced at the next reset"),
-    ("row_remap_failed", "row_remap_failed", "Whether no spare row was left for a faulty one"),
-    ("retired_pages_single_bit", "retired_pages_single_bit", "Pages taken out of use after corrected errors"),
-    ("retired_pages_double_bit", "retired_pages_double_bit", "Pages taken out of use after errors not corrected"),
-    ("page_retirement_pending", "page_retirement_pending", "Whether pages are to be taken out of use at the next reset"),
-)
-"""(field of a snapshot, metric name without the prefix, help)."""
-
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)?(\{.*\})?\s+(\S+)(?:\s+-?[\d.]+)?\s*(?:#.*)?$")
 _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _LABEL = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_TEXT})\s*=\s*{_TEXT}\s*,?")
@@ -87,11 +44,14 @@ def prometheus_text(snapshot: Snapshot) -> str:
     lines: list[str] = []
     labelled = [(device, device_labels(device)) for device in snapshot.devices]
     slices = [(part, slice_labels(device, part)) for device in snapshot.devices for part in device.mig]
-    for field, name, words in DEVICE_METRICS:
+    for field, metric in metrics().items():
+        name = metric.exported
+        if not name:
+            continue
         found = [(labels, value) for device, labels in labelled if (value := getattr(device, field)) is not None]
         if field in MigSnapshot.__struct_fields__:
             found += [(labels, value) for part, labels in slices if (value := getattr(part, field)) is not None]
-        lines += _metric(name, "counter" if name.endswith("_total") else "gauge", words, found)
+        lines += _metric(name, "counter" if name.endswith("_total") else "gauge", metric.help, found)
     reasons = [
         ({**device_labels(device), "reason": reason}, 1.0) for device in snapshot.devices for reason in device.event_reasons or ()
     ]

@@ -19,7 +19,7 @@ from planner.observe.health import typed
 from planner.observe.snapshot import DeviceSnapshot, Snapshot
 from planner.observe.telemetry.exporter import devices_of, snapshot_of
 from planner.observe.telemetry.exposition import read_samples
-from planner.units import MEGA, MIB
+from planner.observe.telemetry.metrics import Tool, meanings
 
 NOT_LOGGED = "the log does not have it"
 DMON_STEP_S = 1.0
@@ -38,46 +38,9 @@ class Row(NamedTuple):
     fields: dict[str, Any]
 
 
-QUERY: Mapping[str, tuple[str, float]] = {
-    "utilization.gpu": ("kernel_resident_fraction", 0.01),
-    "utilization.memory": ("memory_active_fraction", 0.01),
-    "memory.total": ("memory_total_bytes", MIB),
-    "memory.reserved": ("memory_reserved_bytes", MIB),
-    "memory.used": ("memory_used_bytes", MIB),
-    "memory.free": ("memory_free_bytes", MIB),
-    "power.draw": ("power_average_w", 1.0),
-    "power.draw.average": ("power_average_w", 1.0),
-    "power.draw.instant": ("power_w", 1.0),
-    "power.limit": ("power_limit_w", 1.0),
-    "enforced.power.limit": ("power_limit_w", 1.0),
-    "clocks.sm": ("sm_clock_hz", MEGA),
-    "clocks.current.sm": ("sm_clock_hz", MEGA),
-    "clocks.max.sm": ("max_sm_clock_hz", MEGA),
-    "clocks.mem": ("memory_clock_hz", MEGA),
-    "clocks.current.memory": ("memory_clock_hz", MEGA),
-    "temperature.gpu": ("temperature_c", 1.0),
-    "temperature.memory": ("memory_temperature_c", 1.0),
-    "pcie.link.gen.current": ("pcie_generation", 1.0),
-    "pcie.link.width.current": ("pcie_width", 1.0),
-    "ecc.errors.uncorrected.volatile.total": ("ecc_uncorrected_volatile", 1.0),
-    "ecc.errors.corrected.volatile.total": ("ecc_corrected_volatile", 1.0),
-}
-"""Property of --query-gpu -> (field of a snapshot, factor into SI)."""
+LOGS: tuple[Tool, ...] = ("nvidia_smi", "dmon")
 WHOLE = {"pcie_generation", "pcie_width"}
 REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
-DMON: Mapping[str, tuple[str, float]] = {
-    "pwr": ("power_average_w", 1.0),
-    "gtemp": ("temperature_c", 1.0),
-    "mtemp": ("memory_temperature_c", 1.0),
-    "sm": ("kernel_resident_fraction", 0.01),
-    "mem": ("memory_active_fraction", 0.01),
-    "mclk": ("memory_clock_hz", MEGA),
-    "pclk": ("sm_clock_hz", MEGA),
-    "fb": ("memory_used_bytes", MIB),
-    "rxpci": ("pcie_rx_bytes_per_s", MEGA),
-    "txpci": ("pcie_tx_bytes_per_s", MEGA),
-}
-"""Column of dmon -> (field, factor)."""
 
 
 def logged_snapshots(text: str, where: str, label: str) -> list[Snapshot] | None:
@@ -111,7 +74,7 @@ def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
     names: list[str] = []
     for cells in csv.reader(lines, skipinitialspace=True):
         stripped = [UNIT.sub("", cell).strip() for cell in cells]
-        if any(name in QUERY or name == "timestamp" for name in stripped):
+        if any(name in meanings("nvidia_smi") or name == "timestamp" for name in stripped):
             names = stripped
             if "timestamp" not in names:
                 raise UserError(Problem(where, "", "has no column timestamp; log with --query-gpu=timestamp,index,name,…"))
@@ -127,7 +90,7 @@ def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
             "event_reasons": event_reason_names(int(said, 16)) if said else None,
         }
         given = {name: value for name, value in texts.items() if value}
-        yield Row(at_s, int(_number(row.get("index")) or 0), _figures(row, QUERY) | given)
+        yield Row(at_s, int(_number(row.get("index")) or 0), _figures(row, "nvidia_smi") | given)
 
 
 def _dmon(lines: Iterable[str]) -> Iterator[Row]:
@@ -144,12 +107,14 @@ def _dmon(lines: Iterable[str]) -> Iterator[Row]:
             continue
         number = steps[int(index)] = steps.get(int(index), -1) + 1
         at_s = _seconds(f"{row['date']} {row['time']}") if "date" in row and "time" in row else None
-        yield Row(number * DMON_STEP_S if at_s is None else at_s, int(index), _figures(row, DMON))
+        yield Row(number * DMON_STEP_S if at_s is None else at_s, int(index), _figures(row, "dmon"))
 
 
-def _figures(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]]) -> dict[str, Any]:
+def _figures(row: Mapping[str, str], tool: Tool) -> dict[str, Any]:
     """Fields of a snapshot that the cells of `row` give."""
-    return {field: value * scale for name, (field, scale) in columns.items() if (value := _number(row.get(name))) is not None}
+    return {
+        field: value * scale for name, (field, scale) in meanings(tool).items() if (value := _number(row.get(name))) is not None
+    }
 
 
 def _snapshots(rows: Iterable[Row], label: str) -> list[Snapshot]:
@@ -170,10 +135,13 @@ def _snapshot(rows: Mapping[int, Row], label: str) -> Snapshot:
     return snapshot_of(devices, label, dt.datetime.fromtimestamp(at_s, tz=dt.UTC), at_s)
 
 
-FIELDS = frozenset(field for field, _ in (*QUERY.values(), *DMON.values())) | {
-    *("event_reasons", "sm_active_fraction", "sm_occupancy_fraction", "tensor_active_fraction", "dram_bandwidth_fraction"),
-    *("fp64_active_fraction", "fp32_active_fraction", "fp16_active_fraction"),
-}
+COUNTERS = frozenset(
+    {
+        *("event_reasons", "sm_active_fraction", "sm_occupancy_fraction", "tensor_active_fraction", "dram_bandwidth_fraction"),
+        *("fp64_active_fraction", "fp32_active_fraction", "fp16_active_fraction"),
+    }
+)
+"""Fields that no log has."""
 
 
 def _device(row: Row) -> DeviceSnapshot:
@@ -181,7 +149,9 @@ def _device(row: Row) -> DeviceSnapshot:
         name: int(value) if name in WHOLE else typed(name, value) if isinstance(value, float) else value
         for name, value in row.fields.items()
     }
-    return DeviceSnapshot(index=row.gpu, state="ok", reasons=dict.fromkeys(sorted(FIELDS - known.keys()), NOT_LOGGED), **known)
+    logged = {field for tool in LOGS for field, _ in meanings(tool).values()}
+    missing = sorted((COUNTERS | logged) - known.keys())
+    return DeviceSnapshot(index=row.gpu, state="ok", reasons=dict.fromkeys(missing, NOT_LOGGED), **known)
 
 
 def _number(text: str | None) -> float | None:

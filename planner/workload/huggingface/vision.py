@@ -12,53 +12,11 @@ from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import ConfigKeys
-from planner.workload.huggingface.towers import BY_WRAPPER, Stack, Tower, whole_tower
+from planner.workload.huggingface.towers import BY_WRAPPER, Tower, layered, pooling_head, sizes_of, usual_sizes, whole_tower
 from planner.workload.sublayers import Sublayer
 
 QWEN_WHOLE_LAYERS = 4
 """Layers of Qwen2.5-VL's tower that attend to a whole picture, where the config does not name them."""
-
-
-def _sizes(keys: ConfigKeys, **usual: int) -> list[int]:
-    """Sizes under the names of `usual`, with the library's defaults."""
-    return [keys.size(name, default=size) for name, size in usual.items()]
-
-
-def _tower(
-    keys: ConfigKeys,
-    width: int,
-    ffn: int,
-    layers: int,
-    heads: int,
-    *,
-    patch: int,
-    norm: int = 2,
-    gated: bool = False,
-    attention: int = 4,
-    mlp: bool = True,
-    own: int = 0,
-    pictures: int = 0,
-    classed: int = 0,
-    temporal: bool = False,
-    merges: bool = True,
-    projection: int = 0,
-    window: int = 0,
-    whole: int = 0,
-) -> Tower:
-    """A tower of layers: `norm` vectors a norm, `attention` biases of the width, `mlp`: biases of the MLP, `own`: parameters besides.
-
-    `pictures`: patches along a side of pictures of one size, `classed` of them class tokens; 0: pictures have their own sizes, and `merges`:
-    neighbouring patches become one token. `temporal`: a patch spans several frames. The rest: see `Stack`.
-    """
-    side, matrices = keys.size("patch_size", default=patch), 3 if gated else 2
-    frames = keys.size("temporal_patch_size", default=2) if temporal else 1
-    embedded = frames * side**2 * keys.size("in_channels", "num_channels", "in_chans", default=3) * width
-    biases = attention * width + ((matrices - 1) * ffn + width) * mlp
-    blocks = layers * (4 * width * width + matrices * width * ffn + biases + 2 * norm * width)
-    merge = keys.size("spatial_merge_size", default=2) if merges and not pictures else 1
-    patches = pictures**2 + classed if pictures else merge**2
-    stack = Stack(width, heads, layers, ffn, gated, embedded, patches, window, whole)
-    return Tower(embedded + blocks + own, pictures**2, 0 if pictures else side * merge, stack, projection)
 
 
 def _merged(keys: ConfigKeys, width: int, out: int) -> tuple[int, int]:
@@ -74,86 +32,86 @@ def _grid(keys: ConfigKeys, *, image: int, patch: int) -> int:
 
 
 def _qwen2(keys: ConfigKeys) -> Tower:
-    width, out, layers, heads = _sizes(keys, embed_dim=1280, hidden_size=3584, depth=32, num_heads=16)
+    width, out, layers, heads = sizes_of(keys, embed_dim=1280, hidden_size=3584, depth=32, num_heads=16)
     ratio, (merger, joined) = keys.value("mlp_ratio"), _merged(keys, width, out)
     ffn = int(width * (ratio if isinstance(ratio, int | float) else 4))
-    return _tower(keys, width, ffn, layers, heads, patch=14, temporal=True, own=merger + 2 * width, projection=joined)
+    return layered(keys, width, ffn, layers, heads, patch=14, temporal=True, own=merger + 2 * width, projection=joined)
 
 
 def _qwen2_5(keys: ConfigKeys) -> Tower:
-    width, out, ffn, layers, heads = _sizes(
+    width, out, ffn, layers, heads = sizes_of(
         keys, hidden_size=3584, out_hidden_size=3584, intermediate_size=3420, depth=32, num_heads=16
     )
     window = (keys.size("window_size", default=112) // keys.size("patch_size", default=14)) ** 2
     whole, (merger, joined) = len(keys.items("fullatt_block_indexes")) or QWEN_WHOLE_LAYERS, _merged(keys, width, out)
     more: dict[str, Any] = {"temporal": True, "own": merger + width, "projection": joined, "window": window, "whole": whole}
-    return _tower(keys, width, ffn, layers, heads, patch=14, norm=1, gated=True, **more)
+    return layered(keys, width, ffn, layers, heads, patch=14, norm=1, gated=True, **more)
 
 
 def _qwen3(keys: ConfigKeys) -> Tower:
-    width, out, ffn, layers, heads, positions, merge = _sizes(
+    width, out, ffn, layers, heads, positions, merge = sizes_of(
         keys, hidden_size=1152, out_hidden_size=3584, intermediate_size=4304, depth=27, num_heads=16, num_position_embeddings=2304,
         spatial_merge_size=2,
     )  # fmt: skip
     (merger, joined), deep = _merged(keys, width, out), len(keys.items("deepstack_visual_indexes"))
     own = (1 + positions + 2) * width + merger + deep * (merger + 2 * merge**2 * width)
-    return _tower(keys, width, ffn, layers, heads, patch=16, temporal=True, own=own, projection=(1 + deep) * joined)
+    return layered(keys, width, ffn, layers, heads, patch=16, temporal=True, own=own, projection=(1 + deep) * joined)
 
 
 def _glm4v(keys: ConfigKeys) -> Tower:
-    width, out, ffn, layers, heads, merge = _sizes(
+    width, out, ffn, layers, heads, merge = sizes_of(
         keys, hidden_size=1536, out_hidden_size=4096, intermediate_size=13696, depth=24, num_heads=12, spatial_merge_size=2
     )
     grid, biased = _grid(keys, image=336, patch=14), 4 * keys.flag("attention_bias", default=False)
     projection = out * out + 3 * out * ffn + width * merge**2 * out
     own = (1 + grid**2 + 2) * width + projection + 3 * out
     more: dict[str, Any] = {"attention": biased, "mlp": False, "own": own, "temporal": True, "projection": projection}
-    return _tower(keys, width, out, layers, heads, patch=14, norm=1, gated=True, **more)
+    return layered(keys, width, out, layers, heads, patch=14, norm=1, gated=True, **more)
 
 
 def _siglip(keys: ConfigKeys) -> Tower:
-    width, ffn, layers, heads = _sizes(keys, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    width, ffn, layers, heads = usual_sizes(keys, 768, 3072, 12, 12)
     grid, headed = _grid(keys, image=224, patch=16), keys.flag("vision_use_head", default=True)
-    head = (5 * width + 4 * width * width + 2 * width * ffn + ffn + 3 * width) * headed
-    return _tower(keys, width, ffn, layers, heads, patch=16, own=(1 + grid**2 + 2) * width + head, pictures=grid)
+    head = pooling_head(width, ffn) * headed
+    return layered(keys, width, ffn, layers, heads, patch=16, own=(1 + grid**2 + 2) * width + head, pictures=grid)
 
 
 def _idefics3(keys: ConfigKeys) -> Tower:
-    width, ffn, layers, heads = _sizes(keys, hidden_size=1152, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    width, ffn, layers, heads = usual_sizes(keys, 1152, 3072, 12, 12)
     grid = _grid(keys, image=224, patch=32)
-    return _tower(keys, width, ffn, layers, heads, patch=32, own=(1 + grid**2 + 2) * width, pictures=grid)
+    return layered(keys, width, ffn, layers, heads, patch=32, own=(1 + grid**2 + 2) * width, pictures=grid)
 
 
 def _clip(keys: ConfigKeys) -> Tower:
-    width, ffn, layers, heads = _sizes(keys, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    width, ffn, layers, heads = usual_sizes(keys, 768, 3072, 12, 12)
     grid = _grid(keys, image=224, patch=32)
-    return _tower(keys, width, ffn, layers, heads, patch=32, own=(1 + grid**2 + 1 + 4) * width, pictures=grid, classed=1)
+    return layered(keys, width, ffn, layers, heads, patch=32, own=(1 + grid**2 + 1 + 4) * width, pictures=grid, classed=1)
 
 
 def _pixtral(keys: ConfigKeys) -> Tower:
-    width, ffn, layers, heads = _sizes(keys, hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
-    return _tower(keys, width, ffn, layers, heads, patch=16, norm=1, gated=True, attention=0, mlp=False, own=width, merges=False)
+    width, ffn, layers, heads = usual_sizes(keys, 1024, 4096, 24, 16)
+    return layered(keys, width, ffn, layers, heads, patch=16, norm=1, gated=True, attention=0, mlp=False, own=width, merged=1)
 
 
 def _llama4(keys: ConfigKeys) -> Tower:
-    width, ffn, layers, inner, out = _sizes(
+    width, ffn, layers, inner, out = sizes_of(
         keys, hidden_size=768, intermediate_size=5632, num_hidden_layers=34, projector_input_dim=4096, projector_output_dim=4096
     )
     grid, ratio = _grid(keys, image=448, patch=14), keys.share("pixel_shuffle_ratio", default=0.5)
     own = (1 + grid**2 + 1 + 4) * width + ffn * inner + inner * out
-    found = _tower(keys, width, ffn, layers, 1, patch=14, own=own, pictures=grid)
+    found = layered(keys, width, ffn, layers, 1, patch=14, own=own, pictures=grid)
     return Tower(found.parameters, tokens=round(grid**2 * ratio * ratio))
 
 
 def _internvl(keys: ConfigKeys) -> Tower:
-    width, ffn, layers, heads = _sizes(keys, hidden_size=1024, intermediate_size=4096, num_hidden_layers=24, num_attention_heads=16)
+    width, ffn, layers, heads = usual_sizes(keys, 1024, 4096, 24, 16)
     published = {"attention_bias": keys.value("qkv_bias"), "use_qk_norm": keys.value("qk_normalization")}
     keys = keys.also(**{name: value for name, value in published.items() if value is not None})
     grid, biases = _grid(keys, image=448, patch=14), 1 + 3 * keys.flag("attention_bias", default=False)
     norm = 1 if keys.value("norm_type") == "rms_norm" else 2
     last = norm * (not keys.flag("use_mean_pooling", default=True))
     own = (1 + grid**2 + 1 + 1 + last + layers * (2 + 2 * keys.flag("use_qk_norm", default=False))) * width
-    return _tower(keys, width, ffn, layers, heads, patch=14, norm=norm, attention=biases, own=own, pictures=grid, classed=1)
+    return layered(keys, width, ffn, layers, heads, patch=14, norm=norm, attention=biases, own=own, pictures=grid, classed=1)
 
 
 TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {

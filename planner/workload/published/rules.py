@@ -10,18 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from planner.workload.published.names import (
-    CHECKPOINTING,
-    DTYPES,
-    ENGINES,
-    OPTIMIZERS,
-    SHARDINGS,
-    TASKS,
-    TRUE_16_BIT,
-    WEIGHTS,
-    WEIGHTS_IN_NAMES,
-    model_key,
-)
+from planner.workload.published.names import model_key, named_format, published_names
 from planner.workload.tasks import LORA_TARGETS, Dtype, KvDtype
 from planner.workload.traffic.lengths import as_conversations
 
@@ -50,7 +39,7 @@ class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source 
 
 def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
     """The request fields for the experiment in `row`; raises `NotPredicted`. `config_of`: a model's config or name, by its key."""
-    task = TASKS.get(row["task"])
+    task = published_names().tasks.get(row["task"])
     if task is None:
         raise NotPredicted(f"task {row['task']}")
     fields = {"model": _model(row, config_of), "gpu": row["gpu"], "task": task, "gpus": whole(row, "n_gpus") or 1}
@@ -121,13 +110,13 @@ def _inferencex(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _precision(row: Row) -> dict[str, Any]:
     """The compute dtype, and the stored weights by the column or else by the model's name."""
+    names = published_names()
     word = re.split(r"[-\s]", row["precision"].lower())[0]
-    dtype = {"dtype": DTYPES.get(word, word)} if word else {}
+    dtype = {"dtype": names.dtypes.get(word, word)} if word else {}
     if dtype and dtype["dtype"] not in get_args(Dtype):
         raise NotPredicted(f"precision {row['precision']} not modelled")
-    named = [WEIGHTS_IN_NAMES[part] for part in re.split(r"[-_\s]+", row["model"].lower()) if part in WEIGHTS_IN_NAMES]
-    given = row["weight_quant"].strip().lower() or (named[0] if named else "")
-    return dtype | ({"weight_dtype": WEIGHTS.get(given, given)} if given else {})
+    given = row["weight_quant"].strip().lower() or named_format(row["model"])
+    return dtype | ({"weight_dtype": names.weights.get(given, given)} if given else {})
 
 
 def _engine(row: Row) -> dict[str, Any]:
@@ -143,11 +132,11 @@ def _engine(row: Row) -> dict[str, Any]:
         if (whole(row, "n_gpus") or 1) > 1:
             raise NotPredicted("llama.cpp of 2023 divided matrices among GPUs")
         return {"engine": "llama.cpp@2024-05"} | _attention(row)
-    for begins, engine, numbered in ENGINES:
-        if framework.startswith(begins):
-            rest = framework[len(begins) :].split()
-            release = rest[0] if numbered and rest and re.match(r"[vb]?\d|[a-z]{3}-20\d\d", rest[0]) else ""
-            return {"engine": f"{engine}@{release}" if release else engine} | _attention(row)
+    for known in published_names().engines:
+        if framework.startswith(known.begins):
+            rest = framework[len(known.begins) :].split()
+            release = rest[0] if known.numbered and rest and re.match(r"[vb]?\d|[a-z]{3}-20\d\d", rest[0]) else ""
+            return {"engine": f"{known.engine}@{release}" if release else known.engine} | _attention(row)
     return _attention(row)
 
 
@@ -158,9 +147,9 @@ def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
     """
     framework = row["framework"].strip().lower()
     below = re.search(r"\btransformers (\d+\.\d+)", framework)
-    if fields.get("engine") == "fms-acceleration" and below:
+    if fields.get("engine") == "fms-acceleration" and below and below[1] in TRANSFORMERS_MONTHS:
         return fields | {"engine": f"fms-acceleration@{TRANSFORMERS_MONTHS[below[1]]}"}
-    of_torch = any(framework.startswith(begins) for begins, engine, _ in ENGINES if engine == "torch")
+    of_torch = any(framework.startswith(known.begins) for known in published_names().engines if known.engine == "torch")
     if fields.get("engine") != "torch" or not of_torch:
         return fields
     named = re.search(r"\btorch (\d+\.\d+)", framework) or re.search(r"\b(20\d\d-\d\d)\b", framework)
@@ -219,20 +208,23 @@ def _training(row: Row, fields: dict[str, Any]) -> dict[str, Any]:
     if fields["gpus"] > NODE_GPUS and not sharding and not any(name in fields for name in ("tp", "pp", "dp")):
         raise NotPredicted("layout of more than one node not stated")
     optimizer, checkpointing = row["optimizer"].strip().lower(), row["checkpointing"].strip().lower().partition(":")[0]
+    names = published_names()
     for given, known, what in (
-        (optimizer, {"", *OPTIMIZERS}, "optimizer"),
-        (sharding, {"", *SHARDINGS}, "sharding"),
-        (checkpointing, CHECKPOINTING, "checkpointing"),
+        (optimizer, names.optimizers, "optimizer"),
+        (sharding, names.shardings, "sharding"),
+        (checkpointing, names.checkpointing, "checkpointing"),
     ):
-        if given not in known:
+        if given and given not in known:
             raise NotPredicted(f"{what} {given} not modelled")
     found = {
         "sequence": whole(row, "seq_len"),
         "micro_batch": whole(row, "micro_batch"),
         "global_batch": whole(row, "global_batch"),
-        "sharding": SHARDINGS[sharding or ("zero1" if re.match(r"nemo|megatron-bridge", row["framework"].lower()) else "none")],
-        "checkpointing": _checkpointing(row, CHECKPOINTING[checkpointing] or "none"),
-        "optimizer": OPTIMIZERS.get(optimizer),
+        "sharding": names.shardings[
+            sharding or ("zero1" if re.match(r"nemo|megatron-bridge", row["framework"].lower()) else "none")
+        ],
+        "checkpointing": _checkpointing(row, names.checkpointing.get(checkpointing, "none")),
+        "optimizer": names.optimizers.get(optimizer),
         "recipe": _recipe(row),
         "compile": True if re.search(r"torch\.compile|fused kernels", row["note"]) else None,
         "loss": "chunked" if row["framework"].lower().startswith("litgpt") else None,  # its fine-tuning scripts: 128 tokens a chunk
@@ -263,7 +255,7 @@ def _recipe(row: Row) -> str:
         return "amp"
     if precision.endswith(" amp"):
         return "mixed" if "DeepLearningExamples" in row["framework"] else "amp"  # apex, opt_level O2: weights in 16 bit
-    if precision in TRUE_16_BIT:
+    if precision in {"bf16-true", "16-true"}:
         return "bf16"
     if row["task"] == "pretrain" or re.match(r"nemo|megatron|.*deepspeed", row["framework"].lower()):
         return "mixed"

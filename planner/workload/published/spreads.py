@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.errors import Problem, UserError
-from planner.paths import presets_folder
-from planner.reading import read_toml
+from planner.paths import read_shipped
 
 Family = Literal["training", "batch", "service", "memory"]
 KINDS: Mapping[str, Family] = {
@@ -106,11 +105,7 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @cache
 def published_spreads() -> Spreads:
     """The shipped ones; raises `UserError`."""
-    path = presets_folder() / "spreads" / "published.toml"
-    try:
-        found = msgspec.convert(read_toml(path), Spreads)
-    except msgspec.ValidationError as error:
-        raise UserError(Problem(str(path), "", f"{error}.")) from None
+    found = read_shipped(Spreads, "spreads", "published.toml")
     if missing := [kind for kind in KINDS if kind not in found.kinds]:
-        raise UserError(Problem(str(path), "kinds", f"no half width of {', '.join(missing)}."))
+        raise UserError(Problem("presets/spreads/published.toml", "kinds", f"no half width of {', '.join(missing)}."))
     return found

@@ -15,7 +15,7 @@ from planner.workload.traffic.trace import Trace
 RateChoice = Literal["peak", "mean"]
 
 
-def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak", title: str = "") -> dict[str, Any]:
+def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -> dict[str, Any]:
     """The keys of a service under `traffic`; model, engine, formats and targets are `base`'s.
 
     Without arrival times it is a batch job of that many requests. Raises `UserError` naming each unknown length or rate.
@@ -32,7 +32,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak", t
         kept.pop(key, None)
     keys: dict[str, Any] = {
         **kept,
-        "title": title or f"{base.model if isinstance(base.model, str) else 'your model'}, {traffic.source}"[:200],
+        "title": f"{base.model if isinstance(base.model, str) else 'your model'}, {traffic.source}"[:200],
         "description": _told(traffic, rate),
         "input_tokens": _plain(traffic.input_tokens),
         "output_tokens": _plain(traffic.output_tokens),

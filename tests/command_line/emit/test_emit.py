@@ -15,7 +15,7 @@ from job_sample import block
 from repository import RunPlanner
 
 from planner.cli.emit.measuring import Job, written
-from planner.cli.emit.names import SKY_NAMES
+from planner.cli.emit.names import sky_names
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import load_gpus
 from planner.paths import presets_folder
@@ -65,7 +65,7 @@ def test_skypilot_itself_accepts_the_task(tmp_path: Path) -> None:
 
 def test_every_name_for_skypilot_is_of_a_known_part() -> None:
     known = {gpu.name for gpu in load_gpus(presets_folder() / "gpus").all}
-    assert set(SKY_NAMES) <= known
+    assert set(sky_names()) <= known
     with pytest.raises(UserError, match="SkyPilot has no name for Gaudi 3"):
         written("sky", Job(("Gaudi 3", "L4"), "quick"))
 

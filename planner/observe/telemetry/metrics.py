@@ -1,0 +1,60 @@
+"""Fields of a snapshot by the names that exporters and logs give them: `presets/telemetry/metrics.toml`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from planner.paths import read_shipped
+from planner.units import MEGA, MIB
+
+UNITS = {"": 1.0, "%": 0.01, "mJ": 1e-3, "MHz": MEGA, "MB/s": MEGA, "MiB": float(MIB)}
+"""Unit of a tool -> the factor that makes SI of it; "": the field's own."""
+Tool = Literal["dcgm", "all_smi", "nvidia_smi", "dmon"]
+
+
+class Spelling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tool's names for a field, and the unit it counts in."""
+
+    names: tuple[str, ...]
+    unit: Literal["", "%", "mJ", "MHz", "MB/s", "MiB"] = ""
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One field; a tool that does not give it has no spelling."""
+
+    exported: str = ""
+    """Its metric in our own exporter, without the prefix; empty: it is not exported."""
+    help: str = ""
+    dcgm: Spelling | None = None
+    all_smi: Spelling | None = None
+    nvidia_smi: Spelling | None = None
+    dmon: Spelling | None = None
+
+
+class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    fields: dict[str, Metric]
+
+
+class Meaning(NamedTuple):
+    """The snapshot field that a metric fills, and the factor into SI units."""
+
+    field: str
+    scale: float = 1.0
+
+
+@cache
+def metrics() -> dict[str, Metric]:
+    """Field of a snapshot -> its names, in the order they are exported."""
+    return read_shipped(Metrics, "telemetry", "metrics.toml").fields
+
+
+@cache
+def meanings(tool: Tool) -> dict[str, Meaning]:
+    """A tool's name -> its meaning."""
+    spelled = ((field, spelling) for field, metric in metrics().items() if (spelling := getattr(metric, tool)) is not None)
+    return {name: Meaning(field, UNITS[spelling.unit]) for field, spelling in spelled for name in spelling.names}
