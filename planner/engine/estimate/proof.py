@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SHARE = 0.95
 """Nominal share of predicted figures inside: of forty that are as expected four would lie outside ranges of 0.9."""
 Verdict = Literal["within", "outside", "disturbed", "not measured", "no range"]
-AT_WORK = {"gemm": {"sm_active": 0.65, "tensor_active": 0.5}, "copy": {"dram_active": 0.6}}
+AT_WORK = {"gemm": {"sm_active": 0.65, "tensor_active": 0.45}, "copy": {"dram_active": 0.6}}
 """Least share of the time that a hardware counter has to show while the device does nothing but this, caches emptied in between: an H200 shows
-0.71 (products of 0.9 ms) to 0.91 (1.5 ms), 0.53 to 0.81, and 0.78 (2026-11-26)."""
+0.71 (products of 0.9 ms) to 0.91 (1.5 ms), 0.53 to 0.81, and 0.78, an H100 0.70 to 0.93, 0.49 to 0.82, and 0.78 (2026-11-26)."""
 LARGE_FLOP = 1e12
 """Products below do not fill a GPU."""
 

@@ -71,10 +71,12 @@ def test_whole_models_of_the_benchmark_lie_within_their_ranges(session: Session,
     assert all(inside.values()), [name for name, held in inside.items() if not held]
 
 
-def test_the_first_run_proves_the_part(session: Session, points: Sequence[Measurement]) -> None:
-    part = session.gpus.find("H200 SXM")
+@pytest.mark.parametrize(("name", "file"), [("H200 SXM", "measurements.json"), ("H100 SXM5 80GB", "measurements-h100.json")])
+def test_the_first_run_proves_the_part(session: Session, name: str, file: str) -> None:
+    part, path = session.gpus.find(name), MEASURED / file
+    found = read_document(path.read_bytes(), str(path), "imported", session.part_named)[1]
     expected = load_expected(ROOT / "presets" / "expected")[part.name]
-    of_the_suite = [point for point in points if point.suite == "prove"]
+    of_the_suite = [point for point in found if point.suite == "prove"]
     lines = list(prove(of_the_suite, part, session.ceilings(part, basis="spec"), expected, session.architecture))
     assert [line.point for line in lines if line.verdict == "outside"] == []
     assert len(lines) == 61
