@@ -35,8 +35,9 @@ run: $(RUNTIME) ## Install into .venv if need be, and open the planner (ARGS="â€
 test: $(DEVELOPMENT) ## Lint, types, contracts and tests: what has to pass
 	@$(MAKE) --no-print-directory --jobs 2 check tests-beside
 
-test-sweep: $(DEVELOPMENT) ## The sweeps of which `make test` tries a part, whole; run them when the screen or its words change
+test-sweep: $(DEVELOPMENT) ## The sweeps of which `make test` tries a part, whole, and new examples of its rules; run them when the screen or its words change
 	"$(BIN)/pytest" -q -n $(WORKERS) -m "thorough"
+	"$(BIN)/pytest" -q -n $(WORKERS) -m "hypothesis and not thorough" --hypothesis-profile "new examples"
 
 test-measuring: $(DEVELOPMENT) ## The tests that measure this machine for real: two minutes; run them when bench or planner/observe changes
 	"$(BIN)/pytest" -q -n 2 -m "measuring and not alone"

@@ -134,8 +134,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for w
 for number in (signal.SIGHUP, signal.SIGQUIT) if sys.platform != "win32" else ():  # as `nohup` has them
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
-settings.register_profile("beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("beside others")
+BESIDE_OTHERS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("new examples", BESIDE_OTHERS)
+settings.register_profile("the same examples", BESIDE_OTHERS, derandomize=True, database=None)
+settings.load_profile("the same examples")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 """One thread of PyTorch, here and in the workers of benchmarks: several tests measure at the same time."""
 

@@ -25,6 +25,7 @@ def test_fit_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None
     assert found.counts.models_that_fit == len({row.model for row in found.rows if row.fits})
 
 
+@pytest.mark.sweep
 def test_fit_shows_each_model_once_in_its_best_precision(run_planner: RunPlanner) -> None:
     lines = run_planner("fit", "--gpu", "L40S", "--gpus", "8", "--top", "200").stdout.splitlines()
     rows = [line.split() for line in lines if line.strip()[:1].isdigit() and " × " not in line]

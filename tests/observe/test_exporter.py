@@ -274,12 +274,15 @@ def test_an_exporter_that_goes_away_and_comes_back_is_waited_for() -> None:
     with server(lambda _: (200, text) if alive else (503, "")) as address:
         stream = Origin(source=address).stream(seen.append, 0.1)
         stream.start()
-        time.sleep(0.5)
+        ends_s = time.monotonic() + 30
+        while len(seen) < 2 and time.monotonic() < ends_s:
+            time.sleep(0.02)
         alive = False
         time.sleep(1.5)
         stale_s, count = stream.stale_for_s(), len(seen)
         alive = True
-        time.sleep(0.5)
+        while len(seen) == count and time.monotonic() < ends_s:
+            time.sleep(0.02)
         assert stream.stop()
     assert stale_s is not None
     assert stale_s > 1.0

@@ -268,6 +268,7 @@ def test_a_file_that_was_cut_off_is_told_or_gives_what_the_whole_gives(name: str
     assert all(files == [name] for files in told)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name in names() if ".json" in name])
 @pytest.mark.parametrize("wrong", [None, "x", [], {"x": -1}, True])
 def test_a_value_of_another_kind_is_told_or_left_out(name: str, wrong: object) -> None:

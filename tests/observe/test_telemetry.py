@@ -64,13 +64,13 @@ def test_without_a_driver_the_host_is_polled_at_the_interval() -> None:
 def test_busy_processors_show() -> None:
     poller = Poller(interval_s=0.2, start_driver=no_driver)
     poller.start()
-    time.sleep(0.1)
-    first = poller.latest
+    ends_s = time.monotonic() + 30
+    while poller.latest is None and time.monotonic() < ends_s:
+        time.sleep(0.01)
     until_s = time.monotonic() + 1.0
     while time.monotonic() < until_s:
         pass
     poller.stop()
-    assert first is not None
     assert poller.latest is not None
     busy = poller.latest.host.cpu_busy_fraction
     assert busy is not None
@@ -97,8 +97,9 @@ def test_paused_nothing_is_read_and_resuming_reads_at_once() -> None:
     time.sleep(0.4)
     assert len(seen) == count
     assert poller.stale_for_s() is None
+    poller.interval_s = 600
     poller.resume()
-    wait_for(count + 1, seen, within_s=0.3)
+    wait_for(count + 1, seen, within_s=30)
     assert poller.stop(5.0)
 
 

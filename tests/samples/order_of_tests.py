@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 FUZZERS = "test_fuzz.py"
-"""Each of its tests lasts twenty seconds by the clock, whatever it is given of a processor."""
+"""Each of its tests computes for some five seconds, with programs it asks now and then."""
 LONG = frozenset({"test_frames.py", "test_journeys.py", "test_strangers_on_screen.py"})
 """Tests of several seconds: nobody waits for them where they come early."""
 WAITING = ("process", "pty", "server")

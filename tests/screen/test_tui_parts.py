@@ -236,6 +236,7 @@ def test_glyph_sets_are_one_cell_each() -> None:
     assert all(glyph.isascii() for glyph in [*ASCII.basis.values(), *ASCII.patterns.values(), ASCII.sparks])
 
 
+@pytest.mark.sweep
 @given(st.deferred(text_of_signs))
 def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
     before = [Segment(text)]

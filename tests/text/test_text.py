@@ -63,6 +63,7 @@ def written(stream: io.TextIOWrapper) -> str:
     return stream.read()
 
 
+@pytest.mark.sweep
 @given(st.text())
 def test_json_is_read_back_as_it_was(text: str) -> None:
     document = escaped_json(msgspec.json.encode({text: text}))

@@ -64,6 +64,7 @@ def test_an_answer_does_not_depend_on_its_neighbours() -> None:
 LENGTHS = (Lengths(mean=300.5, p95=800), Lengths(mean=200, p50=150, p95=500))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "load", [{"concurrency": 12}, {"concurrency": "max"}, {"request_rate_per_s": 3.0}, {"request_rate_per_s": 9.0}]
 )

@@ -80,6 +80,7 @@ def test_no_token_comes_before_the_weights_are_read(given: list[tuple[dict[str, 
         assert mean(answer.tpot_s) >= read / GPUS[request["gpu"]]
 
 
+@pytest.mark.sweep
 @unshrunk
 @given(several, st.sampled_from([0.0, 0.02, 0.1, 0.4, 0.8]))
 def test_a_small_change_of_lengths_changes_little(given: list[tuple[dict[str, Any], int]], sigma: float) -> None:

@@ -166,6 +166,7 @@ def test_narrow_weights_are_read_no_faster_than_they_are_large(stored: str) -> N
     assert e.serve.step_s[0] > read / device.gpu.memory_bandwidth_bytes_per_s
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("model", MODELS)
 def test_training_stays_below_the_vendors_peak(model: str, gpu: str) -> None:
@@ -175,6 +176,7 @@ def test_training_stays_below_the_vendors_peak(model: str, gpu: str) -> None:
         assert 0 < answer.mfu.value < 1
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("gpu", GPUS)
 @pytest.mark.parametrize("model", MODELS)
 def test_prefill_stays_below_the_vendors_peak(model: str, gpu: str) -> None:
@@ -369,6 +371,7 @@ def test_a_device_without_a_rate_for_the_dtype_cannot_be_timed() -> None:
         ask(model="qwen3-8b", gpu="V100-SXM9", task="generate")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_range_holds_its_value(model: str, job: str) -> None:

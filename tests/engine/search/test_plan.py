@@ -52,6 +52,7 @@ def test_every_row_says_why(preset: str) -> None:
             assert "limited by" in row.why
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_number_is_one(preset: str) -> None:
     """Values are checked, as JSON would write null for what is not a number."""

@@ -25,6 +25,7 @@ def service(model: str, gpu: str, gpus: int, lengths: tuple[Any, Any], **given: 
     return ask(**plain | given)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("lengths", LENGTHS[:2])
 @pytest.mark.parametrize(("model", "gpu", "gpus"), MODELS)
@@ -45,6 +46,7 @@ def test_clients_that_wait_for_room_in_the_cache_are_answered() -> None:
     assert found.requests_per_s.value * mean(found.request_s) == pytest.approx(115, rel=0.2)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_a_request_takes_its_first_token_and_those_after_it(lengths: tuple[Any, Any], engine: str) -> None:
