@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,8 +23,6 @@ from widgets.textual_quirks import MOST_BYTES, MOST_TYPED, REST_S, PromptDriver
 pytestmark = [pytest.mark.process, pytest.mark.pty]
 PAINTED, ENTERED = b"Cheapest that meets", b"\x1b[?1049h"
 SIGNALS = ("TERM", "HUP", "QUIT", "INT", "USR1", "TERM TERM", "STOP CONT TERM", "TSTP CONT HUP")
-ALIKE = ("TERM", "HUP", "QUIT", "INT", "USR1")
-"""Signals that one handler and one thread take: only their number, which is part of the exit code, differs."""
 PHASES: dict[str, tuple[bytes, bytes]] = {
     "entered": (ENTERED, b""),
     "painted": (PAINTED, b""),
@@ -74,40 +72,12 @@ def runs(pid: int | None) -> bool:
     return False
 
 
-OF_THEIR_OWN = ("entered", "painted", "measuring", "leaving")
-"""Phases in which the end itself takes another way: before the screen stands, with a worker to end, while a screen closes."""
-
-
-def signals_of(phase: str) -> tuple[str, ...]:
-    """Signals that `make test` tries there: all where the end goes another way, else one of those alike in turn, and the sequences."""
-    if phase in OF_THEIR_OWN:
-        return SIGNALS
-    turn = ALIKE[[*PHASES].index(phase) % len(ALIKE)]
-    return (turn, *(names for names in SIGNALS if names not in ALIKE))
-
-
-def test_each_signal_is_tried_where_another_widget_has_the_keys() -> None:
-    assert set().union(*(signals_of(phase) for phase in PHASES if phase not in OF_THEIR_OWN)) == set(SIGNALS)
-
-
 @pytest.mark.parametrize("phase", PHASES)
-def test_signals_give_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
-    """A copy for each of the signals, led to the phase and ended: 68 cases."""
-    ended_as_documented(copies, tmp_path, phase, signals_of(phase))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase not in OF_THEIR_OWN])
-def test_the_other_signals_give_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
-    """The 36 cases that make every signal at every phase of those above."""
-    ended_as_documented(copies, tmp_path, phase, [names for names in SIGNALS if names not in signals_of(phase)])
-
-
-def ended_as_documented(copies: Copies, folder: Path, phase: str, signals: Sequence[str]) -> None:
-    """Lead a copy for each of `signals` to the phase, end it, and compare what is left of it with what is documented."""
+def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, phase: str) -> None:
+    """A copy for each of the signals, led to the phase and ended: 104 cases in all."""
     painted, keys = PHASES[phase]
     mode = "measuring" if phase == "measuring" else "plain"
-    cases = {names: Copy(copies, folder / names.replace(" ", "-"), mode, columns=80, rows=24) for names in signals}
+    cases = {names: Copy(copies, tmp_path / names.replace(" ", "-"), mode, columns=80, rows=24) for names in SIGNALS}
     every = list(cases.values())
     try:
         wait(every, lambda one: painted in one.written)
@@ -125,7 +95,7 @@ def ended_as_documented(copies: Copies, folder: Path, phase: str, signals: Seque
                 pause(every, 0.15)
         wait(every, lambda one: one.code is not None)
         found = {names: (one.code, one.given_back()) for names, one in cases.items()}
-        assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in signals}
+        assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in SIGNALS}
         assert not any(runs(one.worker) for one in every)
         assert [one.measured for one in every] == [["copy/memory"] if mode == "measuring" else []] * len(every)
     finally:
