@@ -103,10 +103,11 @@ def recorded_cache() -> Iterator[list[Floats]]:
     """Tokens in the caches of the runs that are being measured, with those of the next iteration, before each iteration made inside."""
     found: list[Floats] = []
 
-    def recording(s: ReplicaState) -> None:
-        preempt(s)
+    def recording(s: ReplicaState) -> bool:
+        preempted = preempt(s)
         held = s.held + np.where(s.rules.reserve, 0.0, s.growth)
         found.append(held[(s.next_admitted > s.measured_from) & s.goes_on()])
+        return preempted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(continuous_batching, "preempt", recording)

@@ -42,6 +42,12 @@ class Replicas(msgspec.Struct, frozen=True):
         of = self.candidates
         return replica_load(of.jobs, replicas, surge=self.burst, index=of.job_index[row])
 
+    def at_load_of(self, parts: list[tuple[Evaluated, Rows]], row: Rows) -> Replicas:
+        """The rows `row` at the replicas and sequences of the rows of `parts`, whose candidates differ in these alone."""
+        candidates = joined_candidates([(e.candidates, rows) for e, rows in parts])
+        table = replace(self.table.take(row), layout=candidates.layout)
+        return Replicas(candidates, table, self.time.take(row), self.rules.take(row), self.whole[row], self.burst)
+
     def evaluated(self, row: Rows, replicas: Floats, in_flight: Floats) -> Evaluated:
         """The rows `row`, which may repeat, evaluated at `replicas`, each with `in_flight` sequences.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Rows
+from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.replicas import replicas_of
+from planner.engine.evaluate.replicas import Replicas, replicas_of
 from planner.engine.evaluate.request_rate import served
 from planner.engine.evaluate.sizing import sized
 from planner.engine.search.deployment import Deployments, deployments_of
@@ -21,8 +22,6 @@ SIMULATED_AT_ONCE = 5
 SIMULATED_PLACES = 3
 """Places of the ranking, from the first, that only simulated candidates may take."""
 
-_LayoutKey = tuple[int, float, float, float, float]
-
 
 def choose_simulated(d: Deployments) -> list[Choice]:
     """The rows of a plan, the best of them and this machine's simulated, the others as they were screened.
@@ -31,7 +30,7 @@ def choose_simulated(d: Deployments) -> list[Choice]:
     was screened at. As long as one that was only screened is among the very best, more are simulated.
     """
     free = d if d.workload.targets.budget_usd is None else _at_any_price(d.evaluated, d, d.node_index)
-    by_littles_law = _sized(free) or free
+    by_littles_law, known = _sized(free)
     choices = choose(by_littles_law)  # first, so that at the same price theirs are the fewer replicas
     if by_littles_law is not free:
         choices += choose(free)
@@ -45,7 +44,7 @@ def choose_simulated(d: Deployments) -> list[Choice]:
         if all(choice.deployments.evaluated.queue is not None for choice in first):
             break
         now = [place < SIMULATED_AT_ONCE or (choice.node_type.here and not done) for place, choice in enumerate(waiting)]
-        done += _simulated([choice for choice, chosen in zip(waiting, now, strict=True) if chosen])
+        done += _simulated([choice for choice, chosen in zip(waiting, now, strict=True) if chosen], known)
         waiting = [choice for choice, chosen in zip(waiting, now, strict=True) if not chosen]
     return _best_of_each_count([*done, *waiting, *(choice for choice in choices if not choice.fits)])
 
@@ -59,20 +58,43 @@ def _at_any_price(e: Evaluated, d: Deployments, node_index: Rows) -> Deployments
     return replace(deployments_of(e, d.nodes, node_index, free), workload=d.workload)
 
 
-def _sized(d: Deployments) -> Deployments | None:
-    """Every layout of `d` that fits, once, at the fewest replicas that meet the targets by Little's law; None: there is none."""
+class _Known(NamedTuple):
+    """Replicas that were timed for Little's law: the load of a row, which is all that changes for a simulation, does not touch their times."""
+
+    replicas: Replicas
+    row_of: Mapping[int, Rows]
+    """By the id of evaluated candidates: their rows' numbers among `replicas`, -1 for rows that were not timed."""
+
+    def of(self, parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
+        """The replicas of the rows of each part, as `replicas_of` gives them."""
+        row = np.concatenate([self.row_of[id(e)][rows] for e, rows in parts])
+        return replicas_of(parts, burst) if (row < 0).any() else self.replicas.at_load_of(parts, row)
+
+
+def _sized(d: Deployments) -> tuple[Deployments, _Known | None]:
+    """Every layout of `d` that fits, once, at the fewest replicas that meet the targets by Little's law; `d` itself where none fits or comes near."""
     rows = np.flatnonzero(d.evaluated.memory.fits)
     rows = rows[np.lexsort((d.bill.score[rows], ~d.meets[rows]))]
     if not rows.size:
-        return None
-    backwards = rows[::-1]  # the last of a key is kept: the best row
-    best = {*dict(zip(_layout_keys(d, backwards), backwards.tolist(), strict=True)).values()}
-    different, targets = rows[[row in best for row in rows.tolist()]], d.workload.targets
-    found = sized(replicas_of([(d.evaluated, different)], targets.burst), targets)
+        return d, None
+    different, targets = rows[_first_of_each(_layout_columns(d, rows))], d.workload.targets
+    replicas = replicas_of([(d.evaluated, different)], targets.burst)
+    timed = np.full(d.gpus.size, -1)
+    timed[different] = np.arange(different.size)
+    row_of = {id(d.evaluated): timed}
+    found = sized(replicas, targets)
     if found is None:
-        return None
+        return d, _Known(replicas, row_of)
     evaluated, kept = found
-    return _at_any_price(evaluated, d, d.node_index[different][kept])
+    return _at_any_price(evaluated, d, d.node_index[different][kept]), _Known(replicas, row_of | {id(evaluated): kept})
+
+
+def _first_of_each(columns: Sequence[Floats]) -> Rows:
+    """The first place of each different combination of numbers in `columns`, in order."""
+    order = np.lexsort(columns)  # keeps the order of those that are alike
+    first = np.ones(order.size, dtype=bool)
+    first[1:] = np.any([column[order][1:] != column[order][:-1] for column in columns], axis=0)
+    return np.sort(order[first])
 
 
 def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
@@ -86,31 +108,34 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
 
 def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
     """The first of those that differ in replicas and load alone."""
-    keys = dict[int, _LayoutKey]()
+    keys = dict[int, tuple[float, ...]]()
     for d, numbers in by_deployments(choices):
-        keys |= zip(numbers, _layout_keys(d, np.array([choices[number].row for number in numbers])), strict=True)
-    kept = dict[_LayoutKey, Choice]()
+        columns = _layout_columns(d, np.array([choices[number].row for number in numbers]))
+        keys |= zip(numbers, zip(*(column.tolist() for column in columns), strict=True), strict=True)
+    kept = dict[tuple[float, ...], Choice]()
     for number, choice in enumerate(choices):
         kept.setdefault(keys[number], choice)
     return kept.values()
 
 
-def _layout_keys(d: Deployments, rows: Rows) -> Iterator[_LayoutKey]:
-    """Keys of the layouts of `rows`, without replicas and load: GPU, network between nodes, and degrees of parallelism."""
+def _layout_columns(d: Deployments, rows: Rows) -> list[Floats]:
+    """What tells the layouts of `rows` apart, without replicas and load: GPU, network between nodes, and degrees of parallelism."""
     layout, node = d.evaluated.candidates.layout, d.node_index[rows]
     network = np.where(d.joined[rows] > 1, d.nodes.wire_bytes_per_s[node], 0.0)
-    degrees = (np.broadcast_to(of, d.gpus.size)[rows].tolist() for of in (layout.tp, layout.pp, layout.ep))
-    return zip(d.nodes.place[node].tolist(), network.tolist(), *degrees, strict=True)
+    degrees = (np.broadcast_to(of, d.gpus.size)[rows] for of in (layout.tp, layout.pp, layout.ep))
+    return [d.nodes.place[node].astype(np.float64), network, *degrees]
 
 
-def _simulated(choices: Sequence[Choice]) -> Iterator[Choice]:
+def _simulated(choices: Sequence[Choice], known: _Known | None) -> Iterator[Choice]:
     """`choices` with what simulation says of them, all simulated together."""
     groups = list(by_deployments(choices))
     own = [choices[number] for _, numbers in groups for number in numbers]
-    parts = [(d, np.array([choices[number].row for number in numbers])) for d, numbers in groups]
+    numbers_of = [np.array([choices[number].row for number in numbers]) for _, numbers in groups]
     d, targets = own[0].deployments, own[0].deployments.workload.targets
-    evaluated, place = served(replicas_of([(of.evaluated, rows) for of, rows in parts], targets.burst), targets)
-    node_index = np.concatenate([of.node_index[rows] for of, rows in parts])
+    parts = [(of.evaluated, rows) for (of, _), rows in zip(groups, numbers_of, strict=True)]
+    replicas = known.of(parts, targets.burst) if known else replicas_of(parts, targets.burst)
+    evaluated, place = served(replicas, targets)
+    node_index = np.concatenate([of.node_index[rows] for (of, _), rows in zip(groups, numbers_of, strict=True)])
     again = deployments_of(evaluated, d.nodes, node_index[place], d.workload)
     return (Choice(again, number, own[of].best) for number, of in enumerate(place))
 

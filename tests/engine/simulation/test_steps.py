@@ -29,9 +29,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], tuple[Trace, i
     steps = list[bool]()
     iterate = continuous_batching._iterate
 
-    def counting(*state: Any, never_full: bool) -> None:
+    def counting(*state: Any, never_full: bool, preempted: bool) -> None:
         steps.append(never_full)
-        iterate(*state, never_full=never_full)
+        iterate(*state, never_full=never_full, preempted=preempted)
 
     monkeypatch.setattr(continuous_batching, "_iterate", counting)
 

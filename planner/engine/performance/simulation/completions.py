@@ -71,7 +71,7 @@ class InOrder:
 
     def next_end(self) -> Floats:
         """See `Completions`."""
-        return self.ends.take(self.oldest)
+        return self.ends[self.oldest]
 
     def start(self, run: Rows, count: Rows, position: Rows, end: Floats) -> None:  # noqa: ARG002  # of `Completions`
         """See `Completions`."""
@@ -79,17 +79,17 @@ class InOrder:
 
     def finish(self, run: Rows, iteration: Floats) -> tuple[Rows, Rows, Floats]:
         """See `Completions`."""
-        oldest = self.oldest.take(run)
+        oldest = self.oldest[run]
         behind = oldest + 1
-        ends = self.ends.take(behind)
+        ends = self.ends[behind]
         more = (ends <= iteration).nonzero()[0]
         if not more.size:
             self.oldest[run] = behind
             return run, oldest, ends
         while more.size:
             behind[more] += 1
-            ends[more] = after = self.ends.take(behind.take(more))
-            more = more[after <= iteration.take(more)]
+            ends[more] = after = self.ends.take(behind[more])
+            more = more[after <= iteration[more]]
         self.oldest[run] = behind
         owner, position, _ = repeated(run, oldest, behind - oldest)
         return owner, position, ends
@@ -97,9 +97,9 @@ class InOrder:
     def withdraw(self, run: Rows, next_prompt: Rows) -> tuple[Rows, Floats, Floats]:
         """See `Completions`."""
         position = next_prompt - 1
-        end = self.ends.take(position)
+        end = self.ends[position]
         self.ends[position] = np.inf
-        return position, end, self.ends.take(self.oldest.take(run))
+        return position, end, self.ends.take(self.oldest[run])
 
     def add_slots(self, more: int) -> None:
         """There is a position for every request."""
@@ -133,27 +133,27 @@ class InSlots:
 
     def start(self, run: Rows, count: Rows, position: Rows, end: Floats) -> None:
         """See `Completions`."""
-        taken = self.taken.take(run)
+        taken = self.taken[run]
         owner, number, _ = repeated(run, taken, count)
-        first = self.first.take(owner)
-        slot = first + self.free.ravel().take(first + number)
+        first = self.first[owner]
+        slot = first + self.free.ravel()[first + number]
         self.ends.ravel()[slot], self.positions.ravel()[slot] = end, position
         self.taken[run] = taken + count
 
     def finish(self, run: Rows, iteration: Floats) -> tuple[Rows, Rows, Floats]:
         """See `Completions`."""
-        ends = self.ends.take(run, axis=0)
+        ends = self.ends[run]
         found = (ends <= iteration[:, None]).ravel().nonzero()[0]
         ends.ravel()[found] = np.inf
         next_end = ends.ravel().take(np.arange(run.size) * self.slots + ends.argmin(axis=1))
         row = found // self.slots
-        owner, slot = run.take(row), found - row * self.slots
-        first = self.first.take(owner)
+        owner, slot = run[row], found - row * self.slots
+        first = self.first[owner]
         self.ends.ravel()[first + slot] = np.inf
         gone = np.bincount(owner, minlength=self.taken.size)
         self.taken -= gone
-        self.free.ravel()[first + repeated(run, self.taken.take(run), gone.take(run))[1]] = slot
-        return owner, self.positions.ravel().take(first + slot), next_end
+        self.free.ravel()[first + repeated(run, self.taken[run], gone[run])[1]] = slot
+        return owner, self.positions.ravel()[first + slot], next_end
 
     def withdraw(self, run: Rows, next_prompt: Rows) -> tuple[Rows, Floats, Floats]:  # noqa: ARG002  # of `Completions`
         """See `Completions`."""

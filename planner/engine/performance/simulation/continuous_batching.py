@@ -56,9 +56,8 @@ def run_batches(time: IterationTime, rules: BatchingRules, traffic: Traffic, *, 
         while np.count_nonzero(s.in_flight > s.slots):
             s.add_slots()
         never_full = s.never_full()
-        if not never_full:
-            preempt(s)
-        _iterate(s, never_full=never_full)
+        preempted = not never_full and preempt(s)
+        _iterate(s, never_full=never_full, preempted=preempted)
         steps += 1
         if steps % LEAVE_OUT_EVERY == 0:
             s.leave_out_done()
@@ -90,38 +89,40 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
 def _admit(s: ReplicaState) -> None:
     """Admit what has arrived, in order, while there is room."""
     requests = s.requests
-    s.has_room = s.room()
-    admits = s.has_room & (s.next_arrival_s <= s.clock_s)
-    while np.count_nonzero(admits):
-        run = admits.nonzero()[0]
-        requests.note(requests.admitted_s, s.next_admitted.take(run), s.clock_s.take(run))
-        s.promised = s.promised + requests.tokens.take(s.next_admitted) * admits
-        s.held = s.held + s.next_claim * admits
-        s.in_flight = s.in_flight + admits
-        s.next_admitted = s.next_admitted + admits
-        s.next_arrival_s, s.next_claim, s.prompt_tokens, s.pairs = requests.admission.take(s.next_admitted, axis=0).T.copy()
+    while True:
         s.has_room = s.room()
-        admits &= s.has_room & (s.next_arrival_s <= s.clock_s)
+        admits = s.has_room & (s.next_arrival_s <= s.clock_s)
+        run = admits.nonzero()[0]
+        if not run.size:
+            break
+        requests.note(requests.admitted_s, s.next_admitted[run], s.clock_s[run])
+        s.promised += requests.tokens[s.next_admitted] * admits
+        s.held += s.next_claim * admits
+        s.in_flight += admits
+        s.next_admitted += admits
+        s.next_arrival_s, s.next_claim = requests.arrival_s[s.next_admitted], requests.claims[s.next_admitted]
+        s.prompt_tokens, s.pairs = requests.prompt_tokens_before[s.next_admitted], requests.pairs_before[s.next_admitted]
 
 
-def _iterate(s: ReplicaState, *, never_full: bool) -> None:
-    """Take every run to its next event; `never_full`: no cache can be full.
+def _iterate(s: ReplicaState, *, never_full: bool, preempted: bool) -> None:
+    """Take every run to its next event; `never_full`: no cache can be full; `preempted`: a request just was.
 
     Where no request can be admitted after the iteration with prompt tokens, no sequence has ended with it and the cache holds one more
     token of each, decoding goes on at once.
     """
     pending = s.prompt_tokens - s.prompt_tokens_done
     prompting = pending > 0
-    active = s.running > 0
+    decoding = s.running > 0
     if np.count_nonzero(prompting):
         _compute_prompts(s, pending, prompting)
-        active = (s.running > 0) & (s.next_end > s.iteration)
+        decoding = (s.running > 0) & (s.next_end > s.iteration)
         if not never_full:
-            s.has_room = np.where(prompting, s.room(), s.has_room)  # what was preempted waits for the next event
-            active &= ~short_of_cache(s)
-        active &= ~(s.has_room & (s.next_arrival_s <= s.clock_s))
-        prompting = s.prompt_tokens > s.prompt_tokens_done
-    decoding = active > prompting
+            room = s.room()
+            s.has_room = np.where(prompting, room, s.has_room) if preempted else room  # what was preempted waits for the next event
+            decoding &= ~short_of_cache(s)
+        decoding &= ~(s.has_room & (s.next_arrival_s <= s.clock_s))
+        if s.prompt_tokens_done is not s.prompt_tokens:
+            decoding &= s.prompt_tokens <= s.prompt_tokens_done
     if np.count_nonzero(decoding):
         _decode(s, decoding, never_full=never_full)
     _finish(s)
@@ -130,13 +131,13 @@ def _iterate(s: ReplicaState, *, never_full: bool) -> None:
 
 def _compute_prompts(s: ReplicaState, pending: Floats, prompting: Flags) -> None:
     """One iteration of the runs that have prompt tokens to compute."""
-    beside = s.running if s.all_mixed else np.where(s.rules.mixed, s.running, 0.0)
+    beside, context = (s.running, s.context) if s.all_mixed else (s.running * s.rules.mixed, s.context * s.rules.mixed)
     rows = s.tables.rows_of(beside)
     tokens, pairs, completed = _next_prompt_tokens(s, pending, rows)
-    seconds = s.tables.prompting_s(tokens, pairs - s.pairs_done, completed, beside, rows, s.context)
+    seconds = s.tables.prompting_s(tokens, pairs - s.pairs_done, completed, beside, rows, context)
     s.pairs_done = pairs
-    s.clock_s = s.clock_s + seconds * prompting
-    s.iteration = s.iteration + (prompting if s.all_mixed else prompting & s.rules.mixed)
+    s.clock_s += seconds * prompting
+    s.iteration += prompting if s.all_mixed else prompting & s.rules.mixed
     beside = beside * prompting
     _grow(s, beside if s.requests.per_iteration is None else s.per_iteration * (beside > 0))
     _start_decoding(s, completed)
@@ -157,16 +158,16 @@ def _decode(s: ReplicaState, decoding: Flags, *, never_full: bool) -> None:
     if s.tables.has_floor:
         level = np.ceil((floor_s - device_s) / np.maximum(rising, 1e-30))
         count = np.where((device_s < floor_s) & (rising > 1e-30), np.minimum(count, np.maximum(level, 1.0)), count)
-    count = np.where(decoding, count, 0.0)
-    s.clock_s = s.clock_s + (count * first_s + slope * count * (count - 1.0) * 0.5)
-    s.iteration = s.iteration + count
+    count *= decoding
+    s.clock_s += count * first_s + slope * count * (count - 1.0) * 0.5
+    s.iteration += count
     _grow(s, s.growth * count)
 
 
 def _grow(s: ReplicaState, tokens: Floats) -> None:
     """Add the output `tokens` [runs] of the running sequences to the cache."""
-    s.context = s.context + tokens
-    s.held = s.held + (np.where(s.rules.reserve, 0.0, tokens) if s.any_reserve else tokens)
+    s.context += tokens
+    s.held += tokens * ~s.rules.reserve if s.any_reserve else tokens
 
 
 def _next_prompt_tokens(s: ReplicaState, pending: Floats, rows: Floats) -> tuple[Floats, Floats, Rows]:
@@ -175,16 +176,18 @@ def _next_prompt_tokens(s: ReplicaState, pending: Floats, rows: Floats) -> tuple
     Returns these tokens, the pairs of all computed by its end, and the number of prompts it completes; shape [runs].
     """
     room = np.maximum(s.rules.budget - rows, 1.0)
-    completed, pairs, done = s.next_admitted - s.next_prompt, s.pairs.copy(), s.prompt_tokens.copy()
+    completed = s.next_admitted - s.next_prompt
     cut = (pending > room).nonzero()[0]
-    if cut.size:
-        pending = np.minimum(pending, room)
-        target = s.prompt_tokens_done[cut] + pending[cut]
-        done[cut] = target
-        completed[cut] = _completed(s, cut, target)
-        position = s.next_prompt[cut] + completed[cut]
-        into = target - s.requests.prompt_tokens_before[position]
-        pairs[cut] = s.requests.pairs_before[position] + into * (s.requests.prefix[position] + into / 2)
+    if not cut.size:
+        s.prompt_tokens_done = s.prompt_tokens
+        return pending, s.pairs, completed
+    pairs, done, pending = s.pairs.copy(), s.prompt_tokens.copy(), np.minimum(pending, room)
+    target = s.prompt_tokens_done[cut] + pending[cut]
+    done[cut] = target
+    completed[cut] = _completed(s, cut, target)
+    position = s.next_prompt[cut] + completed[cut]
+    into = target - s.requests.prompt_tokens_before[position]
+    pairs[cut] = s.requests.pairs_before[position] + into * (s.requests.prefix[position] + into / 2)
     s.prompt_tokens_done = done
     return pending, pairs, completed
 
@@ -207,8 +210,9 @@ def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats
     count = s.next_end - s.iteration
     if not never_full:
         room = np.floor((s.rules.capacity - s.held) / np.maximum(s.growth, 1.0))
-        count = np.minimum(count, np.maximum(np.where(s.rules.reserve, np.inf, room), 1.0))
-    twice = np.where(decoding & s.has_room, s.next_arrival_s - s.clock_s, NEVER_S) * 2.0
+        count = np.minimum(count, np.maximum(np.where(s.rules.reserve, np.inf, room) if s.any_reserve else room, 1.0))
+    twice = (s.next_arrival_s - s.clock_s) * 2.0
+    twice[~(decoding & s.has_room)] = NEVER_S
     steady = first_s - slope * 0.5
     until_arrival = np.ceil(twice / np.maximum(steady + np.sqrt(steady**2 + slope * twice), 1e-30))
     iterations: Floats = np.minimum(count, np.maximum(until_arrival, 1.0))
@@ -221,19 +225,18 @@ def _start_decoding(s: ReplicaState, completed: Rows) -> None:
     if not run.size:
         return
     r, runs = s.requests, s.number.size
-    count = completed.take(run)
-    owner, position, begins = repeated(run, s.next_prompt.take(run), count)
-    r.note(r.first_s, position, s.clock_s.take(owner))
-    inputs, iterations = r.decoding.take(position, axis=0).T
-    end = s.iteration.take(owner) + iterations
+    count = completed[run]
+    owner, position, begins = repeated(run, s.next_prompt[run], count)
+    r.note(r.first_s, position, s.clock_s[owner])
+    end = s.iteration[owner] + r.iterations[position]
     s.completions.start(run, count, position, end)
     soonest = end if begins is None else np.minimum.reduceat(end, begins)
-    s.next_end[run] = np.minimum(s.next_end.take(run), soonest)
-    s.context = s.context + np.bincount(owner, weights=inputs + 1, minlength=runs)
-    s.running = s.running + completed
-    s.next_prompt = s.next_prompt + completed
+    s.next_end[run] = np.minimum(s.next_end[run], soonest)
+    s.context += np.bincount(owner, weights=r.inputs[position] + 1, minlength=runs)
+    s.running += completed
+    s.next_prompt += completed
     if r.per_iteration is not None:
-        s.per_iteration = s.per_iteration + np.bincount(owner, weights=r.per_iteration.take(position), minlength=runs)
+        s.per_iteration = s.per_iteration + np.bincount(owner, weights=r.per_iteration[position], minlength=runs)
 
 
 def _finish(s: ReplicaState) -> None:
@@ -242,29 +245,32 @@ def _finish(s: ReplicaState) -> None:
     if not run.size:
         return
     r, runs = s.requests, s.number.size
-    owner, position, s.next_end[run] = s.completions.finish(run, s.iteration.take(run))
+    owner, position, s.next_end[run] = s.completions.finish(run, s.iteration[run])
     request = r.at(position)
-    r.end_s[request] = s.clock_s.take(owner)
-    counted = (request >= s.measured_from.take(owner)) & (request < s.measured_to.take(owner))
-    s.unfinished = s.unfinished - np.bincount(owner, weights=counted, minlength=runs)
+    r.end_s[request] = s.clock_s[owner]
+    s.ended.append((owner, request))
     gone = np.bincount(owner, minlength=runs)
-    tokens = np.bincount(owner, weights=r.tokens.take(position), minlength=runs)
-    s.running, s.in_flight = s.running - gone, s.in_flight - gone
-    s.context, s.held, s.promised = s.context - tokens, s.held - tokens, s.promised - tokens
+    tokens = np.bincount(owner, weights=r.tokens[position], minlength=runs)
+    s.running -= gone
+    s.in_flight -= gone
+    s.context -= tokens
+    s.held -= tokens
+    s.promised -= tokens
     if r.per_iteration is not None:  # sums of fractions do not come back to exactly 0
         some = s.running > 0
-        s.per_iteration = (s.per_iteration - np.bincount(owner, weights=r.per_iteration.take(position), minlength=runs)) * some
-        s.context, s.held = s.context * some, s.held * (s.in_flight > 0)
+        s.per_iteration = (s.per_iteration - np.bincount(owner, weights=r.per_iteration[position], minlength=runs)) * some
+        s.context *= some
+        s.held *= s.in_flight > 0
     if s.any_closed:
         _send_next(s, run[s.closed[run]], gone)
 
 
 def _send_next(s: ReplicaState, run: Rows, ended: Rows) -> None:
     """The clients of each closed loop `run` send a request for every one of `ended` [runs]."""
-    owner, position, _ = repeated(run, s.next_sent.take(run), ended.take(run))
+    owner, position, _ = repeated(run, s.next_sent[run], ended[run])
     arrives = position < s.queue_end[owner]
     s.requests.sent_s[position[arrives]] = s.requests.arrival_s[position[arrives]] = s.clock_s[owner[arrives]]
-    s.next_sent[run] += ended.take(run)
+    s.next_sent[run] += ended[run]
     s.next_arrival_s[run] = s.requests.arrival_s[s.next_admitted[run]]
 
 
@@ -272,9 +278,9 @@ def _skip_idle_time(s: ReplicaState) -> None:
     """Runs without a request in flight go on when the next one arrives."""
     run = (s.in_flight == 0).nonzero()[0]
     if run.size:
-        run = run[s.goes_on()[run] & (s.next_arrival_s.take(run) < NEVER_S)]
-        now, following = s.clock_s.take(run), s.next_admitted.take(run)
-        until = np.maximum(now, s.next_arrival_s.take(run))
-        measured = (following > s.measured_from.take(run)) & (following <= s.measured_to.take(run))
-        s.idle_s[s.number.take(run)] += np.where(measured, until - now, 0.0)
+        run = run[s.goes_on()[run] & (s.next_arrival_s[run] < NEVER_S)]
+        now, following = s.clock_s[run], s.next_admitted[run]
+        until = np.maximum(now, s.next_arrival_s[run])
+        measured = (following > s.measured_from[run]) & (following <= s.measured_to[run])
+        s.idle_s[s.number[run]] += np.where(measured, until - now, 0.0)
         s.clock_s[run] = until

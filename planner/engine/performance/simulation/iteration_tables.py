@@ -53,13 +53,19 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         return bool(self.time.floor_s.any())
 
     @cached_property
+    def _latency_s(self) -> tuple[Floats | None, Floats | None]:
+        """Latency of the prompts' and of the decoding sequences' attention kernels; None: 0 in every run."""
+        prompts_s, decoding_s = self.time.prompt_latency_s, self.time.decode_latency_s
+        return prompts_s if prompts_s.any() else None, decoding_s if decoding_s.any() else None
+
+    @cached_property
     def _has_mixed(self) -> bool:
         """Whether prompt tokens beside decoding sequences take any run longer."""
         return bool(self.time.mixed_floor_s.any() or (self.time.mixed_factor != 1).any())
 
     def decoding_s(self, running: Floats, context: Floats) -> Floats:
         """The device's time to decode `running` [runs] sequences with `context` [runs] tokens in the cache."""
-        seconds: Floats = self.decode_s.ravel().take(self._first[0] + running.astype(np.int64)) + self.time.cached_s * context
+        seconds: Floats = self.decode_s.ravel()[self._first[0] + running.astype(np.int64)] + self.time.cached_s * context
         return seconds
 
     def rows_of(self, running: Floats) -> Floats:
@@ -70,26 +76,23 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         """The whole time of an iteration with prompt tokens; all of shape [runs].
 
         It computes `tokens` prompt tokens, which attend to `pairs` and complete so many prompts, `beside` decoding sequences with `rows`
-        tokens in the pass and `context` tokens in the cache.
+        tokens in the pass and `context` tokens in the cache, none without a sequence.
         """
         time = self.time
-        heads = self.head_s.ravel().take(self._first[1] + (rows + completed).astype(np.int64))
-        decodes = beside > 0
+        heads = self.head_s.ravel()[self._first[1] + (rows + completed).astype(np.int64)]
+        of_prompts_s, of_decoding_s = self._latency_s
         rows_s = self._rows_s(self._decoded(tokens, completed), rows, beside)
         if time.encoder_s is not None:
             rows_s = rows_s + between(time.encoder_s, tokens) * (tokens > 0)
-        device_s = (
-            rows_s
-            + heads
-            + time.sequence_s * beside
-            + time.prompt_s * tokens
-            + time.pair_s * pairs
-            + time.prompt_latency_s
-            + time.decode_latency_s * decodes
-        ) + time.cached_s * context * decodes
+        device_s = rows_s + heads + time.sequence_s * beside + time.prompt_s * tokens + time.pair_s * pairs
+        if of_prompts_s is not None:
+            device_s += of_prompts_s
+        if of_decoding_s is not None:
+            device_s += of_decoding_s * (beside > 0)
+        device_s += time.cached_s * context
         if self._has_mixed:
             slower = 1 + (time.mixed_factor - 1) * tokens / np.maximum(tokens + beside, 1.0)
-            device_s = np.where(decodes, np.maximum(device_s * slower, time.mixed_floor_s), device_s)
+            device_s = np.where(beside > 0, np.maximum(device_s * slower, time.mixed_floor_s), device_s)
         return (np.maximum(device_s, time.floor_s) if self.has_floor else device_s) + time.host_s
 
     def _decoded(self, tokens: Floats, completed: Rows) -> Floats:
@@ -102,13 +105,13 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         if self._whole:
             number = tokens + rows if self.time.encodes is None else np.maximum(tokens + rows, 1.0)
             at = self._first[2] + KNOT_BELOW.take(number.astype(np.int64), mode="clip")
-            rows_s: Floats = self.level_s.ravel().take(at) + self.slope_s.ravel().take(at) * number
+            rows_s: Floats = self.level_s.ravel()[at] + self.slope_s.ravel()[at] * number
         else:
             rows_s = between(time.rows_s, tokens * time.row_share + rows)
         if time.draft is None or self.draft_s is None:
             return rows_s
         prompts_s = between(time.draft.prompt_s, tokens * time.row_share) * (tokens > 0)
-        return rows_s + prompts_s + self.draft_s.ravel().take(self._first[0] + beside.astype(np.int64))
+        return rows_s + prompts_s + self.draft_s.ravel()[self._first[0] + beside.astype(np.int64)]
 
 
 def tables_of(time: IterationTime, slots: int) -> IterationTables:

@@ -11,14 +11,15 @@ ROUNDING = 1e-6
 """Tokens by which sums of fractions may be off."""
 
 
-def preempt(s: ReplicaState) -> None:
-    """Remove the last admitted request of a run until one more token of every running sequence fits."""
-    requests, any_removed = s.requests, False
-    while True:
-        run = short_of_cache(s).nonzero()[0]
-        if not run.size:
-            break
-        requests.preempted = any_removed = True
+def preempt(s: ReplicaState) -> bool:
+    """Remove the last admitted request of a run until one more token of every running sequence fits; whether any was removed."""
+    requests = s.requests
+    run = short_of_cache(s).nonzero()[0]
+    if not run.size:
+        return False
+    requests.preempted = True
+    s.prompt_tokens_done, s.pairs_done = s.prompt_tokens_done.copy(), s.pairs_done.copy()  # may be `prompt_tokens` and `pairs`
+    while run.size:
         position = s.next_admitted[run] - 1
         decoding = s.next_prompt[run] == s.next_admitted[run]  # the last admitted one is decoding, else still a prompt
         if decoding.any():
@@ -35,14 +36,17 @@ def preempt(s: ReplicaState) -> None:
         s.pairs[run] = requests.pairs_before[position]
         s.next_arrival_s[run], s.next_claim[run] = requests.arrival_s[position], requests.claims[position]
         s.preemptions[s.number[run]] += 1
-    if any_removed:  # a preempted request waits for the next event, even if there is room now
-        s.has_room = s.room() & (s.next_arrival_s > s.clock_s)
+        run = short_of_cache(s).nonzero()[0]
+    s.has_room = s.room() & (
+        s.next_arrival_s > s.clock_s
+    )  # a preempted request waits for the next event, even if there is room now
+    return True
 
 
 def short_of_cache(s: ReplicaState) -> Flags:
     """Whether one more token of every running sequence of a run does not fit."""
-    short: Flags = ~s.rules.reserve & (s.running > 1) & (s.held + s.growth > s.rules.capacity)
-    return short
+    short: Flags = (s.held + s.growth > s.rules.capacity) & (s.running > 1)
+    return short & ~s.rules.reserve if s.any_reserve else short
 
 
 def _interrupt(s: ReplicaState, run: Rows, position: Rows) -> None:
@@ -61,9 +65,10 @@ def _interrupt(s: ReplicaState, run: Rows, position: Rows) -> None:
     fresh = r.inputs[position] - r.prefix[position]
     pairs = fresh * (r.prefix[position] + fresh / 2)
     r.claims[position] = r.inputs[position] + 1
-    for place, *more in zip(position.tolist(), fresh.tolist(), pairs.tolist(), strict=True):
-        end_of_run = (place // s.width + 1) * s.width
-        r.admission[place + 1 : end_of_run, 2:] += more  # those behind it wait for its prompt too
+    for place, new, pair in zip(position.tolist(), fresh.tolist(), pairs.tolist(), strict=True):
+        behind = slice(place + 1, (place // s.width + 1) * s.width)  # those behind it wait for its prompt too
+        r.prompt_tokens_before[behind] += new
+        r.pairs_before[behind] += pair
     s.context[run] -= grown
     s.held[run] += r.inputs[position] + 1 - grown  # its claim counts one token more than it held
     s.running[run] -= 1

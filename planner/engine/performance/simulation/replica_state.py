@@ -29,20 +29,14 @@ class Requests:
         inputs, outputs, fresh, prefix = traffic.input_tokens, traffic.output_tokens, traffic.fresh_tokens, traffic.prefix_tokens
         prompting = fresh * (np.arange(fresh.shape[1]) >= traffic.in_flight[:, None])
         pairs = fresh * (prefix + fresh / 2)
-        admission = np.empty((*fresh.shape, 4))
-        np.minimum(traffic.arrival_s, NEVER_S, out=admission[:, :, 0])
-        np.add(inputs, np.where(rules.reserve[:, None], outputs, 1.0), out=admission[:, :, 1])
-        admission[:, 0, 2:] = 0.0
-        np.cumsum(prompting[:, :-1], axis=1, out=admission[:, 1:, 2])
-        np.cumsum(np.where(prompting > 0, pairs, 0.0)[:, :-1], axis=1, out=admission[:, 1:, 3])
-        self.admission = admission.reshape(-1, 4)
-        """Columns that are read together."""
-        self.arrival_s, self.claims, self.prompt_tokens_before, self.pairs_before = self.admission.T
-        """Tokens of cache it takes as it is admitted; and prompt tokens, and their pairs, of all before it in its queue."""
+        self.arrival_s = np.minimum(traffic.arrival_s, NEVER_S).ravel()
+        self.claims = (inputs + np.where(rules.reserve[:, None], outputs, 1.0)).ravel()
+        """Tokens of cache it takes as it is admitted."""
+        self.prompt_tokens_before, self.pairs_before = (_before(of) for of in (prompting, np.where(prompting > 0, pairs, 0.0)))
+        """Prompt tokens, and their pairs, of all before it in its queue."""
         decoded = traffic.decoded_tokens
         iterations = decoded if traffic.rounds is None else traffic.rounds
-        self.decoding = np.stack([inputs, iterations], axis=-1).reshape(-1, 2)
-        self.inputs, self.iterations = self.decoding.T
+        self.inputs, self.iterations = inputs.ravel().copy(), iterations.ravel().copy()
         """Input tokens, and the iterations it decodes in."""
         self.per_iteration = None if traffic.rounds is None else (decoded / np.maximum(iterations, 1.0)).ravel()
         """Mean number of its tokens that come out with an iteration; None: one."""
@@ -58,14 +52,21 @@ class Requests:
 
     def at(self, position: Rows) -> Rows:
         """The requests at positions."""
-        return self.at_position.take(position) if self.preempted else position
+        return self.at_position[position] if self.preempted else position
 
     def note(self, times: Floats, position: Rows, now: Floats) -> None:
         """Set the times of the requests at `position`, for each request only once."""
         if self.preempted:
-            position = self.at_position.take(position)
-            now = np.fmin(times.take(position), now)  # times that are known are earlier
+            position = self.at_position[position]
+            now = np.fmin(times[position], now)  # times that are known are earlier
         times[position] = now
+
+
+def _before(amounts: Floats) -> Floats:
+    """The sum of all `amounts` [runs, requests + 1] before each in its run, flat."""
+    sums = np.zeros(amounts.shape)
+    np.cumsum(amounts[:, :-1], axis=1, out=sums[:, 1:])
+    return sums.ravel()
 
 
 class ReplicaState:
@@ -85,7 +86,9 @@ class ReplicaState:
         """Positions of the next request to be admitted, and of the next prompt to be completed."""
         self.measured_from, self.measured_to = first + warm, first + warm + measured
         self.unfinished = measured.astype(np.float64)
-        """Measured requests that have not ended."""
+        """Measured requests that have not ended, without those of `ended`."""
+        self.ended: list[tuple[Rows, Rows]] = []
+        """Requests that have ended since they were counted last, and the run of each."""
         self.clock_s, self.iteration = np.zeros(runs), np.zeros(runs)
         """`iteration` counts those in which running sequences decode."""
         self.prompt_tokens_done, self.pairs_done, self.prompt_tokens, self.pairs = (np.zeros(runs) for _ in range(4))
@@ -93,6 +96,9 @@ class ReplicaState:
         self.closed = traffic.clients > 0
         self.next_sent = np.where(self.closed, first + np.maximum(traffic.clients, traffic.in_flight), self.queue_end)
         """Position of the next request that a client sends."""
+        tokens = traffic.input_tokens + traffic.output_tokens
+        self.ample: Flags = (rules.sequences >= self.width) & (tokens.sum(axis=1) + tokens.max(axis=1) < rules.capacity)
+        """Whether all requests of the run could be in flight at once."""
         self._start(traffic, first)
         self.next_arrival_s = self.requests.arrival_s[self.next_admitted]
         self.next_claim = self.requests.claims[self.next_admitted]
@@ -129,7 +135,7 @@ class ReplicaState:
 
     def _summarise_rules(self) -> None:
         self.all_mixed, self.any_reserve = bool(self.rules.mixed.all()), bool(self.rules.reserve.any())
-        self.any_closed = bool(self.closed.any())
+        self.any_closed, self.all_ample = bool(self.closed.any()), bool(self.ample.all())
 
     def add_slots(self) -> None:
         """Make room for half as many sequences again."""
@@ -145,17 +151,24 @@ class ReplicaState:
 
     def goes_on(self) -> Flags:
         """Whether measured requests have not ended, or the one after them, where any comes, is not admitted."""
+        if self.ended:
+            owner, request = (np.concatenate(numbers) for numbers in zip(*self.ended, strict=True))
+            counted = (request >= self.measured_from[owner]) & (request < self.measured_to[owner])
+            self.unfinished -= np.bincount(owner, weights=counted, minlength=self.number.size)
+            self.ended.clear()
         goes_on: Flags = (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
         return goes_on
 
     def room(self) -> Flags:
         """Whether the next request of each run could be admitted."""
+        if self.all_ample:
+            return self.ample
         room: Flags = (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
         return room
 
     def never_full(self) -> bool:
         """Whether every cache holds all that is in flight to the end, and the next request beside it."""
-        return bool(np.count_nonzero(self.promised + self.next_claim >= self.rules.capacity) == 0)
+        return self.all_ample or bool(np.count_nonzero(self.promised + self.next_claim >= self.rules.capacity) == 0)
 
     def leave_out_done(self) -> None:
         """Drop the runs that are done from the arrays, where they are many."""
