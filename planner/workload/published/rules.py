@@ -155,7 +155,7 @@ def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
     of_torch = any(framework.startswith(begins) for begins, engine, _ in ENGINES if engine == "torch")
     if fields.get("engine") != "torch" or not of_torch:
         return fields
-    named = re.search(r"\btorch (\d+\.\d+)", framework) or re.search(r"\b(20\d\d-\d\d)\b", framework)
+    named = re.search(r"\btorch (\d+\.\d+(?:\.\d+\.dev\d+)?)", framework) or re.search(r"\b(20\d\d-\d\d)\b", framework)
     release = named[1] if named else PAGE_MONTHS.get(framework)
     return fields | {"engine": f"torch@{release}"} if release else fields
 
