@@ -177,7 +177,9 @@ def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
     batch = whole(row, "micro_batch") or whole(row, "concurrency") or 1
     output = 1 if fields["task"] == "prefill" else UNSTATED_OUTPUT_TOKENS
     prompt = whole(row, "isl") or UNSTATED_PROMPT_TOKENS
-    return {"batch": batch, "input_tokens": prompt, "output_tokens": whole(row, "osl") or output}
+    passes = re.search(r"\bn_ubatch (\d+)", row["note"])
+    chunk = {"max_num_batched_tokens": int(passes[1])} if passes else {}
+    return {"batch": batch, "input_tokens": prompt, "output_tokens": whole(row, "osl") or output} | chunk
 
 
 def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
