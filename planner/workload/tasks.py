@@ -263,7 +263,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_num_seqs: Count | None = None
     """For a service: most requests in flight on a replica; absent: the engine's default."""
     max_num_batched_tokens: Count | None = None
-    """For a service: most tokens of one iteration; absent: the engine's default."""
+    """Most tokens of one iteration of a service, or of a pass over prompts (llama.cpp's n_ubatch); absent: the engine's default."""
 
     power_limit_w: Moderate | None = None
     """Power limit of each GPU (nvidia-smi -pl); one above what a part ships with changes nothing."""

@@ -86,12 +86,12 @@ def _older_factor(job: Job) -> float:
 
 
 def _older_attention_s(rows: Chosen, step: StepColumns) -> Floats:
-    """Seconds by which a step is longer with FlashAttention 2, where a release that is not named may run it."""
+    """Seconds by which a step is longer with the kernels of older releases, where a release that is not named may run them."""
     may = np.array([_may_be_older_attention(job) for job in rows.jobs])
     if not may.any():
         return np.zeros(1)
     t = rows.e.table
-    older = replace(t, job=replace(t.job, ampere_attention=np.ones(1)))
+    older = replace(t, job=replace(t.job, ampere_attention=np.ones(1), triton_attention=np.ones(1)))
     longer = rows(step.by_class["attention"] * (_attention_time(older) / _attention_time(t) - 1))
     return np.where(may, longer, 0.0)
 

@@ -17,9 +17,10 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
             f"{workload.warmup_requests} is not accepted; it has to be below requests, which is {workload.requests or 'missing'}."
         )
         problems.add("warmup_requests", text)
-    for name in ("max_num_seqs", "max_num_batched_tokens"):
-        if getattr(workload, name) and workload.task != "serve":
-            problems.add(name, f"is not accepted with {workload.task!r}; only a service has such a limit.")
+    if workload.max_num_seqs and workload.task != "serve":
+        problems.add("max_num_seqs", f"is not accepted with {workload.task!r}; only a service has such a limit.")
+    if workload.max_num_batched_tokens and trains(workload.task):
+        problems.add("max_num_batched_tokens", f"is not accepted with {workload.task!r}; only prompts have such a limit.")
     if workload.disaggregated and workload.task != "serve":
         problems.add(
             "disaggregated", f"is not accepted with {workload.task!r}; only 'serve' has replicas for prompts and for answers."

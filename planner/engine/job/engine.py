@@ -42,6 +42,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """Attention scores go through memory unless flash attention is asked for."""
     ampere_attention: bool = False
     """Fused attention is FlashAttention 2 on every part, unless another kernel is asked for."""
+    triton_attention: bool = False
+    """Fused attention is compiled by Triton on parts of AMD (AOTriton before 0.11), unless another kernel is asked for."""
     eager_by_family: bool = False
     """They do so for the families that transformers has no fused attention for."""
     gradients_16_bit: bool = False

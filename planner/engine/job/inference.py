@@ -81,7 +81,8 @@ def request_numbers(workload: Workload, defaults: Defaults, source_tokens: int =
         "offload_parameters": float(offloads),
     }
     if workload.task != "serve":
-        return numbers | {"batch": float(defaults.given_or("batch", 1))}
+        chunk = float(workload.max_num_batched_tokens or 0)
+        return numbers | {"batch": float(defaults.given_or("batch", 1)), "max_num_batched_tokens": chunk}
     if workload.concurrency is None and workload.request_rate_per_s is None:
         defaults.assumed["concurrency"] = "max"
     whole = workload.concurrency == "max" or "concurrency" in defaults.assumed

@@ -82,6 +82,9 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
         eager_attention=float(attention == "eager"),
         ampere_attention=float(attention in {"flash-2", "memory-efficient"}),
+        triton_attention=float(
+            engine.triton_attention and attention != "eager" and workload.attention not in {"flash-2", "flash-3"}
+        ),
         compiled=float(bool(compiled)),
         expert_imbalance=workload.expert_imbalance or 0.0,
         memory_fraction=memory_fraction,

@@ -28,6 +28,8 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     flop_spread: N
     cycles_per_s: N = default(0.0)
     """Cycles of all multiprocessors together at boost clock; 0: not known."""
+    cdna_flop_per_s: N = default(0.0)
+    """The vendor's dense figure in 16 bit of an AMD part with matrix units; 0 of any other."""
     fp16_accumulate_gain: N
     """Rate of FP16 products that add up in FP16, over FP32."""
     is_geforce: N = default(0.0)

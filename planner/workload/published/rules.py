@@ -152,7 +152,7 @@ def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
     of_torch = any(framework.startswith(known.begins) for known in published_names().engines if known.engine == "torch")
     if fields.get("engine") != "torch" or not of_torch:
         return fields
-    named = re.search(r"\btorch (\d+\.\d+)", framework) or re.search(r"\b(20\d\d-\d\d)\b", framework)
+    named = re.search(r"\btorch (\d+\.\d+(?:\.\d+\.dev\d+)?)", framework) or re.search(r"\b(20\d\d-\d\d)\b", framework)
     release = named[1] if named else PAGE_MONTHS.get(framework)
     return fields | {"engine": f"torch@{release}"} if release else fields
 
@@ -174,7 +174,9 @@ def _lengths(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
     batch = whole(row, "micro_batch") or whole(row, "concurrency") or 1
     output = 1 if fields["task"] == "prefill" else UNSTATED_OUTPUT_TOKENS
     prompt = whole(row, "isl") or UNSTATED_PROMPT_TOKENS
-    return {"batch": batch, "input_tokens": prompt, "output_tokens": whole(row, "osl") or output}
+    passes = re.search(r"\bn_ubatch (\d+)", row["note"])
+    chunk = {"max_num_batched_tokens": int(passes[1])} if passes else {}
+    return {"batch": batch, "input_tokens": prompt, "output_tokens": whole(row, "osl") or output} | chunk
 
 
 def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_sample import ask, chip, parts, session
+from engine_sample import ask, candidate, chip, parts, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ from planner.engine.job.resolve import resolve
 from planner.engine.memory import memory_of, terms_of
 from planner.engine.performance.operators.attention import latent_elements
 from planner.engine.performance.operators.communication import gathers, routed_bytes
-from planner.engine.performance.operators.expert_kernels import ANY, PERMUTED, PERMUTED_ON_BLACKWELL, expert_kernels
+from planner.engine.performance.operators.expert_kernels import ANY, PERMUTED, PERMUTED_ON_BLACKWELL, expert_kernels, filled_rows
 from planner.engine.performance.operators.experts import experts_latency_s, routed_traffic_bytes
 from planner.engine.performance.operators.forward_pass import attention_pass_s
 from planner.engine.performance.operators.products import layer_products, products_s
@@ -228,6 +228,38 @@ def test_experts_take_what_was_measured(
     for tokens, measured in measured_us.items():
         products = products_s(t, layer_products(t, ONE * tokens)["experts"])[0]
         assert 1e6 * float((products + experts_latency_s(t))[0]) == pytest.approx(measured, rel=0.35)
+
+
+def test_llama_cpp_fills_a_tile_for_every_expert() -> None:
+    """128 experts, 8 of them for a token: 512 tokens bring 32 to an expert, for which a tile of 128 is computed; 4,096 bring 256, two tiles and a half of one on
+    average; 64 bring 4, in tiles of 64; 8 are multiplied without tiles. Before b6325 every expert had products of its own."""
+    t, before = (
+        candidate(
+            chip("RTX PRO 6000 Blackwell Workstation"), model="qwen3-30b-a3b", task="prefill", engine=f"llama.cpp@{build}", weight_dtype="q4_k_m", batch=1, input_tokens=512,
+        ).table()
+        for build in ("b6413", "b6000")
+    )  # fmt: skip
+    for tokens, each, filled in ((512, 32, 128), (4096, 256, 320), (64, 4, 64), (8, 0.5, 0.5)):
+        assert float(filled_rows(t, ONE * tokens, ONE * each)[0]) == pytest.approx(filled)
+        assert float(filled_rows(before, ONE * tokens, ONE * each)[0]) == each
+
+
+def test_a_longer_pass_fills_tiles_better() -> None:
+    """gpt-oss 20B on GB10, 2,048 tokens: 541 ms in passes of 2,048 (ggml-org/llama.cpp, benches/dgx-spark.md)."""
+    asked = {
+        "model": "gpt-oss-20b",
+        "gpu": "GB10",
+        "task": "prefill",
+        "engine": "llama.cpp@b6918",
+        "weight_dtype": "mxfp4",
+        "batch": 1,
+        "input_tokens": 2048,
+    }
+    usual, whole = (ask(**asked, **said).prefill_s for said in ({}, {"max_num_batched_tokens": 2048}))
+    assert usual is not None
+    assert whole is not None
+    assert usual.value > 1.2 * whole.value
+    assert whole.value == pytest.approx(0.541, rel=0.1)
 
 
 @pytest.mark.parametrize(

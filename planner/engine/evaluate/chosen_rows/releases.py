@@ -79,7 +79,8 @@ def _by_oldest(job: Job) -> Job:
     eager = float(engine.eager_attention or (engine.eager_by_family and job.architecture.eager_attention))
     if job.workload.attention is not None:
         return replace(job, engine=engine)
-    return replace(job, engine=engine, eager_attention=eager, ampere_attention=float(engine.ampere_attention and not eager))
+    ampere, triton = (float(runs and not eager) for runs in (engine.ampere_attention, engine.triton_attention))
+    return replace(job, engine=engine, eager_attention=eager, ampere_attention=ampere, triton_attention=triton)
 
 
 def _times(s: ServeColumns, *, served: bool) -> dict[str, Floats]:

@@ -272,7 +272,9 @@ LATER = (
         release="b6325 and later",
         kernels_per_layer=18,
         eager_attention=False,
-        source=f"{_MMQ.source}; flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434); additions, norms and rotation fused (#15631, #16884); "
+        expert_tile=128,
+        source=f"{_MMQ.source}; one product for all experts, whose tiles are as wide as the tokens of the pass, 128 at most (#15525; mul_mat_q_case in mmq.cuh, on NVIDIA's parts still so "
+        "in #26977 of 2026-08); flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434); additions, norms and rotation fused (#15631, #16884); "
         "kernels by hand: between RTX PRO 6000 of 2025-09 (37 µs a layer beside the weights, by llama-bench of 7B and 70B) and server parts, which take longer",
     ),
 )

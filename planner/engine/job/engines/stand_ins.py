@@ -220,7 +220,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words=_HF,
             turns_on={"optimizer": "adamw-fused", "attention": "flash"},
-            differs={"ampere_attention": True},
+            differs={"ampere_attention": True, "triton_attention": False},
             source="Axolotl's config: bf16 auto, adamw_torch_fused; flash_attention, which is FlashAttention 2",
         ),
         StandIn(
@@ -245,7 +245,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="trains by FSDP around the models of",
             turns_on={"recipe": "amp", "sharding": "zero3", "checkpointing": "full"},
-            differs={"accelerates": 0.0, "ampere_attention": True},
+            differs={"accelerates": 0.0, "ampere_attention": True, "triton_attention": False},
             source="verl's trainer configs: model_dtype fp32 under FSDP in BF16, reshard_after_forward, enable_gradient_checkpointing (engine/fsdp.yaml, "
             "model/hf_model.yaml); FlashAttention 2 by default (verl-project/verl#5419)",
         ),
@@ -255,7 +255,13 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="trains by DeepSpeed around the models of",
             turns_on={"recipe": "mixed", "sharding": "zero2", "attention": "flash"},
-            differs={"gradients_16_bit": True, "most_pipelined_zero": 1, "accelerates": 0.0, "ampere_attention": True},
+            differs={
+                "gradients_16_bit": True,
+                "most_pipelined_zero": 1,
+                "accelerates": 0.0,
+                "ampere_attention": True,
+                "triton_attention": False,
+            },
             source="OpenRLHF's train_ppo_ray.py: zero_stage 2, no gradient_checkpointing, flash_attention_2; else as DeepSpeed",
         ),
         StandIn(

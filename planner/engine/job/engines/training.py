@@ -12,7 +12,7 @@ ALL_LAYERS = 1e9
 """More layers than any model has."""
 _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyTorch 2.13; one host launch each"
 _HOST = "the Python around them while generating: as for Transformers, an assumption that litgpt's published rates agree with; while training 1.5 bare launches each and 150 a step: 2.0 and 200 beside an Xeon of 2.1 GHz (2.3 to 2.5 ms a layer of a Qwen3 decoder in plain torch, bare launch 6.3 µs), about 1.0 as the crossing of L4 and H100 near 0.5 B says (docs/study.md); 29 to 33 kernels a layer generating, of 1.5 to 3.8 µs where they do next to nothing, and 112 in a step of training (torch 2.11, one H200 beside a Xeon of 2.1 GHz, 2026-11-26)"
-_SDPA = "scaled_dot_product_attention puts FlashAttention 2 first; cuDNN's, faster on Hopper and on Blackwell of servers, was first in 2.5.0 alone (pytorch/pytorch#138522) and is again in 2.11, whose wheels bring cuDNN 9.15.1 or later (check_prefer_cudnn_attention, huggingface/transformers#48163)"
+_SDPA = "scaled_dot_product_attention puts FlashAttention 2 first; cuDNN's, faster on Hopper and on Blackwell of servers, was first in 2.5.0 alone (pytorch/pytorch#138522) and is again in 2.11, whose wheels bring cuDNN 9.15.1 or later (check_prefer_cudnn_attention, huggingface/transformers#48163); on parts of AMD it runs AOTriton, whose kernels Triton compiled until 0.11 brought AITER's assembly to PyTorch 2.9 (pytorch/pytorch#161754, 2025-09)"
 _FITTED = "scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
 _APPENDING = "each step copies the cache to append a token (torch.cat), read and written at half of the bandwidth as values of 16 bit are copied one by one until torch 2.8 (pytorch/pytorch#102815 made wide loads for 32 bit, #150233 for 16; 3.8 passes in batches of 32 and 64 of Llama 2 7B on A100, optimum-benchmark), and repeats keys and values for the heads that share them (repeat_kv)"
 _ACCELERATE = "its Trainer shards by accelerate: FP32 weights under mixed precision (Accelerator.prepare_model), FSDP's first version unless fsdp_version says 2"
@@ -27,6 +27,7 @@ FIRST = (
         name="torch",
         label="PyTorch",
         ampere_attention=True,
+        triton_attention=True,
         compiles_loss=True,
         keeps_gathered=1.0,
         trains=True,
@@ -43,7 +44,7 @@ FIRST = (
         device_factor=1.13,
         expands_latent=True,
         unpacks=True,
-        release="before 2.11",
+        release="before 2.9",
         slack_source="simulated, median 6 %",
         source=f"{_ATEN}; {_SDPA}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); {_HOST}; {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
     ),
@@ -70,6 +71,7 @@ FIRST = (
         prepares_adapters=True,
         pads_vocabulary=False,
         ampere_attention=True,
+        triton_attention=True,
         eager_by_family=True,
         expands_latent=True,
         unpacks=True,
@@ -117,8 +119,10 @@ _SINCE_4_45 = replace(
     packed_keep_inputs=False,
     source=f"{_TRANSFORMERS.source}; device factor since then: scripts/calibration/fit_engines.py on 10 published steps of one model and source (A100, packed sequences), the prompts and steps of older releases on which theirs is fitted were not packed; since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer",
 )
+_SINCE_2_9 = replace(_TORCH, since=(2, 9), released="2025-10", release="2.9 and 2.10", triton_attention=False)
 LATER = (
-    replace(_TORCH, since=(2, 11), released="2026-03", release="2.11 and later", ampere_attention=False),
+    _SINCE_2_9,
+    replace(_SINCE_2_9, since=(2, 11), released="2026-03", release="2.11 and later", ampere_attention=False),
     replace(
         _MEGATRON,
         since=(26, 6),
@@ -139,6 +143,7 @@ LATER = (
         ampere_attention=False,
         device_factor=1.22,
         frees_logits=True,
+        triton_attention=False,
         source=f"{_TRANSFORMERS.source}; device factor since 5.0: 1.14 to 1.33 in ten steps and prompts of 1 B to 8 B parameters measured on one H200 (5.17 with torch 2.11, 2026-11-26; docs/evidence/h200.md), as are PyTorch's peaks of 14 steps, from which follows that nothing holds the logits (before, the loss copied them to shift them); since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer; since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
     ),
 )

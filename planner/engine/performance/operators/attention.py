@@ -31,6 +31,11 @@ AMPERE_FLOP_PER_CYCLE = 1200.0
 alike. H100: 284 TFLOP/s forward and 287 backward (causal, 8,192 tokens, heads of 128; Dao-AILab/flash-attention#1791), 333 and, without a mask, 318
 (arXiv:2407.08608, figures 5 and 6), 1,180 to 1,380; B200: 333 and 346 for both (8,192 and 16,384 tokens, #1589), 362 forward (meta-pytorch/tritonbench#171),
 1,150 to 1,240."""
+TRITON_FORWARD, TRITON_BACKWARD = 0.30, 0.10
+"""Share of a CDNA part's 16-bit peak that attention compiled by Triton reaches, forward and backward. MI350X and MI355X, heads of 128, 4,096 to 16,384 tokens:
+forward 0.24 to 0.34 (causal) and 0.40 (without a mask), backward of PyTorch's own 0.06 to 0.10 and 0.12 (baselines of HipKittens, 2025-10, arXiv:2511.08083:
+analysis/attn/fwd/plot.py and bkwd/plot.py), where assembly reaches 0.41 to 0.53 and 0.28 to 0.31 (ROCm/aiter, op_tests/cpp/mha/README.md). Forward on MI300X
+assembly is 1.2 to 1.6 times as fast, which makes 0.26 to 0.35 of Triton's (midiareshadi.github.io/blog/attn-dsl-bench); backward nobody published since 2024."""
 NEWER_INSTRUCTIONS = (9.0, 12.0)
 """Compute capabilities from which, and below which, tensor cores reach their rate with other instructions than Ampere's (wgmma, tcgen05)."""
 BACKWARD_RATE = 0.8
@@ -119,22 +124,23 @@ def _step_reads(t: Table) -> Floats:
     return reads
 
 
-def _most_flop_per_s(t: Table) -> Floats:
-    """Rate that kernels written for Ampere do not pass on newer parts; infinite for other kernels and parts."""
+def _most_flop_per_s(t: Table, triton: float) -> Floats:
+    """Rate that kernels written for Ampere do not pass on newer parts, and Triton's (`triton` of the peak) on AMD's; infinite for other kernels and parts."""
     c, (first, beyond) = t.chip, NEWER_INSTRUCTIONS
     newer = (c.compute_capability >= first) & (c.compute_capability < beyond) & (c.cycles_per_s > 0)
-    most: Floats = np.where(newer & (t.job.ampere_attention > 0), AMPERE_FLOP_PER_CYCLE * c.cycles_per_s, np.inf)
-    return most
+    most = np.where(newer & (t.job.ampere_attention > 0), AMPERE_FLOP_PER_CYCLE * c.cycles_per_s, np.inf)
+    compiled: Floats = np.where((c.cdna_flop_per_s > 0) & (t.job.triton_attention > 0), triton * c.cdna_flop_per_s, most)
+    return compiled
 
 
 def forward_flop_per_s(t: Table) -> Floats:
     """Rate of attention in prompts and forward passes."""
-    return np.minimum(t.chip.attention_flop_per_s, _most_flop_per_s(t))
+    return np.minimum(t.chip.attention_flop_per_s, _most_flop_per_s(t, TRITON_FORWARD))
 
 
 def backward_factor(t: Table) -> Floats:
     """Time of fused attention's backward pass over its forward pass: five products for two."""
-    backward = np.minimum(BACKWARD_RATE * t.chip.attention_flop_per_s, _most_flop_per_s(t))
+    backward = np.minimum(BACKWARD_RATE * t.chip.attention_flop_per_s, _most_flop_per_s(t, TRITON_BACKWARD))
     factor: Floats = FUSED_ATTENTION_BACKWARD * forward_flop_per_s(t) / backward
     return factor
 

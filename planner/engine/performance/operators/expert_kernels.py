@@ -66,12 +66,18 @@ PERMUTED_ON_BLACKWELL = {
 """Kernels of TensorRT-LLM on Blackwell, of CUTLASS and DeepGEMM. Source of both tables: scripts/calibration/fit_expert_kernels.py on the timings of TensorRT-LLM 1.3rc20 in the same tables (2026-11-26),
 1 to 16,384 tokens, balanced and by a power law, up to 8 ranks of tensor and 16 of expert parallelism, with the kernels that it chooses by itself; median
 error 6 to 14 %, of a GPU that is left out 6 to 16 %, of packed weights on Hopper 22 %."""
+FILLED = ANY | {"packed": ExpertKernels(29e-6, 0.0, 1.0, 1.0, 6.5, 0.0, 1.9)}
+"""Kernels of llama.cpp, whose tiles are filled up (`filled_rows`). Bytes that a routed token moves, counted in its operators (FP32 between them, a rounding to
+8 bit of 5.1 bytes before each product): 26 h (two roundings, the output, its weighing and adding up) + 25 f (gate and up written, read and multiplied,
+the product rounded)."""
+MATRIX_VECTOR_ROWS, TILE_STEP = 8, 8
+"""Tokens of a pass up to which llama.cpp multiplies without tiles (MMVQ_MAX_BATCH_SIZE), and the step between widths of tiles."""
 ALIKE, ALIKE_OF_ANY = 0.95, 0.88
 """Exponents of the tokens of a pass that choose experts unlike each other: of `PERMUTED` as fitted to choices by a power law of exponent 1.01; of `ANY` by hand
 from the times of 256 experts of which 8 are chosen by that law over those of all of them, 8 to 128 tokens (TensorRT-LLM 1.3 on an H200)."""
 DATA_CENTRE_BLACKWELL = (10.0, 11.0)
 """Compute capabilities, the second no longer one. Grouped products of training that activate and round their own outputs exist for these parts."""
-_FAMILIES = (ANY, PERMUTED, PERMUTED_ON_BLACKWELL)
+_FAMILIES = (ANY, PERMUTED, PERMUTED_ON_BLACKWELL, FILLED)
 _NUMBERS = np.array([[family.get(kind, family["8 bit blocks"]) for kind in KINDS] for family in _FAMILIES])
 
 
@@ -93,8 +99,16 @@ def _on_blackwell(t: Table) -> Floats:
 
 def _family(t: Table) -> Rows:
     permutes = t.engine.permutes_tokens * (t.job.train <= 0)
-    place: Rows = (permutes * (1 + _on_blackwell(t))).astype(np.int64)
+    place: Rows = np.where(t.engine.expert_tile > 0, _FAMILIES.index(FILLED), permutes * (1 + _on_blackwell(t))).astype(np.int64)
     return place
+
+
+def filled_rows(t: Table, rows: Floats, per_expert: Floats) -> Floats:
+    """Rows that the products of an expert compute where `per_expert` of the `rows` tokens of a pass are its: whole tiles, the last one half full on average."""
+    tile = np.minimum(t.engine.expert_tile, TILE_STEP * np.ceil(rows / TILE_STEP))
+    tiled = (tile > 0) & (rows > MATRIX_VECTOR_ROWS) & (t.job.weight_bits_packed > 0)
+    filled: Floats = np.where(tiled, tile * np.maximum(1.0, per_expert / np.where(tile > 0, tile, 1.0) + 0.5), per_expert)
+    return filled
 
 
 def _kind(t: Table) -> Rows:

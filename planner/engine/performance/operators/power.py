@@ -62,7 +62,9 @@ def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> 
     if clock >= 1:
         return replace(chip, power_limit_w=limit_w)
     memory = clock**MEMORY_EXPONENT
-    rates = {name: getattr(chip, name) * clock for name in ("flop_per_s", "attention_flop_per_s", "cycles_per_s")}
+    rates = {
+        name: getattr(chip, name) * clock for name in ("flop_per_s", "attention_flop_per_s", "cycles_per_s", "cdna_flop_per_s")
+    }
     rates |= {
         name: getattr(chip, name) * memory
         for name in (
