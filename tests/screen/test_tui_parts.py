@@ -121,16 +121,22 @@ def test_the_stack_fills_its_width_and_shows_every_component(parts: list[float],
     ("figure", "text"),
     [
         (Figure(100, 86, 114, "spec"), "±14 %"),
-        (Figure(100, 50, 110, "spec"), "+10/-50 %"),
+        (Figure(100, 88, 114, "spec"), "±14 %"),
+        (Figure(100, 90, 129, "spec"), "-10 +29 %"),
+        (Figure(100, 50, 110, "spec"), "-50 +10 %"),
+        (Figure(100, 100, 129, "spec"), "+29 %"),
+        (Figure(100, 98, 104, "spec"), "±4 %"),
         (Figure(1.0, 0.87, 1.0, "spec"), "-13 %"),
         (Figure(100, 20, 500, "spec"), "×÷5.0"),
-        (Figure(100, 52, 199, "spec"), "±99 %"),
+        (Figure(100, 52, 199, "spec"), "-48 +99 %"),
+        (Figure(100, 60, 280, "spec"), "÷1.7 ×2.8"),
+        (Figure(100, 0, 280, "spec"), "×÷2.8"),
         (Figure(100, 34, 292, "spec"), "×÷2.9"),
         (Figure(100, 100, 100, "measured"), ""),
         (None, ""),
     ],
 )
-def test_a_range_reads_as_its_wider_side(figure: Figure | None, text: str) -> None:
+def test_a_range_tells_both_sides_where_they_differ(figure: Figure | None, text: str) -> None:
     assert spread_text(figure) == text
 
 

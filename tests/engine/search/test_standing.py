@@ -107,7 +107,7 @@ def test_what_has_no_price_says_that_it_comes_after_what_has_one(objective: str,
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.2, "-13 %"), (0.95, "+5/-17 %"), (0.996, "-17 %"), (0.5, "±20 %")]
+    ("value", "text"), [(1.2, "-13 %"), (0.95, "-17 +5 %"), (0.996, "-17 %"), (0.5, "±20 %")]
 )  # fmt: skip
 def test_the_range_of_a_share_does_not_reach_beyond_all(value: float, text: str) -> None:
     factor = 1.2 if value < 1 else 1.2 / 0.87

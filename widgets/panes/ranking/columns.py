@@ -36,7 +36,7 @@ WIDTHS = {
     "provider": 13,
     "memory": 9,
     "limit": 9,
-    "rate": 15,
+    "rate": 18,
     "layout": 17,
     "usd-per-h": 8,
     "ttft": 8,
@@ -59,7 +59,7 @@ SAME_AS_LATENCY = {"p95": "request", "p95 first": "ttft"}
 TITLES = {"rank": "", "job-h": "takes"}
 """Titles that are not those of the tables on paper, for want of room."""
 STYLES = {"layout": "quiet", "provider": "quiet", "limit": "limit"}
-SPREAD_WIDTH, SHARE_WIDTH = 6, 5
+SPREAD_WIDTH, SHARE_WIDTH = 10, 5
 GAP_WIDE, GAP_TIGHT = 2, 1
 CROWDED = 8
 """More columns than this stand apart by the wide gap, or are left out."""

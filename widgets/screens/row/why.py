@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 LABEL = 22
 VALUE = 12
+SPREAD = 9
 MARGIN = 2 + LABEL + VALUE + 3
 """Cells left of what is said of a value."""
 LATENCY, PERCENTILE = 14, 9
@@ -138,11 +139,11 @@ class Page(msgspec.Struct, frozen=True):
         """A figure with its range and the sign of what it rests on."""
         if figure is None:
             return
-        reach = f"{text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
+        reach = ends_text(figure, text) if figure.low != figure.high else "exact"
         yield Content.assemble(
             (f"  {label:<{LABEL}}", "$quiet"),
             f"{text(figure.value):>{VALUE}}",
-            (f" {spread_text(figure):>6} ", "$quiet"),
+            (f" {spread_text(figure):>{SPREAD}} ", "$quiet"),
             (f"{self.symbols.basis[figure.basis]} ", "$accent" if figure.basis == "measured" else "$quiet"),
             (f" {reach}", "$quiet"),
         )
@@ -151,6 +152,13 @@ class Page(msgspec.Struct, frozen=True):
         """A label and a text of several lines, `margin` cells from the left."""
         for number, line in enumerate(folded(text, max(20, self.width - margin))):
             yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
+
+
+def ends_text(figure: Figure, text: NumberText) -> str:
+    """Both ends of a range, their unit once where it is the same: '103.9 to 114.5 GiB', '817 mJ to 1.91 J'."""
+    low, high = text(figure.low), text(figure.high)
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
 def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None, network: str = "") -> list[Content]:
@@ -275,8 +283,8 @@ def _latencies(row: PlanRow, page: Page) -> Iterator[Content]:
             yield Content.styled(f"  {'':<{LATENCY}}{head}", "$quiet")
             head = ""
         values = "".join(f"{duration_text(figure.value) if figure else UNKNOWN:>{PERCENTILE}}" for figure in found.values())
-        signs = f" {spread_text(ranged):>6} {page.symbols.basis[ranged.basis]}"
-        reach = f"  {duration_text(ranged.low)} to {duration_text(ranged.high)}" if page.width >= ROOMY else ""
+        signs = f" {spread_text(ranged):>{SPREAD}} {page.symbols.basis[ranged.basis]}"
+        reach = f"  {ends_text(ranged, duration_text)}" if page.width >= ROOMY else ""
         yield Content.assemble((f"  {label:<{LATENCY}}", "$quiet"), values, (signs + reach, "$quiet"))
 
 
