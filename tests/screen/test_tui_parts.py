@@ -8,6 +8,7 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.drawing.text import fold, shorten_middle
+from widgets.drawing.text import fold, shorten_middle, shorten_name
 from widgets.drawing.theme import NAMES
 from widgets.panes.headline import load_summary
 from widgets.panes.machine.history import sparkline
@@ -138,6 +139,43 @@ def test_the_stack_fills_its_width_and_shows_every_component(parts: list[float],
 )
 def test_a_range_tells_both_sides_where_they_differ(figure: Figure | None, text: str) -> None:
     assert spread_text(figure) == text
+
+
+def test_names_of_gpus_are_whole_where_columns_leave_room() -> None:
+    plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, ""), "measured")
+    longest = "RTX PRO 6000 Blackwell Server"
+    rows = [msgspec.structs.replace(plan.rows[0], gpu=longest), *plan.rows[1:]]
+    columns = columns_for(msgspec.structs.replace(plan, rows=rows))
+    for width, whole in ((60, False), (92, True), (144, True)):
+        name, cells = next((column, cells) for column, cells in fit_columns(columns, width).columns if column.id == "gpu")
+        assert (name.pieces(rows[0], UNICODE, cells)[0][0].strip() == longest) == whole, width
+
+
+@pytest.mark.parametrize(
+    ("width", "short"),
+    [
+        (29, "RTX PRO 6000 Blackwell Server"),
+        (28, "RTX PRO 6000…Server"),
+        (19, "RTX PRO 6000…Server"),
+        (18, "RTX PRO 6…l Server"),
+        (5, "RT…er"),
+    ],
+)
+def test_a_name_without_room_keeps_its_number_and_whole_words(width: int, short: str) -> None:
+    assert shorten_name("RTX PRO 6000 Blackwell Server", width) == short
+
+
+def test_a_column_that_says_nothing_leaves_its_place() -> None:
+    plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, ""), "measured")
+    unpriced = [
+        msgspec.structs.replace(
+            row, offer=None, usd_per_h=None, answer=msgspec.structs.replace(row.answer, usd_per_million_tokens=None)
+        )
+        for row in plan.rows
+    ]
+    with_prices, without = ({one.id for one in columns_for(of)} for of in (plan, msgspec.structs.replace(plan, rows=unpriced)))
+    assert with_prices - without == {"provider", "usd-per-h", "usd-per-million"}
+    assert {"sure"}.isdisjoint(with_prices)  # the sample knows no probability
 
 
 @pytest.mark.parametrize("task", ["serve", "generate", "train", "prefill"])

@@ -138,7 +138,7 @@ def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
         assert "1391/1400 W" in line
 
 
-@pytest.mark.parametrize(("width", "whole"), [(86, True), (59, False)])
+@pytest.mark.parametrize(("width", "whole"), [(86, True), (54, False)])
 def test_providers_are_named_whole_where_there_is_room(width: int, whole: bool) -> None:
     plan = planned()
     rows = [
