@@ -172,10 +172,11 @@ def spread_text(figure: Figure | None) -> str:
     above, below = figure.high / figure.value - 1, 1 - figure.low / figure.value
     if max(above, below) < 1 - LEAST_SHARE:
         return _percentages(above, below)
-    up, down = 1 + above, 1 / (1 - below) if below < 1 else 1.0
-    if min(up, down) > 1 and _apart(math.log(up), math.log(down)):
-        return f"÷{digits(down, 2)} ×{digits(up, 2)}"
-    return f"×÷{digits(max(up, down), 2)}"
+    up, down = 1 + above, 1 / (1 - below) if below < 1 else math.inf
+    if math.isfinite(down) and _apart(math.log(up), math.log(down)):
+        sides = (f"÷{digits(down, 2)}" if down > 1 + LEAST_SHARE else "", f"×{digits(up, 2)}" if up > 1 + LEAST_SHARE else "")
+        return " ".join(filter(None, sides))
+    return f"×÷{digits(max(up, down) if math.isfinite(down) else up, 2)}"
 
 
 def _percentages(above: float, below: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import sys
 import unicodedata
@@ -34,7 +35,8 @@ from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.drawing.text import fold, shorten_middle, shorten_name
 from widgets.drawing.theme import NAMES
-from widgets.panes.headline import load_summary
+from widgets.panes.benchmark import PointLine, Run
+from widgets.panes.headline import headline_parts, load_summary
 from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.workload.fields import FIELDS, fields_for
@@ -132,6 +134,8 @@ def test_the_stack_fills_its_width_and_shows_every_component(parts: list[float],
         (Figure(100, 52, 199, "spec"), "-48 +99 %"),
         (Figure(100, 60, 280, "spec"), "÷1.7 ×2.8"),
         (Figure(100, 0, 280, "spec"), "×÷2.8"),
+        (Figure(100, 100, 280, "spec"), "×2.8"),
+        (Figure(100, 20, 100, "spec"), "-80 %"),
         (Figure(100, 34, 292, "spec"), "×÷2.9"),
         (Figure(100, 100, 100, "measured"), ""),
         (None, ""),
@@ -242,6 +246,24 @@ def test_a_summary_says_load_lengths_and_targets() -> None:
     assert load_summary(task) == ["16.7 req/s", "600 (p95 1,500) in, 200 out", "p95 < 5 s"]
 
 
+def test_the_headline_tells_the_date_of_the_rows_price_or_the_oldest() -> None:
+    task = {"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}
+    plan, today = sample_plan(read_workload(task, ""), "measured"), dt.date(2026, 8, 30)
+    first = plan.rows[1]
+    assert first.offer is not None
+    newer = msgspec.structs.replace(first, offer=msgspec.structs.replace(first.offer, as_of="2026-08-19"))
+    own = msgspec.structs.replace(first, offer=None)
+    told = [headline_parts("chat", task, plan, row, "", today)[1][0] for row in (newer, own, None)]
+    assert told == ["row's price 11 d old", "oldest price 41 d old", "oldest price 41 d old"]
+
+
+def test_a_run_counts_each_round_of_a_point_as_its_share() -> None:
+    points = [PointLine("a", "a", "between", measured=1 / 2), PointLine("b", "b", "running", measured=1 / 2)]
+    points += [PointLine(name, name, "between", measured=1 / 3) for name in "cde"]
+    points += [PointLine("f", "f", "done"), PointLine("g", "g", "skipped", measured=1 / 3), PointLine("h", "h")]
+    assert Run(state="running", points=points).progress_text == "4/8"
+
+
 def test_sparklines_leave_absent_values_blank() -> None:
     assert sparkline([0.0, None, 1.0], 5, "_#") == "  _ #"
 
@@ -278,6 +300,7 @@ def test_glyph_sets_are_one_cell_each() -> None:
         assert all(len(glyph) == 1 for glyph in single)
         assert set(symbols.patterns) == set(MEMORY_COMPONENTS)
     assert all(glyph.isascii() for glyph in [*ASCII.basis.values(), *ASCII.patterns.values(), ASCII.sparks])
+    assert len(set(ASCII.verdict.values())) == len(ASCII.verdict)
 
 
 @given(st.deferred(text_of_signs))
@@ -291,6 +314,8 @@ def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
 def test_two_dots_stand_for_what_was_cut_and_a_scroll_bar_has_no_signs() -> None:
     assert plain("DeepSeek V2 (mixture…") == "DeepSeek V2 (mixtur.."
     assert plain("reading …") == "reading.."
+    assert plain("8,730 → 9,640 $/month") == "8,730 ->9,640 $/month"
+    assert plain("l →  open") == "l -> open"
     thumb = Segment("▆", Style.from_meta({"@mouse.down": "grab"}))
     assert [segment.text for segment in PlainText().apply([thumb], Color(0, 0, 0))] == [" "]
 

@@ -57,7 +57,7 @@ def chart(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> tupl
     _roof(plot, detail.peak_flop_per_s, detail.peak_bytes_per_s, "$quiet", every=3, sign=".")
     _roof(plot, detail.flop_per_s, detail.bytes_per_s, "$accent", every=1, sign="=")
     plot.vertical(detail.ridge, "", "$quiet")
-    plot.write(int(plot.x.place(detail.ridge) * plot.columns) + 1, plot.rows - 1, f"ridge {digits(detail.ridge)}", "$quiet")
+    plot.write(int(plot.x.place(detail.ridge) * plot.columns) + 1, plot.rows - 1, f"ridge {digits(detail.ridge)} FLOP/B", "$quiet")
     marks = list(_marks(plot, products))
     for mark in reversed(marks):
         first = mark.operators[0]

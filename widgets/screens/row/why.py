@@ -19,6 +19,7 @@ from planner.present.choice.sentence import count_and_device
 from planner.present.lines.folding import folded
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
+from planner.present.prices import owned_words
 from planner.present.row_figures import LATENCIES, PERCENTILES, row_figures
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
 from widgets.background import questions
@@ -293,7 +294,12 @@ def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     if row.verdict == "not-supported":
         return
     yield _heading("Money")
-    if offer is None:
+    if offer is None and row.owned is not None and row.usd_per_h is not None:
+        whose = "to buy" if row.owned.bought else "your own"
+        yield from page.line("an hour", f"{usd_text(row.usd_per_h.value)} $", f"{whose}: {owned_words(row.owned)}")
+        if row.owned.words:
+            yield from page.line("", "", row.owned.words)
+    elif offer is None:
         yield from page.line("price", UNKNOWN, "no rental offer" + (": this machine is here already" if row.here else ""))
     else:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
