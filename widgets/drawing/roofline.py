@@ -97,5 +97,5 @@ def caption(detail: TimeDetail) -> list[tuple[str, str, str]]:
     reached = (
         f"{si_text(detail.flop_per_s, 'FLOP/s')} and {si_text(detail.bytes_per_s, 'B/s')}, ridge at {digits(detail.ridge)} FLOP/B"
     )
-    peak = f"{si_text(detail.peak_flop_per_s, 'FLOP/s')} and {si_text(detail.peak_bytes_per_s, 'B/s')}, ridge at {digits(detail.peak_ridge)}"
+    peak = f"{si_text(detail.peak_flop_per_s, 'FLOP/s')} and {si_text(detail.peak_bytes_per_s, 'B/s')}, ridge at {digits(detail.peak_ridge)} FLOP/B"
     return [("reached", reached, "$accent"), ("data sheet", peak, "$quiet")]
