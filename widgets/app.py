@@ -224,6 +224,8 @@ class PlannerApp(BaseApp):
         if self.ready:
             self.content.show_row(event.row, self.plan)
             self.details.look_into(event.row)
+            self.refresh_headline()
+            self.refresh_keys()
 
     def on_ranking_opened(self) -> None:
         """Open the reasons of the row."""

@@ -192,7 +192,8 @@ class BaseApp(MendedApp):
             today = self.options.today or dt.date.today()  # noqa: DTZ011  (the user's own calendar)
             task = self.form.workload if self.plan is None else self.plan.task
             name = f"{self.preset.name} · modified" if self.modified else self.preset.name
-            self.main.query_one(Headline).show(*headline_parts(name, task, self.plan, self.here, today))
+            row = self.table.highlighted if self.panes is not None else None
+            self.main.query_one(Headline).show(*headline_parts(name, task, self.plan, row, self.here, today))
 
     # what actions and screens ask for
 

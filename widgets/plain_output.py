@@ -88,11 +88,13 @@ def _drawn(segment: Segment) -> str:
 
 
 def plain(text: str) -> str:
-    """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..'."""
+    """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..', '8,730 → 9,640' as '8,730 ->9,640'."""
     text = (
         _CUT.sub("..", _SPREAD.sub(r"+-\1%", text))
         .replace("  ± ", " +- ")
         .replace(" ± ", " +-")
+        .replace(" →  ", " -> ")
+        .replace(" → ", " ->")
         .replace(" ≤ ", "<= ")
         .replace(" ≥ ", ">= ")
     )

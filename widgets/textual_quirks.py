@@ -303,8 +303,11 @@ class _LastingWriter(WriterThread):
 
 _dismiss, _move_page, _option_line = Screen.dismiss, OptionList._move_page, OptionList.render_line
 _blended = BackgroundScreen.process_segments
-FAINT = Style(dim=True, bold=False)
-"""Style of the screen behind one whose ground is transparent."""
+FAINT = Style(dim=True, bold=False, reverse=False)
+"""Style of the screen behind one whose ground is transparent: what is reversed is as bright as before however dim it is."""
+BLOCKS = re.compile("[▀-▟■≡]")
+GREY = Style(color="bright_black")
+"""Colour of bars there: terminals dim letters, and many draw blocks as bright as before."""
 
 
 def _dismiss_once(screen: Screen[Any], result: Any = None) -> AwaitComplete:
@@ -341,7 +344,8 @@ def _behind(segments: Iterable[Segment], color: Color) -> Iterator[Segment]:
         yield from blended
         return
     for text, style, control in blended:
-        yield Segment(text, style if control else (style or FAINT) + FAINT, control)
+        faint = (style or FAINT) + FAINT
+        yield Segment(text, style if control else faint + GREY if BLOCKS.search(text) else faint, control)
 
 
 if sys.platform != "win32":

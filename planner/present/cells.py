@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -28,8 +29,8 @@ SHORT_BASIS_WORDS: Mapping[Basis, str] = {
     "public": "published",
     "spec": "vendor",
 }
-CUT = 1 - 1e-9
-"""A range whose upper side is below this fraction of its lower side was cut at a limit, such as 100 %."""
+LEAST_APART, ALIKE_SHARE = 0.05, 2 / 3
+"""Both sides of a range are told where they differ by this much, and the narrower is less than this share of the wider."""
 LEAST_SHARE = 0.005
 """Smaller shares read 0 % and are left out."""
 
@@ -46,7 +47,7 @@ class Cell(msgspec.Struct, frozen=True):
 
     text: str = UNKNOWN
     spread: str = ""
-    """Half width of its range, such as '±14 %'; empty where the value is exact or unknown."""
+    """Its range, such as '±14 %' or '-10 +29 %'; empty where the value is exact or unknown."""
     basis: Basis | None = None
     """Basis of the value; None: exact, or words."""
     share: float | None = None
@@ -165,21 +166,30 @@ def text_table(
 
 
 def spread_text(figure: Figure | None) -> str:
-    """The wider side of a range: '±14 %', or '×÷2.4' where a percentage would reach below zero; empty when exact or absent.
-
-    Both sides where the upper one is cut at a limit, such as a share at 100 %: '+4/-13 %', '-13 %'.
-    """
+    """The range around a value: '±14 %', both sides where they differ ('-10 +29 %'), factors from twofold on; empty when exact or absent."""
     if figure is None or not figure.value or figure.low == figure.high:
         return ""
     above, below = figure.high / figure.value - 1, 1 - figure.low / figure.value
-    if above < below * CUT:
-        upper = f"+{above * 100:.0f}/" if above >= LEAST_SHARE else ""
-        return f"{upper}-{percent_text(below)}"
-    wider = max(above, below)
-    if wider < 1 - LEAST_SHARE:
-        return f"±{percent_text(wider)}"
-    factor = max(figure.high / figure.value, figure.value / figure.low if figure.low > 0 else 1.0)
-    return f"×÷{digits(factor, 2)}"
+    if max(above, below) < 1 - LEAST_SHARE:
+        return _percentages(above, below)
+    up, down = 1 + above, 1 / (1 - below) if below < 1 else math.inf
+    if math.isfinite(down) and _apart(math.log(up), math.log(down)):
+        sides = (f"÷{digits(down, 2)}" if down > 1 + LEAST_SHARE else "", f"×{digits(up, 2)}" if up > 1 + LEAST_SHARE else "")
+        return " ".join(filter(None, sides))
+    return f"×÷{digits(max(up, down) if math.isfinite(down) else up, 2)}"
+
+
+def _percentages(above: float, below: float) -> str:
+    """Both sides of a range as percentages; a side that reads 0 % is left out."""
+    if max(above, below) - min(above, below) < LEAST_APART or not _apart(above, below):
+        return f"±{percent_text(max(above, below))}"
+    sides = (f"-{below * 100:.0f}" if below >= LEAST_SHARE else "", f"+{above * 100:.0f}" if above >= LEAST_SHARE else "")
+    return f"{' '.join(filter(None, sides))} %"
+
+
+def _apart(one: float, other: float) -> bool:
+    """Whether one side of a range reaches noticeably further than the other."""
+    return min(one, other) < ALIKE_SHARE * max(one, other)
 
 
 def figure_cell(figure: Figure | None, text: NumberText) -> Cell:
@@ -204,5 +214,5 @@ def basis_legend(figures: Iterable[Figure]) -> str:
     shown = list(figures)
     used = {figure.basis for figure in shown}
     signs = [f"{sign} {BASIS_WORDS[basis]}" for basis, sign in BASIS_SIGNS.items() if basis in used]
-    marks = " and ".join(mark for mark in ("±", "×÷") if any(mark in spread_text(figure) for figure in shown))
-    return "   ".join([*signs, *([f"{marks}: the truth lies inside 9 times in 10"] if marks else [])])
+    ranged = any(spread_text(figure) for figure in shown)
+    return "   ".join([*signs, *(["ranges: the truth lies inside 9 times in 10"] if ranged else [])])

@@ -278,12 +278,18 @@ def heading(plan: Plan) -> list[str]:
     task, counts = plan.task, plan.counts
     parts = [
         task.get("title") or f"{model_title(task)}, {task['task']}",
-        f"{counts.fit:,} of {counts.considered:,} fit",
+        fit_text(plan),
         str(task.get("objective", "cheapest")),
     ]
     if counts.shown < counts.considered:
         parts.append(f"{counts.shown} shown")
     return [*parts, *([f"prices {plan.prices_as_of}"] if plan.prices_as_of else [])]
+
+
+def fit_text(plan: Plan) -> str:
+    """How many candidates fit; in memory, where none of them is a solution."""
+    counts = plan.counts
+    return f"{counts.fit:,} of {counts.considered:,} fit{'' if plan.best is not None or not counts.fit else ' in memory'}"
 
 
 def model_title(task: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, UNKNOWN, bits_text,
 
 if TYPE_CHECKING:
     from planner.engine.answers.network import Network, TermPrice
+    from planner.engine.answers.owned import OwnedAnswer
     from planner.engine.answers.plan import OfferAnswer, PlanRow
     from planner.hardware.prices.offers import Offer
     from planner.hardware.prices.providers import Provider
@@ -86,6 +87,14 @@ def offer_sentence(offer: OfferAnswer) -> str:
     place = region_text(offer.region) + (f" ({many})" if many else "")
     note = f"; {offer.note}" if offer.note else ""
     return f"Rent: {count}{offer.provider}{kind} {offer.instance}{size}, {place}, {offer.market}, {offer.as_of}{note}."
+
+
+def owned_words(owned: OwnedAnswer) -> str:
+    """Parts of what an hour of one's own GPUs costs: 'power and place 1.20 $/h, loss in value 8.40 $/h'."""
+    lost = owned.depreciation_usd_per_h
+    return f"power and place {usd_text(owned.running_usd_per_h)} $/h" + (
+        f", loss in value {usd_text(lost)} $/h" if lost is not None else ""
+    )
 
 
 MOST_COUNTRIES = 4

@@ -41,7 +41,11 @@ def sample_curve(
             tokens_per_step=1024 if axis == "width" else int(size / 1e4),
         )
         if size > most:
-            points.append(msgspec.structs.replace(bare, reason="does not fit: 31.1 GiB needed, 23.3 GiB usable, 7.8 GiB short"))
+            points.append(
+                msgspec.structs.replace(
+                    bare, reason="does not fit: 7.8 GiB short (31.1 GiB needed, 23.3 GiB usable; weights 30.5 GiB)"
+                )
+            )
             continue
         per_usd = speed.scaled(3600 / usd_per_h) if usd_per_h else None
         points.append(msgspec.structs.replace(bare, flop_per_s=speed, flop_per_usd=per_usd))

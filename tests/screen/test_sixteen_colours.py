@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.pilot import Pilot
+from textual.renderables.background_screen import BackgroundScreen
 from textual.strip import Strip
 from textual.widgets import Input, OptionList, Static
 from tui_sample import sample_options, settle
 
+from planner.engine.answers.memory import MEMORY_COMPONENTS
 from widgets.app import PlannerApp
 from widgets.drawing.sections import CHART_STYLES
 from widgets.drawing.theme import NAMES
@@ -97,3 +100,19 @@ async def test_every_line_of_a_chart_has_a_colour_of_its_own(tmp_path: Path, nam
     shown = {style: Color.parse(app.theme_variables[style.removeprefix("$")]) for style in CHART_STYLES}
     assert len({(one.rgb, one.ansi) for one in shown.values()}) == len(CHART_STYLES), shown
     assert name not in {"ansi-dark", "ansi-light"} or app.theme_variables["accent"] != app.theme_variables["success"]
+
+
+@pytest.mark.parametrize("name", ["ansi-dark", "ansi-light"])
+def test_no_component_of_memory_has_the_colour_of_the_ground(name: str, tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, theme=name))
+    ground = {"ansi_black", "ansi_bright_black"} if name == "ansi-dark" else {"ansi_white", "ansi_bright_white"}
+    assert ground.isdisjoint(app.theme_variables[f"stack-{part.replace('_', '-')}"] for part in MEMORY_COMPONENTS)
+
+
+def test_bars_and_what_is_reversed_fade_behind_a_box() -> None:
+    bright = Style(color="blue", reverse=True, bold=True)
+    words, bar = BackgroundScreen.process_segments([Segment("rank 1", bright), Segment("████", bright)], Color(0, 0, 0, 0))
+    assert words.style is not None
+    assert bar.style is not None
+    assert (words.style.dim, words.style.reverse, words.style.bold) == (True, False, False)
+    assert bar.style.color == Style(color="bright_black").color

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import sys
 import unicodedata
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,9 +33,10 @@ from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.drawing.text import fold, shorten_middle
+from widgets.drawing.text import fold, shorten_middle, shorten_name
 from widgets.drawing.theme import NAMES
-from widgets.panes.headline import load_summary
+from widgets.panes.benchmark import PointLine, Run
+from widgets.panes.headline import headline_parts, load_summary
 from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.workload.fields import FIELDS, fields_for
@@ -121,17 +124,62 @@ def test_the_stack_fills_its_width_and_shows_every_component(parts: list[float],
     ("figure", "text"),
     [
         (Figure(100, 86, 114, "spec"), "±14 %"),
-        (Figure(100, 50, 110, "spec"), "+10/-50 %"),
+        (Figure(100, 88, 114, "spec"), "±14 %"),
+        (Figure(100, 90, 129, "spec"), "-10 +29 %"),
+        (Figure(100, 50, 110, "spec"), "-50 +10 %"),
+        (Figure(100, 100, 129, "spec"), "+29 %"),
+        (Figure(100, 98, 104, "spec"), "±4 %"),
         (Figure(1.0, 0.87, 1.0, "spec"), "-13 %"),
         (Figure(100, 20, 500, "spec"), "×÷5.0"),
-        (Figure(100, 52, 199, "spec"), "±99 %"),
+        (Figure(100, 52, 199, "spec"), "-48 +99 %"),
+        (Figure(100, 60, 280, "spec"), "÷1.7 ×2.8"),
+        (Figure(100, 0, 280, "spec"), "×÷2.8"),
+        (Figure(100, 100, 280, "spec"), "×2.8"),
+        (Figure(100, 20, 100, "spec"), "-80 %"),
         (Figure(100, 34, 292, "spec"), "×÷2.9"),
         (Figure(100, 100, 100, "measured"), ""),
         (None, ""),
     ],
 )
-def test_a_range_reads_as_its_wider_side(figure: Figure | None, text: str) -> None:
+def test_a_range_tells_both_sides_where_they_differ(figure: Figure | None, text: str) -> None:
     assert spread_text(figure) == text
+
+
+def test_names_of_gpus_are_whole_where_columns_leave_room() -> None:
+    plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, ""), "measured")
+    longest = "RTX PRO 6000 Blackwell Server"
+    rows = [msgspec.structs.replace(plan.rows[0], gpu=longest), *plan.rows[1:]]
+    columns = columns_for(msgspec.structs.replace(plan, rows=rows))
+    for width, whole in ((60, False), (92, True), (144, True)):
+        name, cells = next((column, cells) for column, cells in fit_columns(columns, width).columns if column.id == "gpu")
+        assert (name.pieces(rows[0], UNICODE, cells)[0][0].strip() == longest) == whole, width
+
+
+@pytest.mark.parametrize(
+    ("width", "short"),
+    [
+        (29, "RTX PRO 6000 Blackwell Server"),
+        (28, "RTX PRO 6000…Server"),
+        (19, "RTX PRO 6000…Server"),
+        (18, "RTX PRO 6…l Server"),
+        (5, "RT…er"),
+    ],
+)
+def test_a_name_without_room_keeps_its_number_and_whole_words(width: int, short: str) -> None:
+    assert shorten_name("RTX PRO 6000 Blackwell Server", width) == short
+
+
+def test_a_column_that_says_nothing_leaves_its_place() -> None:
+    plan = sample_plan(read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, ""), "measured")
+    unpriced = [
+        msgspec.structs.replace(
+            row, offer=None, usd_per_h=None, answer=msgspec.structs.replace(row.answer, usd_per_million_tokens=None)
+        )
+        for row in plan.rows
+    ]
+    with_prices, without = ({one.id for one in columns_for(of)} for of in (plan, msgspec.structs.replace(plan, rows=unpriced)))
+    assert with_prices - without == {"provider", "usd-per-h", "usd-per-million"}
+    assert {"sure"}.isdisjoint(with_prices)  # the sample knows no probability
 
 
 @pytest.mark.parametrize("task", ["serve", "generate", "train", "prefill"])
@@ -198,6 +246,24 @@ def test_a_summary_says_load_lengths_and_targets() -> None:
     assert load_summary(task) == ["16.7 req/s", "600 (p95 1,500) in, 200 out", "p95 < 5 s"]
 
 
+def test_the_headline_tells_the_date_of_the_rows_price_or_the_oldest() -> None:
+    task = {"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}
+    plan, today = sample_plan(read_workload(task, ""), "measured"), dt.date(2026, 8, 30)
+    first = plan.rows[1]
+    assert first.offer is not None
+    newer = msgspec.structs.replace(first, offer=msgspec.structs.replace(first.offer, as_of="2026-08-19"))
+    own = msgspec.structs.replace(first, offer=None)
+    told = [headline_parts("chat", task, plan, row, "", today)[1][0] for row in (newer, own, None)]
+    assert told == ["row's price 11 d old", "oldest price 41 d old", "oldest price 41 d old"]
+
+
+def test_a_run_counts_each_round_of_a_point_as_its_share() -> None:
+    points = [PointLine("a", "a", "between", measured=1 / 2), PointLine("b", "b", "running", measured=1 / 2)]
+    points += [PointLine(name, name, "between", measured=1 / 3) for name in "cde"]
+    points += [PointLine("f", "f", "done"), PointLine("g", "g", "skipped", measured=1 / 3), PointLine("h", "h")]
+    assert Run(state="running", points=points).progress_text == "4/8"
+
+
 def test_sparklines_leave_absent_values_blank() -> None:
     assert sparkline([0.0, None, 1.0], 5, "_#") == "  _ #"
 
@@ -234,6 +300,7 @@ def test_glyph_sets_are_one_cell_each() -> None:
         assert all(len(glyph) == 1 for glyph in single)
         assert set(symbols.patterns) == set(MEMORY_COMPONENTS)
     assert all(glyph.isascii() for glyph in [*ASCII.basis.values(), *ASCII.patterns.values(), ASCII.sparks])
+    assert len(set(ASCII.verdict.values())) == len(ASCII.verdict)
 
 
 @pytest.mark.sweep
@@ -248,6 +315,8 @@ def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
 def test_two_dots_stand_for_what_was_cut_and_a_scroll_bar_has_no_signs() -> None:
     assert plain("DeepSeek V2 (mixture…") == "DeepSeek V2 (mixtur.."
     assert plain("reading …") == "reading.."
+    assert plain("8,730 → 9,640 $/month") == "8,730 ->9,640 $/month"
+    assert plain("l →  open") == "l -> open"
     thumb = Segment("▆", Style.from_meta({"@mouse.down": "grab"}))
     assert [segment.text for segment in PlainText().apply([thumb], Color(0, 0, 0))] == [" "]
 

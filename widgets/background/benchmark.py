@@ -20,7 +20,7 @@ from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, percent_text, quantity_text
 from widgets.background.planning import SessionThread
-from widgets.panes.benchmark import PointLine, Run
+from widgets.panes.benchmark import OVER, PointLine, Run
 from widgets.panes.machine.history import Marks
 from widgets.screens.picker import Item
 from widgets.state_files import state_folder
@@ -194,6 +194,10 @@ class BenchmarkRunner:
             case happened.PointProgress():
                 line = self._line(event.point.id)
                 line.state, line.fraction, run.eta_s = "running", event.fraction, event.eta_s
+            case happened.RoundDone(point, number, of):
+                self.marks.end(time.monotonic())
+                line = self._line(point.id)
+                line.state, line.fraction, line.measured, line.detail = "between", 0.0, number / of, f"round {number} of {of} done"
             case happened.PointDone(point, measurement):
                 self.marks.end(time.monotonic())
                 self._result(self._line(point.id), measurement)
@@ -233,7 +237,7 @@ class BenchmarkRunner:
     def _drop_waiting(self) -> None:
         self.marks.end(time.monotonic())
         self.run.eta_s = None
-        self.run.points = [point for point in self.run.points if point.state not in {"waiting", "running"}]
+        self.run.points = [point for point in self.run.points if point.state in OVER]
 
     def _result(self, line: PointLine, measurement: Measurement) -> None:
         if measurement.value is None:

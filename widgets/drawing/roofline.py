@@ -57,7 +57,7 @@ def chart(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> tupl
     _roof(plot, detail.peak_flop_per_s, detail.peak_bytes_per_s, "$quiet", every=3, sign=".")
     _roof(plot, detail.flop_per_s, detail.bytes_per_s, "$accent", every=1, sign="=")
     plot.vertical(detail.ridge, "", "$quiet")
-    plot.write(int(plot.x.place(detail.ridge) * plot.columns) + 1, plot.rows - 1, f"ridge {digits(detail.ridge)}", "$quiet")
+    plot.write(int(plot.x.place(detail.ridge) * plot.columns) + 1, plot.rows - 1, f"ridge {digits(detail.ridge)} FLOP/B", "$quiet")
     marks = list(_marks(plot, products))
     for mark in reversed(marks):
         first = mark.operators[0]
@@ -97,5 +97,5 @@ def caption(detail: TimeDetail) -> list[tuple[str, str, str]]:
     reached = (
         f"{si_text(detail.flop_per_s, 'FLOP/s')} and {si_text(detail.bytes_per_s, 'B/s')}, ridge at {digits(detail.ridge)} FLOP/B"
     )
-    peak = f"{si_text(detail.peak_flop_per_s, 'FLOP/s')} and {si_text(detail.peak_bytes_per_s, 'B/s')}, ridge at {digits(detail.peak_ridge)}"
+    peak = f"{si_text(detail.peak_flop_per_s, 'FLOP/s')} and {si_text(detail.peak_bytes_per_s, 'B/s')}, ridge at {digits(detail.peak_ridge)} FLOP/B"
     return [("reached", reached, "$accent"), ("data sheet", peak, "$quiet")]

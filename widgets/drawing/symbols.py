@@ -39,6 +39,8 @@ class Symbols:
     arrow: str
     times: str
     """Between the factors of a formula."""
+    cubed: str
+    """Behind the edge of a cube."""
     dot: str
     sparks: str
     """Lowest to highest, as many cells as levels."""
@@ -80,6 +82,7 @@ UNICODE = Symbols(
     running="▸",
     arrow="→",
     times="·",
+    cubed="³",
     dot="·",
     sparks="▁▂▃▄▅▆▇█",
     changed="•",
@@ -89,7 +92,7 @@ UNICODE = Symbols(
 
 ASCII = Symbols(
     basis={"measured": "*", "transferred": "c", "public": "o", "spec": "."},
-    verdict={"fits": "y", "may-not-fit": "?", "misses-target": "m", "does-not-fit": "n", "not-supported": "-"},
+    verdict={"fits": "+", "may-not-fit": "?", "misses-target": "!", "does-not-fit": "x", "not-supported": "-"},
     patterns={
         "weights": "#",
         "gradients": "%",
@@ -117,6 +120,7 @@ ASCII = Symbols(
     running=">",
     arrow="->",
     times="*",
+    cubed="^3",
     dot="-",
     sparks="_.-=#",
     changed=":",

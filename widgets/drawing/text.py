@@ -14,6 +14,7 @@ BRACKETS = re.compile(r" \([^()]*\)")
 CLAUSE_ENDS = re.compile(r"[,;] | [→·] ")
 WITHOUT_UNIT = re.compile(r"[ ,;→·]*( [\d.,]+)?$")
 """End of a text that was cut behind a number, before its unit."""
+NUMBER = re.compile(r"\d+")
 LEAST_KEPT = 0.7
 """Share of the cells that a text which ends with a clause has to fill."""
 LEAST_FOLD = 12
@@ -35,6 +36,16 @@ def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
     keep = max(0, width - len(ellipsis))
     head = (keep + 1) // 2
     return text[:head] + ellipsis + text[len(text) - (keep - head) :]
+
+
+def shorten_name(name: str, width: int, ellipsis: str = "…") -> str:
+    """`name` in at most `width` cells, whole words of its middle left out where its number stays: 'RTX PRO 6000…Server'."""
+    first, *words = name.split()
+    for kept in range(len(words) - 1, 0, -1):
+        short = f"{' '.join([first, *words[:kept]])}{ellipsis}{words[-1]}"
+        if len(name) > width >= len(short) and NUMBER.findall(short) == NUMBER.findall(name):
+            return short
+    return shorten_middle(name, width, ellipsis)
 
 
 def shorten_end(text: str, width: int, ellipsis: str = "…") -> str:

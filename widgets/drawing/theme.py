@@ -41,12 +41,13 @@ STACK_ANSI = {
     "stack-logits": "ansi_bright_yellow",
     "stack-kv-cache": "ansi_yellow",
     "stack-buffers": "ansi_magenta",
-    "stack-overhead": "ansi_bright_black",
+    "stack-overhead": "ansi_white",
 }
 ANSI_DARK = {"quiet": "ansi_white"}
 ANSI_LIGHT = {
     "quiet": "ansi_bright_black",
     "stack-logits": "ansi_red",  # yellow cannot be read on white
+    "stack-overhead": "ansi_bright_black",
 }
 """Colours that differ where the terminal's ground is dark or light."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -18,7 +19,11 @@ from widgets.panes.frame import frame_of
 from widgets.panes.lines import Lines
 
 RunState = Literal["idle", "running", "finished", "stopped", "failed"]
-PointState = Literal["waiting", "running", "done", "skipped", "failed"]
+PointState = Literal["waiting", "running", "between", "done", "skipped", "failed"]
+"""A point is between two rounds when it was measured and comes again."""
+OVER = ("done", "skipped", "failed")
+ROUNDING = 1e-9
+"""What three thirds may lack of a whole."""
 BAR = 10
 LABEL = 28
 """Cells of the longest name: a product of five-digit sizes."""
@@ -35,6 +40,8 @@ class PointLine(msgspec.Struct):
     label: str
     state: PointState = "waiting"
     fraction: float = 0.0
+    measured: float = 0.0
+    """Share of its rounds that are over."""
     value: str = ""
     """Value with its unit."""
     share: str = ""
@@ -42,7 +49,7 @@ class PointLine(msgspec.Struct):
     was: str = ""
     """'was 752 TFLOP/s'."""
     detail: str = ""
-    """Reason why it was skipped, or oddities of it."""
+    """Reason why it was skipped, oddities of it, or the rounds it has behind it."""
 
 
 class Run(msgspec.Struct):
@@ -64,8 +71,8 @@ class Run(msgspec.Struct):
 
     @property
     def done(self) -> int:
-        """Points that are over."""
-        return sum(point.state in {"done", "skipped", "failed"} for point in self.points)
+        """Points that are over, each round of one as its share of a point."""
+        return math.floor(ROUNDING + sum(1.0 if point.state in OVER else point.measured for point in self.points))
 
     @property
     def progress_text(self) -> str:
@@ -146,12 +153,14 @@ class BenchmarkView(Vertical):
         mark, style = {
             "waiting": (symbols.dot, "$quiet"),
             "running": (symbols.running, "$accent"),
+            "between": (symbols.dot, "$accent"),
             "done": (symbols.done, "$text-success"),
             "skipped": (symbols.verdict["not-supported"], "$quiet"),
             "failed": (symbols.failed, "$text-error"),
         }[point.state]
         label_width = min(LABEL, max(14, width - 29))
-        label = shorten_end(point.label, label_width, symbols.ellipsis).ljust(label_width)
+        name = point.label.replace(UNICODE.cubed, symbols.cubed)
+        label = shorten_end(name, label_width, symbols.ellipsis).ljust(label_width)
         if point.state == "running":
             bar = bar_text(point.fraction, BAR, symbols.filled, symbols.empty)
             return Content.assemble((f"{mark} ", style), label, (f"  {bar} {percent_text(point.fraction):>5}", "$accent"))
@@ -159,8 +168,10 @@ class BenchmarkView(Vertical):
             room = max(0, width - label_width - 2 - 15)
             rest = _whole_parts((point.share.ljust(10) if point.share else "", point.detail, point.was), room)
             return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (rest, "$quiet"))
+        if point.state == "between":
+            return Content.assemble((f"{mark} ", style), label, (f"  {point.detail}", "$quiet"))
         if point.state == "waiting":
-            return Content.assemble((f"{mark} ", style), (shorten_end(point.label, width - 2, symbols.ellipsis), "$quiet"))
+            return Content.assemble((f"{mark} ", style), (shorten_end(name, width - 2, symbols.ellipsis), "$quiet"))
         text = shorten_end(f"  {point.detail}", width - label_width - 2, symbols.ellipsis)
         return Content.assemble((f"{mark} ", style), (label, "$quiet"), (text, style))
 

@@ -14,7 +14,7 @@ from planner.units import duration_text, si_text, usd_text
 from widgets.drawing.text import shorten_end
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
 
 
 GAP = 3
@@ -70,14 +70,16 @@ def _fit_parts(parts: Sequence[str], room: int) -> str:
 
 
 def headline_parts(
-    preset: str, task: Mapping[str, Any], plan: Plan | None, here: str, today: dt.date
+    preset: str, task: Mapping[str, Any], plan: Plan | None, row: PlanRow | None, here: str, today: dt.date
 ) -> tuple[list[str], list[str]]:
-    """The left side (what is planned) and the right side (this machine, the prices), most telling first."""
+    """The left side (what is planned) and the right side (the price of `row`, or the oldest; this machine), most telling first."""
     left = [preset, model_name(task), *load_summary(task)]
     right = []
     measured = [row.gpu for row in plan.rows if row.here and row.basis == "measured"] if plan is not None else []
-    if plan is not None and plan.prices_as_of:
-        right.append(f"prices {_age(plan.prices_as_of, today) or plan.prices_as_of}")
+    if row is not None and row.offer is not None:
+        right.append(f"row's price {_age(row.offer.as_of, today) or row.offer.as_of}")
+    elif plan is not None and plan.prices_as_of:
+        right.append(f"oldest price {_age(plan.prices_as_of, today) or plan.prices_as_of}")
     if measured or here:
         right.append(f"{device_name(measured[0])} measured here" if measured else here)
     return left, right

@@ -63,7 +63,7 @@ class MemoryView(Vertical, can_focus=True):
             bar.show(None, DEFAULT_HEADROOM, "no row")
             self._draw()
             return
-        frame_of(self).entitle(memory_heading(row), "M itemises" if row.answer.memory_bytes else "")
+        frame_of(self).entitle(memory_heading(row), "M memory" if row.answer.memory_bytes else "")
         bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
         self._draw()
 

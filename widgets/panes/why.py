@@ -16,6 +16,7 @@ from planner.present.choice.sentence import cost_text, count_and_device
 from planner.present.levers import lever_text
 from planner.present.names import VERDICT_WORDS, region_text
 from planner.present.plan import memory_share
+from planner.present.prices import owned_words
 from planner.units import SECONDS_PER_HOUR, bytes_text, duration_text, percent_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import bar_text, labelled, styled_lines
@@ -44,8 +45,8 @@ LATENCIES = {"request": "p95", "ttft": "TTFT", "tpot": "TPOT"}
 
 
 def rank_text(row: PlanRow, plan: Plan) -> str:
-    """The rank of a row among those that are shown with it."""
-    return f"rank {row.rank} of {sum(other.rank is not None for other in plan.rows):,} shown"
+    """The rank of a row among the solutions of its plan, whether they are folded or not."""
+    return f"rank {row.rank} of {sum(other.rank is not None for other in plan.rows):,}"
 
 
 def of_limit(value: str, limit: str) -> str:
@@ -79,7 +80,7 @@ class WhyView(VerticalScroll, can_focus=False):
         """Another row; what takes time to find out of it comes with `add`."""
         self._row, self._plan, self._owned, self._flips = row, plan, None, ()
         self._levers = plan.levers if plan is not None and row is not None and row.rank is None and not row.here else ()
-        frame_of(self).entitle(*(("", "") if row is None else (count_and_device(row), "enter all of it")))
+        frame_of(self).entitle(*(("", "") if row is None else (count_and_device(row), "enter why")))
         self.draw()
 
     def add(self, row: PlanRow, levers: Sequence[Lever], owned: Owned | None, flips: Sequence[str]) -> None:
@@ -147,6 +148,9 @@ class WhyView(VerticalScroll, can_focus=False):
         if row.offer is not None and row.usd_per_h is not None:
             yield "price", f"{cost_text(row)}" if row.job_usd is None else f"{cost_text(row)}, {usd_text(row.usd_per_h.value)} $/h"
             yield "", f"{row.offer.provider}, {region_text(row.offer.region)}, {row.offer.market}, {row.offer.as_of}"
+        elif row.owned is not None and row.usd_per_h is not None:
+            yield "price", cost_text(row)
+            yield "", owned_words(row.owned)
         if self._owned is not None:
             yield "or buy", self._owned.in_short
 

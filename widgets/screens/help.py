@@ -54,7 +54,8 @@ PANE_TEXTS = {
 
 RANGES = (
     ("±14 %", "the range that should hold the truth nine times in ten"),
-    ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it"),
+    ("-10 +29 %", "such a range where one side reaches further than the other"),
+    ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it; ÷1.7 ×2.8 where they differ"),
 )
 FIRST: Mapping[str, Sequence[str]] = {
     "workload": ("Workload", "Move"),

@@ -140,7 +140,7 @@ def _shortfall(e: Evaluated, number: int) -> str:
     needed, usable = row(e.memory.total).item(), row(e.memory.usable).item()
     size, most = max((row(getattr(e.memory, name)).item(), name) for name in MEMORY_COMPONENTS)
     part = f"{most.replace('_', ' ').replace('kv', 'KV')} {bytes_text(size)}"
-    return f"does not fit: {bytes_text(needed)} needed ({part}), {bytes_text(usable)} usable, {bytes_text(needed - usable)} short"
+    return f"does not fit: {bytes_text(needed - usable)} short ({bytes_text(needed)} needed, {bytes_text(usable)} usable; {part})"
 
 
 def _layouts(rows: Chosen) -> list[LayoutAnswer]:

@@ -32,10 +32,10 @@ class Scored(NamedTuple):
 def ranked(scored: Sequence[Scored], workload: Workload, *, compared: bool = True) -> list[PlanRow]:
     """Solutions first by score and numbered, those that may not fit after those that do, then rows that miss a target, then the rest.
 
-    Of each, parts that nobody rents out come last.
+    Of each, parts that nobody rents out come last. Rows that are no solution stand by how far they are from one.
     `compared`: say how surely the first is better than the next.
     """
-    in_order = sorted(scored, key=lambda item: (_ORDER.index(item.row.verdict), _out_of_reach(item.row), item.score, item.row.gpu))
+    in_order = sorted(scored, key=_order)
     best = in_order[0].score if in_order else 0.0
     chances = _chances(in_order, workload) if compared else {}
     result = []
@@ -46,6 +46,23 @@ def ranked(scored: Sequence[Scored], workload: Workload, *, compared: bool = Tru
         why = f"{_comparison(place, score, best, row, workload)}; {row.why}"
         result.append(msgspec.structs.replace(row, rank=place, why=why, probability_first_better=chances.get(place)))
     return result
+
+
+def _order(item: Scored) -> tuple[int, bool, float, float, str]:
+    """Sort key of a row."""
+    row = item.row
+    return _ORDER.index(row.verdict), _out_of_reach(row), _excess(item), item.score, row.gpu
+
+
+def _excess(item: Scored) -> float:
+    """How far a row is from a solution: the most that it is beyond any limit, relative to that; 0 of solutions."""
+    if item.candidate is None or item.row.verdict in SOLUTIONS:
+        return 0.0
+    choice, _ = item.candidate
+    memory = choice.deployments.evaluated.memory
+    if item.row.verdict == "does-not-fit":
+        return float(memory.total[choice.row] / memory.usable[choice.row])
+    return float(choice.deployments.bill.overshoot[choice.row])
 
 
 def _chances(in_order: Sequence[Scored], workload: Workload) -> dict[int, float]:

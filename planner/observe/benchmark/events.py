@@ -94,6 +94,16 @@ class PointProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundDone:
+    """A point is measured, and comes again in a later round."""
+
+    point: Point
+    number: int
+    """Number of the round, from 1."""
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class PointDone:
     """A point is measured and stored."""
 
@@ -149,4 +159,6 @@ class Failed:
     """Last lines the worker printed."""
 
 
-Event = Preparing | Started | PointStarted | PointProgress | PointDone | PointSkipped | WorkerRestarted | Finished | Failed
+Event = (
+    Preparing | Started | PointStarted | PointProgress | RoundDone | PointDone | PointSkipped | WorkerRestarted | Finished | Failed
+)

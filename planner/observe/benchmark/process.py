@@ -25,6 +25,7 @@ from planner.observe.benchmark.events import (
     PointSkipped,
     PointStarted,
     Preparing,
+    RoundDone,
     Started,
     WorkerRestarted,
 )
@@ -254,7 +255,9 @@ class BenchRun:
                 yield PointProgress(point, message.fraction, message.eta_s, message.note)
             elif isinstance(message, protocol.Skip):
                 yield PointSkipped(point, message.reason)
-            elif measurement is not None and getattr(message, "round", 1) >= getattr(message, "rounds", 1):
+            elif isinstance(message, protocol.Result) and message.round < message.rounds and message.value is not None:
+                yield RoundDone(point, message.round, message.rounds)
+            elif measurement is not None:
                 yield PointDone(point, measurement)
 
     def _last_event(self, how: tuple[FailureState, str] | None) -> Finished | Failed | None:

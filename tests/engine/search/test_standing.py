@@ -12,6 +12,7 @@ from planner.engine.answers.plan import SOLUTIONS
 from planner.engine.evaluate.probability import probability_below
 from planner.engine.search.ranking import Scored, ranked
 from planner.present.cells import spread_text
+from planner.present.plan import fit_text
 from planner.units import bytes_text
 
 
@@ -106,8 +107,35 @@ def test_what_has_no_price_says_that_it_comes_after_what_has_one(objective: str,
     assert alone.why.startswith("no price is known: by speed; ") == said
 
 
+def test_rows_that_miss_stand_by_how_far_they_are_from_their_targets() -> None:
+    found = plan("llama-3.1-70b-chat-service", targets={"p95_request_s": 1.0})
+    assert found.best is None
+    misses = [row for row in found.rows if row.verdict == "misses-target" and "; " not in row.why and row.usd_per_h is not None]
+    taken = [
+        row.answer.request_s.p95.value
+        for row in misses
+        if row.answer.request_s is not None and row.answer.request_s.p95 is not None
+    ]
+    assert len(taken) == len(misses) > 5
+    assert taken == sorted(taken)
+    prices = [row.usd_per_h.value for row in misses if row.usd_per_h is not None]
+    assert prices != sorted(prices)
+    shares = [
+        memory.total.value / memory.capacity
+        for row in plan("llama-3.1-405b-pretrain", max_gpus=1).rows
+        if row.verdict == "does-not-fit" and row.usd_per_h is not None and (memory := row.answer.memory_bytes) is not None
+    ]
+    assert shares == sorted(shares)
+
+
+def test_where_nothing_is_a_solution_what_fits_does_so_in_memory() -> None:
+    none, some = (plan("llama-3.1-70b-chat-service", targets={"p95_request_s": limit}) for limit in (1.0, 5.0))
+    assert fit_text(none).endswith(" fit in memory")
+    assert fit_text(some).endswith(" fit")
+
+
 @pytest.mark.parametrize(
-    ("value", "text"), [(1.2, "-13 %"), (0.95, "+5/-17 %"), (0.996, "-17 %"), (0.5, "±20 %")]
+    ("value", "text"), [(1.2, "-13 %"), (0.95, "-17 +5 %"), (0.996, "-17 %"), (0.5, "±20 %")]
 )  # fmt: skip
 def test_the_range_of_a_share_does_not_reach_beyond_all(value: float, text: str) -> None:
     factor = 1.2 if value < 1 else 1.2 / 0.87

@@ -30,7 +30,7 @@ FAULTS = (
     r"needs [\d,]+ nodes, and [\d,]+ of \S[^;]* (?:are counted on|can be had) at once",
 )
 WHY_NOT = {
-    "does-not-fit": rf"does not fit: {SIZE} needed \((?:\w| )+ {SIZE}\), {SIZE} usable, {SIZE} short",
+    "does-not-fit": rf"does not fit: {SIZE} short \({SIZE} needed, {SIZE} usable; (?:\w| )+ {SIZE}\)",
     "misses-target": rf"misses: (?:{'|'.join(FAULTS)})(?:; (?:{'|'.join(FAULTS)}))*",
     "not-supported": r".* needs? compute capability [\d.]+.*; it has [\d.]+|no \w+ rate is known for it \(known: [\w, ]+\)",
 }
@@ -63,5 +63,5 @@ def test_what_is_named_is_the_largest_part() -> None:
     assert row.answer.memory_bytes is not None
     found = parts(row.answer.memory_bytes)
     most = max(found, key=found.__getitem__)
-    assert f"({most} " in row.why
+    assert f"; {most} " in row.why
     assert row.answer.memory_bytes.total.value > row.answer.memory_bytes.capacity

@@ -16,6 +16,7 @@ from tui_sample import CHAT, sample_options, sample_plan, settle
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.owned import OwnedAnswer
 from planner.engine.answers.plan import Plan
 from planner.engine.job import engines
 from planner.observe.snapshot import DeviceSnapshot
@@ -138,7 +139,7 @@ def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
         assert "1391/1400 W" in line
 
 
-@pytest.mark.parametrize(("width", "whole"), [(86, True), (59, False)])
+@pytest.mark.parametrize(("width", "whole"), [(86, True), (54, False)])
 def test_providers_are_named_whole_where_there_is_room(width: int, whole: bool) -> None:
     plan = planned()
     rows = [
@@ -360,3 +361,32 @@ async def test_every_column_can_be_brought_into_sight_whole(tmp_path: Path) -> N
 
 def heading(app: PlannerApp) -> str:
     return app.table.render_line(0).text
+
+
+def test_why_says_what_ones_own_gpus_cost() -> None:
+    plan = planned()
+    cost = OwnedAnswer(gpus=4, power_w=300.0, running_usd_per_h=1.2, depreciation_usd_per_h=8.4, words="300 W each")
+    row = msgspec.structs.replace(plan.rows[0], offer=None, owned=cost, usd_per_h=Figure.exact(9.6))
+    text = " ".join(" ".join(line.plain for line in explain(row, plan, Page(UNICODE, 106))).split())
+    assert "no rental offer" not in text
+    assert "an hour 9.60 $ your own: power and place 1.20 $/h, loss in value 8.40 $/h" in text
+    assert "300 W each" in text
+    without = msgspec.structs.replace(row, owned=msgspec.structs.replace(cost, depreciation_usd_per_h=None))
+    assert "loss in value" not in "".join(line.plain for line in explain(without, plan, Page(UNICODE, 106)))
+
+
+async def test_the_keys_are_those_of_the_row_under_the_cursor(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(200, 50)) as pilot:
+        await settle(pilot)
+        keys = app.main.query_one(KeyLine)
+        assert "M memory" in str(keys.content)
+        await pilot.press("G")
+        await pilot.pause()
+        assert app.table.highlighted is not None
+        assert app.table.highlighted.verdict == "not-supported"
+        assert "M memory" not in str(keys.content)
+        assert "T time" not in str(keys.content)
+        await pilot.press("g")
+        await pilot.pause()
+        assert "M memory" in str(keys.content)

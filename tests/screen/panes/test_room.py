@@ -207,7 +207,7 @@ async def test_what_stands_below_a_pane_ends_with_a_whole_part(tmp_path: Path) -
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         frame = app.main.query_one("#machine", Frame)
-        whole = "[ ] time · P processes · V roofline · R right-sizes"
+        whole = "[ ] time · P processes · V roofline · R right-size"
         for width, told in ((120, whole), (100, whole.rpartition(" · ")[0]), (120, whole)):
             await pilot.resize_terminal(width, 40)
             await pilot.press("4")
@@ -354,7 +354,7 @@ async def test_the_keys_in_the_border_of_this_machine_are_those_there_is_room_fo
         while app.content.machine.snapshot is None:
             await pilot.pause(0.05)
         app.telemetry.stop()
-        for width, height, last in ((100, 30, "V roofline"), (120, 40, "R right-sizes"), (100, 30, "V roofline")):
+        for width, height, last in ((100, 30, "V roofline"), (120, 40, "R right-size"), (100, 30, "V roofline")):
             await pilot.resize_terminal(width, height)
             await pilot.press("4")
             await pilot.pause()

@@ -11,6 +11,10 @@ import pytest
 from measuring_sample import app_in, needs_torch, opened, until
 from textual.widgets import Static
 
+from bench.protocol import Point
+from planner.observe.benchmark.events import PointProgress, PointStarted, RoundDone
+from widgets.panes.benchmark import PointLine, Run
+
 
 async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "no" / "python"
@@ -57,6 +61,28 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
     async with again.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         assert " of 1 run" in str(again.main.query_one("#benchmark-text", Static).content)
+
+
+async def test_a_point_with_rounds_to_come_is_not_running(tmp_path: Path) -> None:
+    app = app_in(tmp_path, ascii_only=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        assert app.benchmark is not None
+        point = Point(id="p", kind="gemm", label="GEMM fp32 1,024³", device="cpu", expected_s=1.0, cap_s=1.0)
+        store: Any = None
+        run = app.benchmark.run = Run(state="running", points=[PointLine("p", point.label), PointLine("q", "copy")])
+        for event in (PointStarted(point), PointProgress(point, 1.0, 9.0), RoundDone(point, 1, 2)):
+            await app.benchmark._take(event, store)
+        assert (run.points[0].state, run.progress_text) == ("between", "0/2")
+        app.content.show_run(run, app.benchmark.marks)
+        await pilot.press("5")
+        await pilot.pause()
+        told = str(app.main.query_one("#points-text", Static).content)
+        assert "GEMM fp32 1,024^3" in told
+        assert "round 1 of 2 done" in told
+        assert "100 %" not in told
+        run.points[1].measured = 0.5
+        assert run.progress_text == "1/2"
 
 
 @needs_torch

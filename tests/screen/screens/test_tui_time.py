@@ -178,7 +178,6 @@ def test_why_says_whose_time_it_is_and_what_the_mean_request_waits_for() -> None
         "%",
         "●",
         "3.75",
-        "s",
         "to",
         "4.06",
         "s",

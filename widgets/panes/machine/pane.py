@@ -267,7 +267,7 @@ class MachineView(VerticalScroll, can_focus=True):
         slow = f"every {snapshot.interval_s:g} s while it measures" if self._marks.open and not snapshot.source else ""
         parts = [snapshot.badge or "", self._trouble, paused, slow, f"{count}{name}" if name else ""]
         listed = f"P by {self._order}" if self._order else "P processes"
-        keys = ["[ ] time", listed, "V roofline", "R right-sizes"] if snapshot.devices else []
+        keys = ["[ ] time", listed, "V roofline", "R right-size"] if snapshot.devices else []
         while len(" · ".join(keys)) + BORDER > self.size.width and keys:
             keys.pop()
         frame_of(self).entitle(" · ".join(filter(None, parts)), " · ".join(keys), name="Telemetry" if snapshot.badge else "")

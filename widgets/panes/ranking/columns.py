@@ -14,7 +14,7 @@ from planner.present.choice.sentence import SURE
 from planner.present.names import device_name
 from planner.units import UNKNOWN
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import bar_text, shorten_end, shorten_middle
+from widgets.drawing.text import bar_text, shorten_end, shorten_name
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -33,10 +33,10 @@ WIDTHS = {
     "usd-per-million": 8,
     "latency": 9,
     "sure": 5,
-    "provider": 13,
+    "provider": 12,
     "memory": 9,
     "limit": 9,
-    "rate": 15,
+    "rate": 18,
     "layout": 17,
     "usd-per-h": 8,
     "ttft": 8,
@@ -44,9 +44,11 @@ WIDTHS = {
     "mfu": 6,
     "flop-per-usd": 8,
 }
-"""Column -> its cells, in the order in which columns stand; the same for every plan, so that nothing moves while one types."""
-NARROW = {"provider": 10, "sure": 4, "layout": 11, "gpu": 14, "latency": 8, "usd-per-month": 8, "job-usd": 8, "job-h": 8, "more": 2}
+"""Column -> its cells, in the order in which columns stand; names and layouts alone have those of the plan, so that little moves while one types."""
+NARROW = {"provider": 10, "latency": 8, "sure": 4, "layout": 11, "gpu": 14, "usd-per-month": 8, "job-usd": 8, "job-h": 8, "more": 2}
 """Cells of columns that have to do where the usual ones would leave a column out; the first get what is left over."""
+LONGEST_NAME = 30
+"""Cells to which the names of GPUs grow where the columns leave some over, such as 'RTX PRO 6000 Blackwell Server'."""
 IDENTITY = ("rank", "gpu", "more", "gpus")
 """Columns that are never left out, and filled for rows that are no solution as well."""
 SERVICE = ("usd-per-month", "latency", "sure", "provider", "memory", "limit", "layout")
@@ -59,7 +61,7 @@ SAME_AS_LATENCY = {"p95": "request", "p95 first": "ttft"}
 TITLES = {"rank": "", "job-h": "takes"}
 """Titles that are not those of the tables on paper, for want of room."""
 STYLES = {"layout": "quiet", "provider": "quiet", "limit": "limit"}
-SPREAD_WIDTH, SHARE_WIDTH = 6, 5
+SPREAD_WIDTH, SHARE_WIDTH = 10, 5
 GAP_WIDE, GAP_TIGHT = 2, 1
 CROWDED = 8
 """More columns than this stand apart by the wide gap, or are left out."""
@@ -111,7 +113,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
             return [((cell.text if row.rank else symbols.verdict[row.verdict]).rjust(width), "quiet" if row.rank else row.verdict)]
         if self.id == "gpu":
             style = "here" if row.here else "name" if row.rank else "quiet"
-            return [(shorten_middle(device_name(row.gpu), width, symbols.ellipsis).ljust(width), style)]
+            return [(shorten_name(device_name(row.gpu), width, symbols.ellipsis).ljust(width), style)]
         if self.id == "gpus" and len(cell.text) > width and row.answer.layout is not None:
             return [(_in_short(row.answer.layout.gpus).rjust(width), "quiet")]  # a loser's, which moves no column
         if cell.text == UNKNOWN and self.column.right:
@@ -153,9 +155,23 @@ def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
     wanted = dict.fromkeys((*IDENTITY, by, *kind, *LATER))
     if (latency := latency_of(plan.task)) is not None:
         wanted.pop(SAME_AS_LATENCY.get(latency.title, ""), None)
-    counts = max((len(known["gpus"].text(row)) for row in plan.rows if row.rank), default=0)
-    widths = {**WIDTHS, "gpus": max(WIDTHS["gpus"], counts)}
-    return tuple(DrawnColumn(known[name], widths[name]) for name in wanted if name in known)
+    solutions = [row for row in plan.rows if row.rank]
+    counts = max((len(known["gpus"].text(row)) for row in solutions), default=0)
+    name = max((len(device_name(row.gpu)) for row in solutions), default=0)
+    layout = max((len(known["layout"].text(row)) for row in solutions), default=0) if "layout" in known else 0
+    widths = {
+        **WIDTHS,
+        "gpus": max(WIDTHS["gpus"], counts),
+        "gpu": max(WIDTHS["gpu"], min(LONGEST_NAME, name)),
+        "layout": max(NARROW["layout"], min(WIDTHS["layout"], layout)),
+    }
+    told = [name for name in wanted if name in known and (name in {*IDENTITY, by} or _tells(known[name], solutions))]
+    return tuple(DrawnColumn(known[name], widths[name]) for name in told)
+
+
+def _tells(column: present.PlanColumn, solutions: Sequence[PlanRow]) -> bool:
+    """Whether a column says anything of the solutions; of none it may stay."""
+    return not solutions or any(column.text(row) != UNKNOWN for row in solutions)
 
 
 MORE: present.PlanColumn = Column("more", "more", lambda _: "", right=True)
@@ -184,8 +200,9 @@ def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = Fal
     while len(kept) > len(IDENTITY) and _width(kept, GAP_WIDE if len(kept) > CROWDED else GAP_TIGHT, NARROW) > room:
         kept.pop()
     widths = dict(NARROW)
-    for name in (name for name in NARROW if any(one.id == name for one in kept)):
-        widths[name] += min(WIDTHS[name] - widths[name], max(0, width - _width(kept, GAP_TIGHT, widths)))
+    wanted = {one.id: one.width for one in kept}
+    for name in (name for name in NARROW if name in wanted):
+        widths[name] += max(0, min(wanted[name] - widths[name], width - _width(kept, GAP_TIGHT, widths)))
     gap = GAP_WIDE if _width(kept, GAP_WIDE, widths) <= width else GAP_TIGHT
     left = width - _width(kept, gap, widths) - gap
     return Fitted(_in_order(kept, widths), gap, left if left >= LEAST_WHY else 0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
 HEADER_ROWS = 1
-TITLE_INDENT = {"rate": 6, "latency": 2}
+TITLE_INDENT = {"rate": 9, "latency": 2}
 """Cells that a title stands left of its column's end, so that it is above the values."""
 MANY = "9+"
 """Number of folded rows where there is room for one digit."""

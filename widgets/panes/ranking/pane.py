@@ -13,7 +13,7 @@ from textual.widgets import Static
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, figure_text
 from planner.present.levers import lever_text
 from planner.present.names import device_name, region_text
-from planner.present.plan import rate_text, throughput
+from planner.present.plan import fit_text, rate_text, throughput
 from planner.units import duration_text, usd_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_clauses
@@ -131,7 +131,6 @@ class RankingView(Vertical):
         self._shown = plan, basis
         table, frame = self.table, frame_of(self)
         room = frame.content_size.width  # the frame's: it is laid out before its content is
-        counts = plan.counts
         gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
         ranked = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
         by = table.order_words or (ranked.replace(" first", " last") if table.order.descending else ranked)
@@ -139,7 +138,7 @@ class RankingView(Vertical):
         told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
         more = ", c compares" if table.marked else ""
         more += " · h l shift" if table.wide else ""
-        fit = "" if table.filtered else f" · {counts.fit:,} of {counts.considered:,} fit"  # else the filter's line counts
+        fit = "" if table.filtered else f" · {fit_text(plan)}"  # else the filter's line counts
         texts = (told + more + fit, told + more)
         title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), told)
         signs = self._symbols.basis

@@ -19,6 +19,7 @@ from planner.present.choice.sentence import count_and_device
 from planner.present.lines.folding import folded
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
+from planner.present.prices import owned_words
 from planner.present.row_figures import LATENCIES, PERCENTILES, row_figures
 from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
 from widgets.background import questions
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 LABEL = 22
 VALUE = 12
+SPREAD = 9
 MARGIN = 2 + LABEL + VALUE + 3
 """Cells left of what is said of a value."""
 LATENCY, PERCENTILE = 14, 9
@@ -138,11 +140,11 @@ class Page(msgspec.Struct, frozen=True):
         """A figure with its range and the sign of what it rests on."""
         if figure is None:
             return
-        reach = f"{text(figure.low)} to {text(figure.high)}" if figure.low != figure.high else "exact"
+        reach = ends_text(figure, text) if figure.low != figure.high else "exact"
         yield Content.assemble(
             (f"  {label:<{LABEL}}", "$quiet"),
             f"{text(figure.value):>{VALUE}}",
-            (f" {spread_text(figure):>6} ", "$quiet"),
+            (f" {spread_text(figure):>{SPREAD}} ", "$quiet"),
             (f"{self.symbols.basis[figure.basis]} ", "$accent" if figure.basis == "measured" else "$quiet"),
             (f" {reach}", "$quiet"),
         )
@@ -151,6 +153,13 @@ class Page(msgspec.Struct, frozen=True):
         """A label and a text of several lines, `margin` cells from the left."""
         for number, line in enumerate(folded(text, max(20, self.width - margin))):
             yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
+
+
+def ends_text(figure: Figure, text: NumberText) -> str:
+    """Both ends of a range, their unit once where it is the same: '103.9 to 114.5 GiB', '817 mJ to 1.91 J'."""
+    low, high = text(figure.low), text(figure.high)
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
 def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None, network: str = "") -> list[Content]:
@@ -275,8 +284,8 @@ def _latencies(row: PlanRow, page: Page) -> Iterator[Content]:
             yield Content.styled(f"  {'':<{LATENCY}}{head}", "$quiet")
             head = ""
         values = "".join(f"{duration_text(figure.value) if figure else UNKNOWN:>{PERCENTILE}}" for figure in found.values())
-        signs = f" {spread_text(ranged):>6} {page.symbols.basis[ranged.basis]}"
-        reach = f"  {duration_text(ranged.low)} to {duration_text(ranged.high)}" if page.width >= ROOMY else ""
+        signs = f" {spread_text(ranged):>{SPREAD}} {page.symbols.basis[ranged.basis]}"
+        reach = f"  {ends_text(ranged, duration_text)}" if page.width >= ROOMY else ""
         yield Content.assemble((f"  {label:<{LATENCY}}", "$quiet"), values, (signs + reach, "$quiet"))
 
 
@@ -285,7 +294,12 @@ def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     if row.verdict == "not-supported":
         return
     yield _heading("Money")
-    if offer is None:
+    if offer is None and row.owned is not None and row.usd_per_h is not None:
+        whose = "to buy" if row.owned.bought else "your own"
+        yield from page.line("an hour", f"{usd_text(row.usd_per_h.value)} $", f"{whose}: {owned_words(row.owned)}")
+        if row.owned.words:
+            yield from page.line("", "", row.owned.words)
+    elif offer is None:
         yield from page.line("price", UNKNOWN, "no rental offer" + (": this machine is here already" if row.here else ""))
     else:
         instances = f"{offer.instances} × " if offer.instances > 1 else ""
