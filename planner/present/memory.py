@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from planner.engine.answers.memory import MemoryDetail, MemoryItem
+from planner.engine.answers.memory import MemoryBytes, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import PlanRow
 from planner.present.cells import Cell, Column, Fact, Facts, Section, Table, spread_text
 from planner.present.names import COMPONENT_NAMES, device_name, row_place
 from planner.units import UNKNOWN, bytes_text, percent_text, used_text
+
+LEFT, SHORT = "left", "short"
+"""What there is of usable memory beyond the need, and what there is too little."""
 
 
 class ItemLine(NamedTuple):
@@ -62,20 +65,25 @@ def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
         facts.append(Fact("usable", bytes_text(detail.usable_bytes), f"{percent_text(detail.headroom)} of that kept free"))
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
     needed = Cell(bytes_text(detail.total_bytes), spread_text(total), total.basis if total else None)
-    facts.append(Fact("needed", needed, f"{percent_text(detail.total_bytes / detail.usable_bytes)} of that"))
-    facts.append(Fact("left" if detail.left_bytes >= 0 else "too little by", bytes_text(abs(detail.left_bytes))))
+    facts.append(
+        Fact("needed", needed, f"{percent_text(detail.total_bytes / detail.capacity_bytes)} of what is there for programs")
+    )
+    facts.append(Fact(LEFT if detail.left_bytes >= 0 else SHORT, bytes_text(abs(detail.left_bytes)), "of what is usable"))
     if detail.host_bytes:
         facts.append(Fact("on the host", bytes_text(detail.host_bytes), "for each GPU, what is offloaded"))
     return facts
 
 
+def left_text(memory: MemoryBytes) -> str:
+    """What is left of the bytes the job may take, or is missing: '36.6 GiB left', '18.2 GiB short'."""
+    return f"{bytes_text(abs(memory.left))} {LEFT if memory.left >= 0 else SHORT}"
+
+
 def memory_heading(row: PlanRow) -> str:
-    """'H200 SXM, fullest of 4 · 109.1 of 139.8 GiB · 30.7 GiB free'."""
+    """'H200 SXM, fullest of 4 · 79.1 of 139.8 GiB · 36.6 GiB left'."""
     memory = row.answer.memory_bytes
     if memory is None:
         return f"{device_name(row.gpu)} · {UNKNOWN}"
-    free = memory.capacity - memory.total.value
-    rest = f"{bytes_text(free)} free" if free >= 0 else f"{bytes_text(-free)} too much"
     count = row.answer.layout.gpus if row.answer.layout else 1
     which = f", fullest of {count:,}" if count > 1 else ""
-    return f"{device_name(row.gpu)}{which} · {used_text(memory.total.value, memory.capacity)} · {rest}"
+    return f"{device_name(row.gpu)}{which} · {used_text(memory.total.value, memory.capacity)} · {left_text(memory)}"

@@ -52,6 +52,15 @@ def test_the_sentence_says_what_to_rent_how_sure_and_what_comes_next() -> None:
     assert told.within(50) == ("Rent 4 × H200 SXM 141GB at runpod, 9,020 $/month",)
 
 
+def test_the_answer_says_where_an_offer_is_spot_and_more_is_paid_than_works() -> None:
+    first = planned().rows[0]
+    assert first.offer is not None
+    spot = msgspec.structs.replace(first, offer=msgspec.structs.replace(first.offer, market="spot"))
+    assert choice_text(spot) == "Rent 4 × H200 SXM 141GB at runpod spot, 9,020 $/month"
+    nodes = msgspec.structs.replace(first, offer=msgspec.structs.replace(first.offer, gpus=8, instances=1))
+    assert choice_text(nodes) == "Rent 4 × H200 SXM 141GB (8 paid) at runpod, 9,020 $/month"
+
+
 def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     plan = planned()
     first, second = (

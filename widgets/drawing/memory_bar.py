@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.segment import Segment
@@ -11,8 +11,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
+from planner.present.memory import left_text
 from planner.present.names import COMPONENT_NAMES
-from planner.units import GIB, bytes_text
+from planner.units import GIB, used_text
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_clauses
@@ -60,7 +61,8 @@ NAMINGS = (
     Naming(SHORT_NAMES, 1),
     Naming(SHORT_NAMES, 1, limit=False),
 )
-"""The clearest first."""
+INSIDE = (Naming(COMPONENT_NAMES, 0, " GiB"), Naming(COMPONENT_NAMES, 0), Naming(MEDIUM_NAMES, 0))
+"""Forms of a legend, and those of names inside the stack, where a name without a unit has no size; the clearest first."""
 
 Part = tuple[str, float, int]
 """Component (or 'free'), bytes, cells."""
@@ -106,13 +108,11 @@ class MemoryBar(Widget):
     def __init__(
         self,
         *,
-        headroom: float = 0.1,
         symbols: Symbols = UNICODE,
         id: str | None = None,  # noqa: A002  (Textual's name)
     ) -> None:
         super().__init__(id=id)
         self._memory: MemoryBytes | None = None
-        self._headroom = headroom
         self._symbols = symbols
         self._empty_text = "no plan yet"
         self._style = Paint({})
@@ -122,10 +122,10 @@ class MemoryBar(Widget):
         """Memory that is shown."""
         return self._memory
 
-    def show(self, memory: MemoryBytes | None, headroom: float, empty_text: str = "") -> None:
-        """Show these bytes; `headroom` is the fraction to be left free, `empty_text` says why there is nothing."""
-        if (memory, headroom, empty_text) != (self._memory, self._headroom, self._empty_text):
-            self._memory, self._headroom, self._empty_text = memory, headroom, empty_text
+    def show(self, memory: MemoryBytes | None, empty_text: str = "") -> None:
+        """Show these bytes; `empty_text` says why there is nothing."""
+        if (memory, empty_text) != (self._memory, self._empty_text):
+            self._memory, self._empty_text = memory, empty_text
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -147,7 +147,7 @@ class MemoryBar(Widget):
         memory = self._memory
         assert memory is not None
         parts, end = split_cells(memory, width)
-        mark = min(width - 1, round(end * (1 - self._headroom)))
+        mark = min(width - 1, round(end * _usable_share(memory)))
         base, position = self.rich_style, 0
         for name, _, cells in parts:
             glyph = " " if name == "free" else self._symbols.patterns[name]
@@ -184,37 +184,56 @@ class MemoryBar(Widget):
             if size > 0:
                 swatch = self._symbols.patterns[name].replace("█", self._symbols.filled)  # apart from the bar above it
                 yield name, swatch * naming.swatch, f"{naming.names[name]} {_gib(size)}{naming.unit}"
-        free = memory.capacity - memory.total.value
-        if free >= 0:
-            mark = f"  {self._symbols.headroom} {(1 - self._headroom) * 100:.0f} % limit" if naming.limit else ""
-            yield "headroom", "", f"free {bytes_text(free)}{mark}"
+        if memory.left >= 0:
+            mark = f"  {self._symbols.headroom} {_usable_share(memory) * 100:.0f} % limit" if naming.limit else ""
+            yield "headroom", "", f"{left_text(memory)}{mark}"
         else:
-            yield "over", self._symbols.divider, f"over by {bytes_text(-free)}"
+            beyond = memory.total.value > memory.capacity
+            yield "over", self._symbols.divider if beyond else self._symbols.headroom, left_text(memory)
 
     def _inline(self, width: int) -> Iterator[Segment]:
         """One row: names and sizes inside the stack where they fit, the total at the right."""
         memory = self._memory
         assert memory is not None
         base = self.rich_style
-        tail = f" {memory.total.value / GIB:,.0f} of {bytes_text(memory.capacity)}"
+        tail = f" {used_text(memory.total.value, memory.capacity)}"
         parts, end = split_cells(memory, max(10, width - len(tail)))
+        texts = dict(labels(memory, parts))
         position = 0
-        for name, size, cells in parts:
-            word, short = ("free", "free") if name == "free" else (COMPONENT_NAMES[name], SHORT_NAMES[name])
-            options = (f" {word} {_gib(size)} ", f" {short} {_gib(size)} ", f" {short} ")
-            text = next((option for option in options if len(option) < cells), "")
+        for name, _, cells in parts:
             glyph = " " if name == "free" else self._symbols.patterns[name]
-            style = base + self._style(name)
-            label = base + self._style("label") if name == "free" else style + Style(reverse=True, bold=True)
-            if text:
-                yield Segment(text, label)
-            for cell in range(position + len(text), position + cells):
-                if cell == end:
+            style, text = base + self._style(name), texts.get(name, "")
+            named = range(position + 1, position + 1 + len(text))
+            for cell in range(position, position + cells):
+                if cell in named:
+                    yield Segment(text[cell - named.start], base + self._style("label") + Style(bold=name != "free"))
+                elif cell == end:
                     yield Segment(self._symbols.divider, base + self._style("over"))
                 else:
                     yield Segment(glyph, style)
             position += cells
         yield Segment(tail, base + self._style("label"))
+
+
+def _usable_share(memory: MemoryBytes) -> float:
+    """Share of the capacity that the job may take."""
+    return memory.usable / memory.capacity if memory.usable is not None and memory.capacity else 1.0
+
+
+def labels(memory: MemoryBytes, parts: Sequence[Part]) -> Iterator[tuple[str, str]]:
+    """Names inside the stack, a cell of the pattern on either side: in the clearest form that the widest component has room for."""
+    room = {name: cells - 2 for name, _, cells in parts}
+    sizes = {name: size for name, size, _ in parts if name != "free"}
+    widest = max(sizes, key=lambda name: room[name], default="")
+    for naming in INSIDE:
+        texts = {
+            name: f" {naming.names[name]}{f' {_gib(size)}{naming.unit}' if naming.unit else ''} " for name, size in sizes.items()
+        }
+        if widest and len(texts[widest]) <= room[widest]:
+            yield from ((name, text) for name, text in texts.items() if len(text) <= room[name])
+            break
+    if len(left := left_text(memory)) <= room.get("free", 0) and memory.left >= 0:
+        yield "free", left
 
 
 def _gib(size: float) -> str:

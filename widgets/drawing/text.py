@@ -59,7 +59,9 @@ def shorten_clauses(text: str, width: int, ellipsis: str = "…") -> str:
         return text
     room = max(0, width - len(ellipsis) - 1)
     clause = max((found.start() for found in CLAUSE_ENDS.finditer(text, 0, room + 1)), default=0)
-    kept = text[:clause] if clause >= LEAST_KEPT * width else text[: room + 1].rpartition(" ")[0] or text[:room]
+    if clause >= LEAST_KEPT * width:
+        return f"{text[:clause]} {ellipsis}"
+    kept = text[: room + 1].rpartition(" ")[0] or text[:room]
     return f"{WITHOUT_UNIT.sub('', kept)} {ellipsis}"
 
 

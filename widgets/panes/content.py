@@ -72,7 +72,7 @@ class Panes:
         self.ranking.explain(row, plan)
         self.why.show(row, plan)
         self.memory.show(row, plan)
-        self.strip.show_row(row, plan)
+        self.strip.show_row(row)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Show one reading of this machine."""

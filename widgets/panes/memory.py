@@ -11,7 +11,6 @@ from textual.content import Content
 
 from planner.present.memory import memory_heading
 from planner.units import count_text
-from planner.workload.tasks import trains
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import styled_lines
@@ -21,18 +20,8 @@ from widgets.panes.lines import Lines
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
-DEFAULT_HEADROOM = 0.1
 ROOMY = 10
 """Rows from which the pane tells the components one by one."""
-
-
-def headroom_of(plan: Plan | None) -> float:
-    """The fraction of memory that stays free: what the workload asks for, and what an engine that serves leaves to others."""
-    task = plan.task if plan else {}
-    value = task.get("targets", {}).get("headroom", DEFAULT_HEADROOM)
-    headroom = float(value) if isinstance(value, int | float) else DEFAULT_HEADROOM
-    engines = task.get("memory_fraction") if not trains(task.get("task")) else None
-    return 1 - (float(engines) if isinstance(engines, int | float) else 1.0) * (1 - headroom)
 
 
 class MemoryView(Vertical, can_focus=True):
@@ -60,11 +49,11 @@ class MemoryView(Vertical, can_focus=True):
         bar = self.query_one(MemoryBar)
         if row is None:
             frame_of(self).entitle("", "")
-            bar.show(None, DEFAULT_HEADROOM, "no row")
+            bar.show(None, "no row")
             self._draw()
             return
         frame_of(self).entitle(memory_heading(row), "M memory" if row.answer.memory_bytes else "")
-        bar.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
+        bar.show(row.answer.memory_bytes, row.answer.reason or row.why)
         self._draw()
 
     def on_resize(self) -> None:
@@ -109,9 +98,9 @@ class MemoryStrip(MemoryBar):
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(symbols=symbols, id="memory-strip")
 
-    def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:
+    def show_row(self, row: PlanRow | None) -> None:
         """The memory of this row."""
         if row is None:
-            self.show(None, DEFAULT_HEADROOM, "no row")
+            self.show(None, "no row")
         else:
-            self.show(row.answer.memory_bytes, headroom_of(plan), row.answer.reason or row.why)
+            self.show(row.answer.memory_bytes, row.answer.reason or row.why)

@@ -16,6 +16,8 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 Result = TypeVar("Result")
+LEAST_SIDES = 12
+"""Cells beside a box, of both sides together, below which it takes them as well: less of the panes cannot be read."""
 GAP = 1
 """Cells between a text and its scroll bar."""
 
@@ -129,8 +131,10 @@ class TextOverlay(ScrolledOverlay):
         box = self.query_one("#box")
         box.border_title, box.border_subtitle = Content(heading), Content(hint)
 
-    def on_resize(self, _event: events.Resize) -> None:
-        """Fold for the new width."""
+    def on_resize(self, event: events.Resize) -> None:
+        """Fold for the new width, all of it where little would be left at the sides."""
+        for box in self.query("#box"):
+            box.styles.width = self.WIDTH if event.size.width - self.WIDTH >= LEAST_SIDES else "100%"
         self.call_after_refresh(self.draw)
 
     def draw(self) -> None:

@@ -99,7 +99,7 @@ def _advice(session: Session, window: Sequence[Snapshot], workload: Mapping[str,
 
 def _nothing(detail: str) -> list[Content]:
     return [
-        Content(f"No GPU was seen: {detail}"),
+        Content(f"No GPU here. {detail}"),
         Content.styled(
             "gpu-planner --demo shows a recording; --replay FILE shows one of yours (gpu-planner watch --record FILE).", "$quiet"
         ),

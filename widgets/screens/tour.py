@@ -66,7 +66,7 @@ STEPS = (
         "machine",
         "#machine",
         "$pane-machine watches the GPUs of this machine, $benchmark measures them, and the plan rests on it from then on. $help lists every "
-        "key, $palette finds any of them by name, $quit leaves; the next start goes on there.",
+        "key, $palette finds any of them by name, $quit leaves; the next start takes it up again.",
     ),
 )
 

@@ -21,7 +21,14 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     """Memory that PyTorch's own peak does not count: CUDA context, libraries, communicators, allocator slack."""
     total: Figure
     capacity: float
-    """Usable bytes of the GPU (less than the label on the box)."""
+    """Bytes of the GPU that programs can take (less than the label on the box)."""
+    usable: float | None = None
+    """Bytes of these that the job may take: what the engine takes, less what is to stay free. None: all of them."""
+
+    @property
+    def left(self) -> float:
+        """Bytes the job may take that are left; below 0 where it does not fit."""
+        return (self.capacity if self.usable is None else self.usable) - self.total.value
 
 
 MEMORY_COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")

@@ -6,13 +6,13 @@ from planner.engine.job.job import Job
 from planner.hardware.catalogue.gpus import Gpu
 
 _STORED: dict[str, tuple[tuple[int, int], str]] = {
-    "fp8": ((8, 0), "fp8 weights need compute capability 8.0 (Marlin kernels; 8.9 to compute in fp8)"),
-    "nvfp4": ((10, 0), "nvfp4 weights need compute capability 10.0"),
-    "nvfp4-a16": ((8, 0), "nvfp4 weights that are unpacked need compute capability 8.0 (Marlin kernels)"),
-    "nf4": ((7, 5), "bitsandbytes 4-bit weights need compute capability 7.5"),
-    "nf4-dq": ((7, 5), "bitsandbytes 4-bit weights need compute capability 7.5"),
-    "int8": ((7, 5), "bitsandbytes 8-bit weights need compute capability 7.5"),
-    "awq": ((7, 5), "AWQ kernels need compute capability 7.5"),
+    "fp8": ((8, 0), "fp8 weights need 8.0 (Marlin kernels; 8.9 to compute in fp8)"),
+    "nvfp4": ((10, 0), "nvfp4 weights need 10.0"),
+    "nvfp4-a16": ((8, 0), "nvfp4 weights that are unpacked need 8.0 (Marlin kernels)"),
+    "nf4": ((7, 5), "bitsandbytes 4-bit weights need 7.5"),
+    "nf4-dq": ((7, 5), "bitsandbytes 4-bit weights need 7.5"),
+    "int8": ((7, 5), "bitsandbytes 8-bit weights need 7.5"),
+    "awq": ((7, 5), "AWQ kernels need 7.5"),
 }
 """Storage format -> least compute capability, and the reason, from the documentation of each format as of 2026-08."""
 
@@ -23,9 +23,9 @@ _VENDORS = {
 """Engine -> makers of the GPUs that it runs on, from the installation pages of each as of 2026-11; any other runs on all."""
 
 _FUSED: dict[str | None, tuple[tuple[int, int], str]] = {
-    "flash": ((7, 5), "flash attention needs compute capability 7.5 (8.0 since FlashAttention-2)"),
-    "flash-2": ((8, 0), "FlashAttention 2 needs compute capability 8.0"),
-    "flash-3": ((9, 0), "FlashAttention 3 needs compute capability 9.0"),
+    "flash": ((7, 5), "flash attention needs 7.5 (8.0 since FlashAttention-2)"),
+    "flash-2": ((8, 0), "FlashAttention 2 needs 8.0"),
+    "flash-3": ((9, 0), "FlashAttention 3 needs 9.0"),
 }
 
 
@@ -50,10 +50,10 @@ def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
         needs.append(_FUSED[job.workload.attention])
     if "engine" not in job.assumed:
         least = job.engine.compute_capability
-        needs.append((least, f"{job.engine.label} needs compute capability {least[0]}.{least[1]}"))
+        needs.append((least, f"{job.engine.label} needs {least[0]}.{least[1]}"))
     for least, text in needs:
         if has < least:
-            return f"{text}; it has {gpu.compute_capability}"
+            return f"compute capability {gpu.compute_capability}, {text}"
     return None
 
 

@@ -10,7 +10,7 @@ from planner.engine.performance.interruptions import MOST_FAILURES, WORTH_TELLIN
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, duration_text, usd_text
 from planner.workload.tasks import Workload
 
-LATENCY_WORDS = {"request": "request time", "ttft": "time to first token", "tpot": "time per token"}
+LATENCY_WORDS = {"request": "", "ttft": "TTFT ", "tpot": "TPOT "}
 
 
 def target_columns(
@@ -54,4 +54,4 @@ def missed(name: str, value: float, limit: float) -> str:
     if name == "budget_usd":
         return f"costs {usd_text(value)} $, budget {usd_text(limit)} $"
     share, latency, _ = name.split("_")
-    return f"{share} {LATENCY_WORDS[latency]} {duration_text(value)}, wanted {duration_text(limit)}"
+    return f"{share} {LATENCY_WORDS[latency]}{duration_text(value)}, wanted {duration_text(limit)}"

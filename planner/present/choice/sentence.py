@@ -66,7 +66,10 @@ def choice_text(row: PlanRow) -> str:
         return f"Use {what}, your own, {cost_text(row)}"
     if row.offer is None:
         return f"Use {what}{', this machine' if row.here else ', at a price nobody lists'}"
-    return f"Rent {what} at {row.offer.provider}, {cost_text(row)}"
+    paid = row.offer.gpus * row.offer.instances
+    whole = f" ({paid:,} paid)" if row.answer.layout is not None and paid != row.answer.layout.gpus else ""
+    spot = " spot" if row.offer.market == "spot" else ""
+    return f"Rent {what}{whole} at {row.offer.provider}{spot}, {cost_text(row)}"
 
 
 def count_and_device(row: PlanRow) -> str:

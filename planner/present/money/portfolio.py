@@ -46,7 +46,7 @@ def _facts(found: Portfolio) -> Iterator[Fact]:
         yield Fact(
             "each alone",
             f"{usd_text(found.alone_usd_per_month)} $",
-            f"a month on what is rented for it alone; together {percent_text(saved)} less",
+            f"a month on what is rented for it alone; sharing saves {percent_text(saved)}",
         )
     proof = ""
     if found.gap is not None:

@@ -356,8 +356,8 @@ def test_a_bad_request_leaves_its_neighbours_alone() -> None:
     ("fields", "words"),
     [
         ({"gpu": "V100-SXM2-16GB", "dtype": "bf16"}, "no known bf16 rate"),
-        ({"gpu": "T4", "dtype": "fp16", "engine": "tensorrt-llm"}, "compute capability 8.0"),
-        ({"gpu": "A100-SXM-80GB", "weight_dtype": "nvfp4"}, "compute capability 10.0"),
+        ({"gpu": "T4", "dtype": "fp16", "engine": "tensorrt-llm"}, "compute capability 7.5, TensorRT-LLM needs 8.0"),
+        ({"gpu": "A100-SXM-80GB", "weight_dtype": "nvfp4"}, "compute capability 8.0, nvfp4 weights need 10.0"),
         ({"gpu": "M2 Ultra", "engine": "vllm"}, "vLLM runs on GPUs of NVIDIA and AMD and Intel; llama.cpp and PyTorch run"),
         ({"gpu": "MI300X", "engine": "tensorrt-llm"}, "TensorRT-LLM runs on GPUs of NVIDIA"),
     ],

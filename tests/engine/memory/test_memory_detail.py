@@ -45,6 +45,7 @@ def test_the_items_add_up_to_the_row(preset: str, task: str, place: float) -> No
         parts = [item.bytes for item in items.items if item.component == component]
         assert sum(parts) == pytest.approx(getattr(memory, component), rel=1e-12)
     assert [item.component for item in items.items] == sorted((item.component for item in items.items), key=COMPONENTS.index)
+    assert items.usable_bytes == memory.usable
     assert (items.left_bytes >= 0) == row.answer.fits
 
 

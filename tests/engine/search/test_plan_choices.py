@@ -127,7 +127,7 @@ def test_a_budget_of_a_service_is_of_a_month() -> None:
 def test_latency_targets_flip_verdicts() -> None:
     strict = plan(DEFAULT_PRESET, targets={"p95_request_s": 0.05})
     assert not solutions(strict)
-    assert "p95 request time" in strict.rows[0].why
+    assert "misses: p95 " in strict.rows[0].why
 
 
 def test_headroom_left_free_costs_candidates() -> None:

@@ -23,16 +23,19 @@ FAULTS = (
     rf"takes {TIME}, deadline {TIME}",
     r"costs [\d,.]+ \$, budget [\d,.]+ \$",
     r"budget cannot be judged: no offer in the catalogue",
-    r"no offer passes the filters \(market, providers, countries, …\)",
-    rf"p95 (?:request time|time to first token|time per token) {TIME}, wanted {TIME}",
-    r"needs [\d,]+ GPUs, the search ends at \d+",
-    r"needs [\d,]+ nodes joined by a network, and \S[^;]* (?:has [\d,]+|is sold without one)",
-    r"needs [\d,]+ nodes, and [\d,]+ of \S[^;]* (?:are counted on|can be had) at once",
+    r"no (?:spot|reserved-\dy) offer",
+    r"no offer passes the filters \([\w, -]+\)",
+    rf"p95 (?:TTFT |TPOT )?{TIME}, wanted {TIME}",
+    r"over \d+ GPUs, where the search ends",
+    r"needs [\d,]+ GPUs, there are [\d,]+",
+    r"[\d,]+ nodes need a network, \S[^;]* is sold without one",
+    r"[\d,]+ of [\d,]+ nodes can be joined by a network \(\S[^;]*\)",
+    r"[\d,]+ of [\d,]+ nodes (?:counted on|to be had) at once \(\S[^;]*\)",
 )
 WHY_NOT = {
     "does-not-fit": rf"does not fit: {SIZE} short \({SIZE} needed, {SIZE} usable; (?:\w| )+ {SIZE}\)",
     "misses-target": rf"misses: (?:{'|'.join(FAULTS)})(?:; (?:{'|'.join(FAULTS)}))*",
-    "not-supported": r".* needs? compute capability [\d.]+.*; it has [\d.]+|no \w+ rate is known for it \(known: [\w, ]+\)",
+    "not-supported": r"compute capability [\d.]+, .* needs? [\d.]+.*|no \w+ rate is known for it \(known: [\w, ]+\)",
 }
 
 

@@ -15,15 +15,16 @@ from tui_sample import CHAT, sample_options, sample_plan, settle
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.layout import LayoutAnswer
-from planner.engine.answers.memory import MemoryBytes
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.answers.owned import OwnedAnswer
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.job import engines
 from planner.observe.snapshot import DeviceSnapshot
+from planner.present.memory import memory_heading
 from planner.units import GIB
 from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
-from widgets.drawing.memory_bar import MemoryBar
+from widgets.drawing.memory_bar import MemoryBar, labels, split_cells
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
 from widgets.panes.key_line import KeyLine
@@ -31,7 +32,6 @@ from widgets.panes.machine.gpu import Drawing, block
 from widgets.panes.machine.history import History, Marks
 from widgets.panes.machine.levels import history_values
 from widgets.panes.machine.many import short_head, short_lines
-from widgets.panes.memory import headroom_of
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.pane import latencies
 from widgets.panes.tabs import Tabs
@@ -46,12 +46,42 @@ def planned(**task: Any) -> Plan:
     return msgspec.structs.replace(plan, task={**plan.task, **task})
 
 
-def test_what_stays_free_is_what_the_engine_leaves_and_what_the_workload_asks_for() -> None:
-    headroom = {"headroom": 0.1}
-    assert headroom_of(planned(targets=headroom, memory_fraction=0.9)) == pytest.approx(0.19)
-    assert headroom_of(planned(targets=headroom)) == pytest.approx(0.1)
-    assert headroom_of(planned(targets=headroom, memory_fraction=0.9, task="train")) == pytest.approx(0.1)
-    assert headroom_of(None) == pytest.approx(0.1)
+def stack(used_gib: float, capacity: float = 80 * GIB) -> MemoryBytes:
+    """Weights alone, on a GPU of which nine tenths may be used."""
+    parts = {**dict.fromkeys(MEMORY_COMPONENTS, 0.0), "weights": used_gib * GIB}
+    total = Figure(used_gib * GIB, used_gib * GIB, used_gib * GIB, "spec")
+    return MemoryBytes(**parts, total=total, capacity=capacity, usable=0.9 * capacity)
+
+
+@pytest.mark.parametrize(("used", "told"), [(40, "32.0 GiB left"), (76, "4.0 GiB short"), (100, "28.0 GiB short")])
+def test_what_is_left_or_missing_is_of_what_may_be_used_wherever_it_is_told(used: float, told: str) -> None:
+    plan = planned()
+    answer = msgspec.structs.replace(plan.rows[0].answer, memory_bytes=stack(used))
+    row = msgspec.structs.replace(plan.rows[0], answer=answer)
+    bar = MemoryBar()
+    bar.show(stack(used))
+    assert told in "".join(text for *_, text in bar.legend(100))
+    assert memory_heading(row).endswith(f"{used}.0 of 80.0 GiB · {told}")
+    assert re.search(rf"usable +72.0 GiB   90 % of it; {told}\n", told_of(row, plan))
+
+
+def told_of(row: PlanRow, plan: Plan) -> str:
+    return "\n".join(line.plain for line in explain(row, plan, Page(UNICODE)))
+
+
+@pytest.mark.parametrize("columns", [20, 30, 60, 100, 190])
+def test_the_labels_inside_a_stack_have_one_form_and_a_pattern_on_either_side(columns: int) -> None:
+    parts = {**dict.fromkeys(MEMORY_COMPONENTS, 0.0), "weights": 30 * GIB, "optimizer": 15 * GIB, "kv_cache": 5 * GIB}
+    memory = MemoryBytes(**parts, total=Figure(50 * GIB, 50 * GIB, 50 * GIB, "spec"), capacity=80 * GIB, usable=72 * GIB)
+    drawn, end = split_cells(memory, columns)
+    texts = dict(labels(memory, drawn))
+    assert end == columns
+    assert all(len(texts[name]) <= cells - 2 for name, _, cells in drawn if name in texts)
+    assert texts.pop("free", "22.0 GiB left") == "22.0 GiB left"
+    assert bool(texts) == (columns > 20)
+    assert len({" GiB " in text for text in texts.values()}) <= 1, "all have a size, or none"
+    assert not texts or " GiB " in texts["weights"] or columns < 60
+    assert all(re.match(r" (weights|optimizer|optim|KV cache) ", text) for text in texts.values())
 
 
 def legend_of(width: int) -> str:
@@ -66,9 +96,11 @@ def legend_of(width: int) -> str:
         "overhead": 3.6,
     }
     parts = {"kv_cache": 0.0} | {name: size * GIB for name, size in sizes.items()}
-    memory = MemoryBytes(**parts, total=Figure(55.5 * GIB, 50 * GIB, 60 * GIB, "spec"), capacity=79.2 * GIB)
+    memory = MemoryBytes(
+        **parts, total=Figure(55.5 * GIB, 50 * GIB, 60 * GIB, "spec"), capacity=79.2 * GIB, usable=0.9 * 79.2 * GIB
+    )
     bar = MemoryBar()
-    bar.show(memory, 0.1)
+    bar.show(memory)
     return "".join(f"{glyph} {text}  " for _, glyph, text in bar.legend(width))
 
 

@@ -82,7 +82,7 @@ def test_what_cannot_run_has_no_figures_and_what_has_no_room_is_said() -> None:
     for room in (40, 69, 108, 180):
         lines = compare(plan.rows[:5], plan, UNICODE, room)
         assert all(cell_len(line.plain.rstrip()) <= max(room, 45) for line in lines)
-        assert ("more need a wider terminal" in lines[-1].plain) is (room < 23 + 5 * 22)
+        assert ("A wider terminal shows" in lines[-1].plain) is (room < 23 + 5 * 22)
 
 
 def test_a_single_figure_is_no_best() -> None:

@@ -125,7 +125,7 @@ async def test_without_a_gpu_the_screen_says_where_to_see_one(tmp_path: Path) ->
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: bool(app.telemetry.window) and app.plan is not None)
         await pilot.press("R")
-        assert "--demo" in await seen(pilot, "#text Static", "No GPU was seen")
+        assert "--demo" in await seen(pilot, "#text Static", "No GPU here")
         await asyncio.sleep(0)
 
 

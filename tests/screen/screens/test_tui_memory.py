@@ -41,7 +41,7 @@ async def test_every_item_with_its_formula_and_source(tmp_path: Path, size: tupl
             "90 % of that",
             "10 % of that kept free",
             "needed 109.0 GiB",
-            "left 4.2 GiB",
+            "left 4.2 GiB of what is usable",
         ):
             assert words in text
         assert "412 sequences at once fit" in text
@@ -120,7 +120,7 @@ async def test_a_row_that_does_not_fit_is_told_what_would_change_it(tmp_path: Pa
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         text = await opened(pilot, ItemsScreen, "G", "k", "M")
-        assert "too little by" in text
+        assert "short " in text
         assert "int4 weights: then 8 × RTX 4090 fits (saves 3.2 GiB, 25 % faster, rounds more)" in text
         assert "(saves 2.0 GiB, 31 % slower)" in text
         await pilot.press("escape", "enter")

@@ -68,9 +68,6 @@ CROWDED = 8
 TIGHT_SHARE = 0.95
 """Share of the memory from which it is tight."""
 LIKELY = 0.5
-UNITS = (("k", 1e3), ("M", 1e6), ("B", 1e9), ("T", 1e12))
-TWO_DIGITS, WHOLE = 99.5, 0.95
-"""Numbers of a unit that have more than two digits, and that have none before the point."""
 LEAST_WHY = 24
 """Cells below which no reason is begun at the end of a line."""
 
@@ -114,8 +111,8 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         if self.id == "gpu":
             style = "here" if row.here else "name" if row.rank else "quiet"
             return [(shorten_name(device_name(row.gpu), width, symbols.ellipsis).ljust(width), style)]
-        if self.id == "gpus" and len(cell.text) > width and row.answer.layout is not None:
-            return [(_in_short(row.answer.layout.gpus).rjust(width), "quiet")]  # a loser's, which moves no column
+        if self.id == "gpus" and len(cell.text) > width:
+            return [(cell.text, "quiet")]  # a loser's, which moves its reason alone
         if cell.text == UNKNOWN and self.column.right:
             return [(UNKNOWN.rjust(width), "quiet")]
         if self.id == "memory" and cell.share is not None:
@@ -137,13 +134,6 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         if self.column.right:
             return [(cell.text.rjust(width), "figure")]
         return [(shorten_end(cell.text, width, symbols.ellipsis).ljust(width), STYLES[self.id])]
-
-
-def _in_short(count: int) -> str:
-    """A number of GPUs in three cells: '3k', '.6M', '30M'."""
-    unit, scale = next((unit, scale) for unit, scale in UNITS if count / scale < TWO_DIGITS)
-    number = count / scale
-    return (f"{number:.0f}" if number >= WHOLE else f"{number:.1f}".lstrip("0")) + unit
 
 
 def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:

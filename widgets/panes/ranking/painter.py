@@ -19,6 +19,8 @@ from widgets.panes.ranking.grouping import Key, Line, Order, row_key
 if TYPE_CHECKING:
     from textual.app import App
 
+    from planner.engine.answers.plan import PlanRow
+
 HEADER_ROWS = 1
 TITLE_INDENT = {"rate": 9, "latency": 2}
 """Cells that a title stands left of its column's end, so that it is above the values."""
@@ -26,6 +28,8 @@ MANY = "9+"
 """Number of folded rows where there is room for one digit."""
 LIMITED = "limited by "
 """Begin of the part of a reason that says what limits a row."""
+SAID_BY_SIGN = {"misses-target": "misses: ", "does-not-fit": "does not fit: "}
+"""Verdict -> how its reasons begin."""
 INDENT = "  "
 """Before the layout of a row below another one of its GPU."""
 
@@ -85,13 +89,14 @@ class Painter(msgspec.Struct):
         used, plain = 1, base.reverse or (stale and not current)
         for column, cells in fitted.columns:
             if row.rank is None and column.solutions_only:
-                reason = shorten_clauses(row.why, width - used - 1, symbols.ellipsis)
+                reason = shorten_clauses(without_sign(row), width - used - 1, symbols.ellipsis)
                 segments.append(Segment(reason, base if base.reverse else base + self.style("reason")))
                 break
-            for text, name in self._pieces(line, column, cells):
+            pieces = self._pieces(line, column, cells)
+            for text, name in pieces:
                 segments.append(Segment(text, base if plain else base + self.style(name)))
             segments.append(Segment(" " * fitted.gap, base))
-            used += cells + fitted.gap
+            used += sum(len(text) for text, _ in pieces) + fitted.gap
         else:
             if fitted.why:
                 told = any(column.id == "limit" for column, _ in fitted.columns)
@@ -107,6 +112,11 @@ class Painter(msgspec.Struct):
             layout = line.row.answer.layout
             return [(shorten_end(INDENT + (layout.text if layout else ""), cells, self.symbols.ellipsis).ljust(cells), "quiet")]
         return column.pieces(line.row, self.symbols, cells)
+
+
+def without_sign(row: PlanRow) -> str:
+    """The reason of a row that is no solution, without the words that the sign of its verdict stands for."""
+    return row.why.removeprefix(SAID_BY_SIGN.get(row.verdict, ""))
 
 
 def _without_limit(why: str) -> str:

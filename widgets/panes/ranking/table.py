@@ -237,6 +237,8 @@ class Ranking(ScrollView, can_focus=True):
             (self._opened.add if step > 0 else self._opened.discard)(group_of(row))
             self._wanted = row_key(row)
             self._arrange()
+            if step > 0:
+                self._reveal_opened()
 
     def action_open_all(self) -> None:
         """Open the rows of every GPU, or close all of them."""
@@ -304,6 +306,15 @@ class Ranking(ScrollView, can_focus=True):
             self.scroll_to(y=self._cursor, animate=False)
         elif self._cursor >= top + visible:
             self.scroll_to(y=self._cursor - visible + 1, animate=False)
+
+    def _reveal_opened(self) -> None:
+        """Scroll to the last of the rows that were opened below the cursor, as far as the cursor stays in sight."""
+        last = (
+            next((place for place, line in enumerate(self._lines) if place > self._cursor and not line.inner), len(self._lines)) - 1
+        )
+        top = min(self._cursor, last - (self.size.height - HEADER_ROWS) + 1)
+        if top > int(self.scroll_offset.y):
+            self.scroll_to(y=top, animate=False)
 
     def on_click(self, event: events.Click) -> None:
         """A click on a heading sorts, on a row highlights, twice opens."""

@@ -152,7 +152,7 @@ LOAD: tuple[Field, ...] = (
         unit="in all",
         tasks=(GENERATE, SERVE),
         empty="no end",
-        about="of a job: gives hours and dollars",
+        about="of a job: for hours and dollars",
     ),
     Field(key="sequence", label="sequence", kind="count", unit="tokens", tasks=TRAINS, about="of one training sequence"),
     Field(
@@ -170,7 +170,7 @@ LOAD: tuple[Field, ...] = (
         unit="tokens",
         tasks=TRAINS,
         empty="no end",
-        about="of a job, 15T: gives hours, dollars",
+        about="of a job, 15T: for hours, dollars",
     ),
 )
 LIMITS: tuple[Field, ...] = (

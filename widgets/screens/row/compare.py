@@ -63,7 +63,7 @@ def compare(rows: Sequence[PlanRow], plan: Plan, symbols: Symbols, room: int) ->
     lines = list(table.lines())
     if len(shown) < len(rows):
         left_out = len(rows) - len(shown)
-        lines += [Content(""), Content.styled(f"{left_out} more need a wider terminal.", "$text-warning")]
+        lines += [Content(""), Content.styled(f"A wider terminal shows {left_out} more.", "$text-warning")]
     return lines
 
 

@@ -165,7 +165,7 @@ class LeverScreen(Overlay[Change | None]):
         room = min(room, max([WORDS, *(len(one.words) for one in self.changes)]))
         listing.set_options([self._option(number, one, effect, room) for number, (one, effect) in enumerate(pairs, start=1)])
         if not self.changes:
-            listing.set_options([Option("Nothing known would help it.", disabled=True)])
+            listing.set_options([Option(Content.styled("Nothing known would help it.", "$foreground"), disabled=True)])
         listing.highlighted = at if at is not None else (0 if self.changes else None)
 
     def _option(self, number: int, one: Change, effect: str, room: int) -> Option:

@@ -14,7 +14,7 @@ from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.cells import Cell
 from planner.present.levers import lever_text
 from planner.present.lines.folding import folded
-from planner.present.memory import ledger
+from planner.present.memory import LEFT, SHORT, ledger
 from planner.present.names import COMPONENT_NAMES, device_name
 from planner.units import bytes_text, percent_text
 from widgets.background import questions
@@ -22,7 +22,7 @@ from widgets.base_app import BaseApp
 from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style, labelled, side_by_side, styled_lines
-from widgets.panes.memory import headroom_of, memory_facts
+from widgets.panes.memory import memory_facts
 from widgets.screens.overlay import TextOverlay
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ItemsScreen(TextOverlay):
     def above(self) -> Iterator[MemoryBar]:
         """The stack."""
         bar = MemoryBar(symbols=self._symbols, id="items-stack")
-        bar.show(self._row.answer.memory_bytes, headroom_of(self._plan), self._row.why)
+        bar.show(self._row.answer.memory_bytes, self._row.why)
         yield bar
 
     def show(self, detail: MemoryDetail | None) -> None:
@@ -101,7 +101,7 @@ def _head(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> I
     label = _label(width)
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
     for fact in ledger(row, detail):
-        style = {"needed": "bold", "left": "bold $text-success", "too little by": "bold $text-error"}.get(fact.label, "")
+        style = {"needed": "bold", LEFT: "bold $text-success", SHORT: "bold $text-error"}.get(fact.label, "")
         cell, aside = fact.value if isinstance(fact.value, Cell) else Cell(fact.value), fact.aside
         if cell.basis is not None and total is not None:
             aside += f" {symbols.basis[cell.basis]} {cell.spread}, {bytes_text(total.low)} to {bytes_text(total.high)}"

@@ -17,6 +17,7 @@ from planner.engine.answers.time import CLASS_WORDS
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
 from planner.present.choice.sentence import count_and_device
 from planner.present.lines.folding import folded
+from planner.present.memory import left_text
 from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
 from planner.present.prices import owned_words
@@ -26,7 +27,6 @@ from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, component_style, styled_lines
-from widgets.panes.memory import headroom_of
 from widgets.panes.why import STYLES, rank_text
 from widgets.screens.network import between_nodes
 from widgets.screens.overlay import TextOverlay
@@ -204,7 +204,7 @@ def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
 
 
-def memory_lines(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+def memory_lines(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     """Each component with its share of the GPU, what is needed and usable, and what still fits."""
     memory = row.answer.memory_bytes
     if memory is None:
@@ -221,13 +221,10 @@ def memory_lines(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
                 (page.bar(share, page.symbols.patterns[name]), component_style(name)),
             )
     yield from page.figure("needed", memory.total, bytes_text)
-    free = memory.capacity - memory.total.value
-    yield from page.line(
-        "on the GPU", bytes_text(memory.capacity), f"{bytes_text(abs(free))} {'free' if free >= 0 else 'too little'}"
-    )
-    kept = headroom_of(plan)
-    if kept > 0:
-        yield from page.line("usable", bytes_text(memory.capacity * (1 - kept)), f"{percent_text(kept)} kept free")
+    yield from page.line("on the GPU", bytes_text(memory.capacity))
+    if memory.usable is not None:
+        part = f"{percent_text(memory.usable / memory.capacity)} of it; " if memory.usable < memory.capacity else ""
+        yield from page.line("usable", bytes_text(memory.usable), f"{part}{left_text(memory)}")
     if row.answer.max_concurrency is not None:
         yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
     if row.answer.max_context is not None:

@@ -8,9 +8,10 @@ from planner.engine.answers.answer import Answer
 from planner.engine.answers.plan import Verdict
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.search.deployment import Deployments
-from planner.engine.search.supply.node_types import host_bytes_per_gpu
+from planner.engine.search.supply.node_types import FILTERS, NodeType, host_bytes_per_gpu
 from planner.engine.search.targets import missed
 from planner.units import bytes_text, digits, percent_text
+from planner.workload.tasks import Workload
 
 HOST_SHORT = "does not fit the host's memory"
 
@@ -20,7 +21,7 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
     if not answer.fits:
         return "does-not-fit", answer.reason or ""
     if d.node_type(row).left_out:
-        return "misses-target", "misses: no offer passes the filters (market, providers, countries, …)"
+        return "misses-target", f"misses: {_no_offer(d.workload)}"
     short, faults = _host_short(d, row), _faults(d, row)
     if faults or short:
         misses = "misses: " + "; ".join(faults) if faults else ""
@@ -38,6 +39,8 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
 def _faults(d: Deployments, row: int) -> list[str]:
     """Every target that is missed."""
     node, faults = d.node_type(row), []
+    if over := d.gpus[row] > node.most:
+        faults.append(_too_many(int(d.gpus[row]), node))
     for name, column, limit in d.targets:
         value = float(column[row] if column.size > 1 else column[0])
         if not np.isfinite(value) and not node.here:
@@ -47,10 +50,23 @@ def _faults(d: Deployments, row: int) -> list[str]:
     queue = d.evaluated.queue
     if queue is not None and queue.endless(row):
         faults.append(f"does not keep up with {digits(float(queue.rate_per_s[row]))} requests a second")
-    if d.gpus[row] > node.most:
-        end = "the search ends at" if node.owned is None else "the capital buys" if node.owned.bought else "there are"
-        return [*faults, f"needs {int(d.gpus[row]):,} GPUs, {end} {node.most:,}"]
-    return [*faults, *_too_few(d, row)]
+    return faults if over else [*faults, *_too_few(d, row)]
+
+
+def _too_many(gpus: int, node: NodeType) -> str:
+    """Words for more GPUs than there are, or than the search goes to: the number of replicas follows the load, and may pass its end."""
+    if node.owned is None and not node.here:
+        return f"over {node.most:,} GPUs, where the search ends"
+    return (
+        f"needs {gpus:,} GPUs, {'the capital buys' if node.owned is not None and node.owned.bought else 'there are'} {node.most:,}"
+    )
+
+
+def _no_offer(workload: Workload) -> str:
+    """Words for a GPU of which no offer is left: the term asked for, or that with the filters."""
+    market = [] if workload.market == "any" else [workload.market]
+    given = [key for key in FILTERS if getattr(workload, key)]
+    return f"no offer passes the filters ({', '.join([*market, *given])})" if given else f"no {workload.market} offer"
 
 
 def _too_few(d: Deployments, row: int) -> list[str]:
@@ -61,12 +77,13 @@ def _too_few(d: Deployments, row: int) -> list[str]:
     who = f"{quote.offer.provider} {quote.offer.instance}"
     if joined > max(1, quote.cluster):
         return [
-            f"needs {joined:,} nodes joined by a network, and "
-            + (f"{who} has {quote.cluster:,}" if quote.cluster > 1 else f"{who} is sold without one")
+            f"{quote.cluster:,} of {joined:,} nodes can be joined by a network ({who})"
+            if quote.cluster > 1
+            else f"{joined:,} nodes need a network, {who} is sold without one"
         ]
     if nodes > quote.machines:
-        counted = "are counted on" if "max_nodes" in quote.assumed else "can be had"
-        return [f"needs {nodes:,} nodes, and {quote.machines:,} of {who} {counted} at once"]
+        counted = "counted on" if "max_nodes" in quote.assumed else "to be had"
+        return [f"{quote.machines:,} of {nodes:,} nodes {counted} at once ({who})"]
     return []
 
 
