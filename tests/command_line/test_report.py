@@ -27,7 +27,7 @@ def test_the_report_says_what_to_take_and_why(run_planner: RunPlanner) -> None:
     text = done.stdout
     assert text.startswith("# Llama 3.1 70B chat, 1000 requests a minute\n")
     assert re.search(
-        r"\*\*Rent [\d,]+ × H200 SXM at \S+, .* \$/month .*\*\*\n\nRent [\d,]+ × H200 SXM .* from \S+ .* \$/h, .* \$ a month: ",
+        r"\*\*Rent [\d,]+ × H200 SXM(?: \([\d,]+ paid\))? at \S+, .* \$/month .*\*\*\n\nRent [\d,]+ × H200 SXM .* from \S+ .* \$/h, .* \$ a month: ",
         text,
     )
     for heading in ("Decision", "What was asked", "What else there is", "Money", "Memory of the fullest GPU", "Where the time goes",
