@@ -63,7 +63,9 @@ def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner
     for row in plan.rows:
         memory = row.answer.memory_bytes
         if memory is not None:
-            parts = sum(getattr(memory, name) for name in memory.__struct_fields__ if name not in {"total", "capacity", "usable"})
+            parts = sum(
+                getattr(memory, name) for name in memory.__struct_fields__ if name not in {"total", "capacity", "usable_share"}
+            )
             assert parts == pytest.approx(memory.total.value, rel=1e-6)
         for figure in (row.answer.output_tokens_per_s, row.answer.usd_per_million_tokens, row.usd_per_h):
             assert figure is None or 0 < figure.low <= figure.value <= figure.high

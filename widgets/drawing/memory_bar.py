@@ -147,7 +147,7 @@ class MemoryBar(Widget):
         memory = self._memory
         assert memory is not None
         parts, end = split_cells(memory, width)
-        mark = min(width - 1, round(end * _usable_share(memory)))
+        mark = min(width - 1, round(end * memory.usable_share))
         base, position = self.rich_style, 0
         for name, _, cells in parts:
             glyph = " " if name == "free" else self._symbols.patterns[name]
@@ -185,7 +185,7 @@ class MemoryBar(Widget):
                 swatch = self._symbols.patterns[name].replace("█", self._symbols.filled)  # apart from the bar above it
                 yield name, swatch * naming.swatch, f"{naming.names[name]} {_gib(size)}{naming.unit}"
         if memory.left >= 0:
-            mark = f"  {self._symbols.headroom} {_usable_share(memory) * 100:.0f} % limit" if naming.limit else ""
+            mark = f"  {self._symbols.headroom} {memory.usable_share * 100:.0f} % limit" if naming.limit else ""
             yield "headroom", "", f"{left_text(memory)}{mark}"
         else:
             beyond = memory.total.value > memory.capacity
@@ -213,11 +213,6 @@ class MemoryBar(Widget):
                     yield Segment(glyph, style)
             position += cells
         yield Segment(tail, base + self._style("label"))
-
-
-def _usable_share(memory: MemoryBytes) -> float:
-    """Share of the capacity that the job may take."""
-    return memory.usable / memory.capacity if memory.usable is not None and memory.capacity else 1.0
 
 
 def labels(memory: MemoryBytes, parts: Sequence[Part]) -> Iterator[tuple[str, str]]:

@@ -22,13 +22,18 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     total: Figure
     capacity: float
     """Bytes of the GPU that programs can take (less than the label on the box)."""
-    usable: float | None = None
-    """Bytes of these that the job may take: what the engine takes, less what is to stay free. None: all of them."""
+    usable_share: float = 1.0
+    """Share of these that the job may take: what the engine takes, less what is to stay free."""
+
+    @property
+    def usable(self) -> float:
+        """Bytes that the job may take."""
+        return self.capacity * self.usable_share
 
     @property
     def left(self) -> float:
         """Bytes the job may take that are left; below 0 where it does not fit."""
-        return (self.capacity if self.usable is None else self.usable) - self.total.value
+        return self.usable - self.total.value
 
 
 MEMORY_COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")

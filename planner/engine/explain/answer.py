@@ -172,5 +172,6 @@ def _memory(rows: Chosen) -> list[MemoryBytes]:
     high = total * np.exp(rows(m.above))
     totals = figures(total, low, high, ["spec"] * total.size)
     found: dict[str, list[Any]] = {name: part.tolist() for name, part in parts.items()}
-    capacity = rows(rows.e.table.chip.capacity_bytes).tolist()
-    return records(MemoryBytes, found | {"total": totals, "capacity": capacity, "usable": rows(rows.e.memory.usable).tolist()})
+    capacity = rows(rows.e.table.chip.capacity_bytes)
+    share = (rows(m.usable) / capacity).tolist()
+    return records(MemoryBytes, found | {"total": totals, "capacity": capacity.tolist(), "usable_share": share})

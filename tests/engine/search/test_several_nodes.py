@@ -53,7 +53,7 @@ def test_its_row_is_what_is_estimated_of_its_layout() -> None:
     assert row.answer.request_s == asked.request_s
     assert row.answer.memory_bytes is not None
     assert asked.memory_bytes is not None
-    assert msgspec.structs.replace(row.answer.memory_bytes, usable=asked.memory_bytes.usable) == asked.memory_bytes, (
+    assert msgspec.structs.replace(row.answer.memory_bytes, usable_share=asked.memory_bytes.usable_share) == asked.memory_bytes, (
         "a plan keeps some free"
     )
 

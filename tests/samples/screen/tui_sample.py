@@ -90,9 +90,7 @@ def _memory(share: float, capacity_gib: float, basis: Basis) -> MemoryBytes:
     parts = {"weights": 0.304, "kv_cache": 0.587, "activations": 0.047, "overhead": 0.062}
     sizes = {name: used * part * GIB for name, part in parts.items()}
     rest = dict.fromkeys(("gradients", "optimizer", "logits", "buffers"), 0.0)
-    return MemoryBytes(
-        **sizes, **rest, total=_figure(used * GIB, 0.05, basis), capacity=capacity_gib * GIB, usable=0.9 * capacity_gib * GIB
-    )
+    return MemoryBytes(**sizes, **rest, total=_figure(used * GIB, 0.05, basis), capacity=capacity_gib * GIB, usable_share=0.9)
 
 
 def _row(place: int, entry: tuple[Any, ...], basis: Literal["measured", "spec"], scale: float) -> PlanRow:

@@ -50,7 +50,7 @@ def stack(used_gib: float, capacity: float = 80 * GIB) -> MemoryBytes:
     """Weights alone, on a GPU of which nine tenths may be used."""
     parts = {**dict.fromkeys(MEMORY_COMPONENTS, 0.0), "weights": used_gib * GIB}
     total = Figure(used_gib * GIB, used_gib * GIB, used_gib * GIB, "spec")
-    return MemoryBytes(**parts, total=total, capacity=capacity, usable=0.9 * capacity)
+    return MemoryBytes(**parts, total=total, capacity=capacity, usable_share=0.9)
 
 
 @pytest.mark.parametrize(("used", "told"), [(40, "32.0 GiB left"), (76, "4.0 GiB short"), (100, "28.0 GiB short")])
@@ -72,7 +72,7 @@ def told_of(row: PlanRow, plan: Plan) -> str:
 @pytest.mark.parametrize("columns", [20, 30, 60, 100, 190])
 def test_the_labels_inside_a_stack_have_one_form_and_a_pattern_on_either_side(columns: int) -> None:
     parts = {**dict.fromkeys(MEMORY_COMPONENTS, 0.0), "weights": 30 * GIB, "optimizer": 15 * GIB, "kv_cache": 5 * GIB}
-    memory = MemoryBytes(**parts, total=Figure(50 * GIB, 50 * GIB, 50 * GIB, "spec"), capacity=80 * GIB, usable=72 * GIB)
+    memory = MemoryBytes(**parts, total=Figure(50 * GIB, 50 * GIB, 50 * GIB, "spec"), capacity=80 * GIB, usable_share=0.9)
     drawn, end = split_cells(memory, columns)
     texts = dict(labels(memory, drawn))
     assert end == columns
@@ -96,9 +96,7 @@ def legend_of(width: int) -> str:
         "overhead": 3.6,
     }
     parts = {"kv_cache": 0.0} | {name: size * GIB for name, size in sizes.items()}
-    memory = MemoryBytes(
-        **parts, total=Figure(55.5 * GIB, 50 * GIB, 60 * GIB, "spec"), capacity=79.2 * GIB, usable=0.9 * 79.2 * GIB
-    )
+    memory = MemoryBytes(**parts, total=Figure(55.5 * GIB, 50 * GIB, 60 * GIB, "spec"), capacity=79.2 * GIB, usable_share=0.9)
     bar = MemoryBar()
     bar.show(memory)
     return "".join(f"{glyph} {text}  " for _, glyph, text in bar.legend(width))

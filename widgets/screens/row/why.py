@@ -222,9 +222,8 @@ def memory_lines(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
             )
     yield from page.figure("needed", memory.total, bytes_text)
     yield from page.line("on the GPU", bytes_text(memory.capacity))
-    if memory.usable is not None:
-        part = f"{percent_text(memory.usable / memory.capacity)} of it; " if memory.usable < memory.capacity else ""
-        yield from page.line("usable", bytes_text(memory.usable), f"{part}{left_text(memory)}")
+    part = f"{percent_text(memory.usable_share)} of it; " if memory.usable_share < 1 else ""
+    yield from page.line("usable", bytes_text(memory.usable), f"{part}{left_text(memory)}")
     if row.answer.max_concurrency is not None:
         yield from page.line("at once", f"{row.answer.max_concurrency:,}", "sequences fit in the KV cache")
     if row.answer.max_context is not None:
