@@ -224,8 +224,12 @@ class PlannerApp(BaseApp):
         if self.ready:
             self.content.show_row(event.row, self.plan)
             self.details.look_into(event.row)
-            self.refresh_headline()
-            self.refresh_keys()
+            self.call_after_refresh(self._show_beside_row)
+
+    def _show_beside_row(self) -> None:
+        """The price's date and the keys of the row, once the row itself is drawn."""
+        self.refresh_headline()
+        self.refresh_keys()
 
     def on_ranking_opened(self) -> None:
         """Open the reasons of the row."""
