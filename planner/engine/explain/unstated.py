@@ -27,7 +27,7 @@ SLOWER_BEFORE = "training engine whose older releases are slower"
 """No release of it is named, so that today's is asked; what published runs took by older ones is in `Engine.device_factor`, the attention they run in
 `Engine.ampere_attention`."""
 SLOWER_HOST = "training step that waits for its host"
-"""How long a launch takes is the host's: hosts of one H200 and one H100 took twice what is assumed (docs/evidence/h200.md)."""
+"""Range of the time of a launch, which depends on the host: hosts of one H200 and one H100 took twice what is assumed (docs/evidence/h200.md)."""
 PRODUCTS = ("matmul", "attention", "head")
 
 

@@ -23,7 +23,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     python_launches: N = default(1.0)
     """Host time of such an operator while generating, over that of a bare launch: the Python around it."""
     python_training: N = default(1.0)
-    """The same while training: autograd and autocast come with it."""
+    """Host time of such an operator while training, over that of a bare launch: autograd and autocast come with it."""
     pads_vocabulary: N = default(1.0)
     """1: the output head is padded to a multiple that tensor cores like."""
     step_launches: N = default(0.0)

@@ -55,7 +55,7 @@ def _order(item: Scored) -> tuple[int, bool, float, float, str]:
 
 
 def _excess(item: Scored) -> float:
-    """How far a row is from a solution: the most that it is beyond any limit, relative to that; 0 of solutions."""
+    """Distance of a row from a solution: the largest excess over a limit, relative to that limit; 0 of solutions."""
     if item.candidate is None or item.row.verdict in SOLUTIONS:
         return 0.0
     choice, _ = item.candidate

@@ -119,7 +119,7 @@ def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
 
 
 def _layout_columns(d: Deployments, rows: Rows) -> list[Floats]:
-    """What tells the layouts of `rows` apart, without replicas and load: GPU, network between nodes, and degrees of parallelism."""
+    """Columns that tell the layouts of `rows` apart, without replicas and load: GPU, network between nodes, and degrees of parallelism."""
     layout, node = d.evaluated.candidates.layout, d.node_index[rows]
     network = np.where(d.joined[rows] > 1, d.nodes.wire_bytes_per_s[node], 0.0)
     degrees = (np.broadcast_to(of, d.gpus.size)[rows] for of in (layout.tp, layout.pp, layout.ep))

@@ -26,7 +26,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One field; a tool that does not give it has no spelling."""
 
     exported: str = ""
-    """Its metric in our own exporter, without the prefix; empty: it is not exported."""
+    """Name of its metric in our own exporter, without the prefix; empty: it is not exported."""
     help: str = ""
     dcgm: Spelling | None = None
     all_smi: Spelling | None = None

@@ -87,9 +87,10 @@ def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
     Training below 16 bit computes them in 16 bit (arXiv:2412.19437 §3.3.1, torchao's float8).
     """
     m, j, s = t.model, t.job, t.layout
-    rate = np.where((j.train > 0) & (j.narrow_bytes > 0), j.narrow_bytes / SIXTEEN_BITS, 1.0) * _rate_of_uneven_head(t)
+    rate = np.where((j.train > 0) & (j.narrow_bytes > 0), j.narrow_bytes / SIXTEEN_BITS, 1.0)
     head = (m.token_matrix + m.output_matrix) / s.tp
-    ends = [(ProductGroup(head, head_rows, head_rows * m.vocabulary / s.tp, j.other_bytes, rate=rate), head_share(t, head_rows))]
+    moved, slower = head_rows * m.vocabulary / s.tp, _time_of_uneven_head(t)
+    ends = [(ProductGroup(head, head_rows, moved, j.other_bytes, rate=rate, wider=slower), head_share(t, head_rows))]
     if np.any(m.input_matrix):
         moved = rows * (m.input_matrix / m.width + m.width / s.tp) * (m.input_matrix > 0)
         ends.append((ProductGroup(m.input_matrix / s.tp, rows, moved, j.other_bytes, rate=rate), 1 / s.pp))
@@ -100,13 +101,13 @@ def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
     return took, bound
 
 
-def _rate_of_uneven_head(t: Table) -> Floats:
-    """Rate of the head's products over that of others where its vocabulary is not padded to whole blocks in 16 bit."""
+def _time_of_uneven_head(t: Table) -> Floats:
+    """Time of the head's FLOPs over that of others where its vocabulary is not padded to whole blocks in 16 bit; its weights are read as fast as others."""
     j, c = t.job, t.chip
     in_16_bit = ((j.activation_bytes == SIXTEEN_BITS) | (j.autocast > 0)) & (j.narrow_bytes == 0)
     uneven = (t.engine.pads_vocabulary == 0) & in_16_bit & (t.model.vocabulary / t.layout.tp % ALIGNED > 0) & (c.cycles_per_s > 0)
-    slow = np.where(c.cycles_per_s > 0, UNALIGNED_FLOP_PER_CYCLE * c.cycles_per_s / c.flop_per_s, 1.0)
-    return np.where(uneven, np.minimum(1.0, slow), 1.0)
+    slower = c.flop_per_s / (UNALIGNED_FLOP_PER_CYCLE * np.where(uneven, c.cycles_per_s, 1.0))
+    return np.where(uneven, np.maximum(1.0, slower), 1.0)
 
 
 def head_share(t: Table, head_rows: Floats) -> Floats:
