@@ -1,7 +1,7 @@
 """Published speeds and peaks of programs to which nothing was fitted: errors and coverage of what the planner says of them.
 
 tests/data/unseen/programs.jsonl: one request a line, with what its source measured. Training by KempnerForge, torchtitan, OLMo-core, prime-rl, NeMo, ms-swift,
-fsdp_qlora and three smaller programs; one stream of llama.cpp and Ollama on parts from P100 to B300, vLLM on MI300X. Limits stand a little beyond what was found.
+fsdp_qlora and three smaller programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, vLLM on MI300X. Limits stand a little beyond what was found.
 """
 
 from __future__ import annotations
@@ -71,6 +71,14 @@ FOUND = {
     ("vLLM on MI300X, fixed batches", "request_s"): (9, 0.70, 0.95),
     ("llama-bench", "prefill_s"): (10, 0.34, 0.35),
     ("llama-bench", "decode_tokens_per_s"): (10, 0.09, 0.85),
+    ("llama-bench with Vulkan on Strix Halo", "prefill_s"): (6, 0.15, 0.95),
+    ("llama-bench with Vulkan on Strix Halo", "decode_tokens_per_s"): (6, 0.10, 0.95),
+    ("llama-bench on RTX 2080 Ti", "prefill_s"): (1, 0.20, 0.95),
+    ("llama-bench on RTX 2080 Ti", "decode_tokens_per_s"): (1, 0.05, 0.95),
+    ("torchtitan, Qwen3 235B on 32 B300", "tokens_per_s_per_gpu"): (1, 0.35, 0.95),
+    ("torchtitan, Qwen3 235B on 32 B300", "allocated_bytes"): (1, 0.08, 0.95),
+    ("prime-rl, Qwen3 235B on 32 B300", "tokens_per_s_per_gpu"): (1, 0.45, 0.0),
+    ("prime-rl, Qwen3 235B on 32 B300", "allocated_bytes"): (1, 0.06, 0.95),
 }
 """(program, quantity) -> (values, median error at most, share inside the range at least)."""
 

@@ -244,6 +244,15 @@ def test_llama_cpp_fills_a_tile_for_every_expert() -> None:
         assert float(filled_rows(before, ONE * tokens, ONE * each)[0]) == each
 
 
+def test_llama_cpp_fills_narrower_tiles_on_other_vendors_parts() -> None:
+    """32 tokens for an expert: a tile of 64 by Vulkan on an AMD part. 32 tokens in all: tiles of 32 on either."""
+    t = candidate(
+        chip("Ryzen AI Max+ 395"), model="qwen3-30b-a3b", task="prefill", engine="llama.cpp@b11149", weight_dtype="q4_k_m", batch=1, input_tokens=512,
+    ).table()  # fmt: skip
+    for tokens, each, filled in ((512, 32, 64), (4096, 256, 288), (32, 2, 32)):
+        assert float(filled_rows(t, ONE * tokens, ONE * each)[0]) == pytest.approx(filled)
+
+
 def test_a_longer_pass_fills_tiles_better() -> None:
     """gpt-oss 20B on GB10, 2,048 tokens: 541 ms in passes of 2,048 (ggml-org/llama.cpp, benches/dgx-spark.md)."""
     asked = {

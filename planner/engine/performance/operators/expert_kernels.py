@@ -75,6 +75,9 @@ MATRIX_VECTOR_ROWS, TILE_STEP = 8, 8
 ALIKE, ALIKE_OF_ANY = 0.95, 0.88
 """Exponents of the tokens of a pass that choose experts unlike each other: of `PERMUTED` as fitted to choices by a power law of exponent 1.01; of `ANY` by hand
 from the times of 256 experts of which 8 are chosen by that law over those of all of them, 8 to 128 tokens (TensorRT-LLM 1.3 on an H200)."""
+VULKAN_TILE = 64.0
+"""Widest tile of llama.cpp's products of experts on parts that are not NVIDIA's: Vulkan leaves out the tile of 128 there (`mul_mat_id_l` of ggml-vulkan.cpp
+is false for AMD and for Intel without cooperative matrices). Since 2026-09 ROCm's tiles are narrower still on RDNA 3 and 4 (ggml-org/llama.cpp#28552)."""
 DATA_CENTRE_BLACKWELL = (10.0, 11.0)
 """Compute capabilities, the second no longer one. Grouped products of training that activate and round their own outputs exist for these parts."""
 _FAMILIES = (ANY, PERMUTED, PERMUTED_ON_BLACKWELL, FILLED)
@@ -105,7 +108,8 @@ def _family(t: Table) -> Rows:
 
 def filled_rows(t: Table, rows: Floats, per_expert: Floats) -> Floats:
     """Rows that the products of an expert compute where `per_expert` of the `rows` tokens of a pass are its: whole tiles, the last one half full on average."""
-    tile = np.minimum(t.engine.expert_tile, TILE_STEP * np.ceil(rows / TILE_STEP))
+    widest = np.where(np.isfinite(t.chip.compute_capability), t.engine.expert_tile, np.minimum(t.engine.expert_tile, VULKAN_TILE))
+    tile = np.minimum(widest, TILE_STEP * np.ceil(rows / TILE_STEP))
     tiled = (tile > 0) & (rows > MATRIX_VECTOR_ROWS) & (t.job.weight_bits_packed > 0)
     filled: Floats = np.where(tiled, tile * np.maximum(1.0, per_expert / np.where(tile > 0, tile, 1.0) + 0.5), per_expert)
     return filled
