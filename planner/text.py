@@ -18,30 +18,29 @@ _SIGNS = (
     "\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # invisible, bidirectional
     "\ud800-\udfff\ufffe\uffff"  # halves of a pair, and no characters
 )
-_UNSAFE = re.compile(f"[{_SIGNS}]")
-_HALVES = re.compile("[\ud800-\udfff]")
-_UNSAFE_IN_LINE = re.compile(f"[{_LINE_SIGNS}{_SIGNS}]")
-_UNSAFE_BYTES = re.compile(
-    rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x8b\x8e\x8f\xa8-\xae]|\x81[\xa0-\xaf])|\xef(?:\xbb\xbf|\xbf[\xb9-\xbb\xbe\xbf])|\xf3\xa0[\x80\x81]."
-)
+_UNSAFE = f"[{_SIGNS}]"
+"""A pattern, as those below: compiled where it is first needed, which is after the first paint."""
+_HALVES = "[\ud800-\udfff]"
+_UNSAFE_IN_LINE = f"[{_LINE_SIGNS}{_SIGNS}]"
+_UNSAFE_BYTES = rb"\x7f|\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x8b\x8e\x8f\xa8-\xae]|\x81[\xa0-\xaf])|\xef(?:\xbb\xbf|\xbf[\xb9-\xbb\xbe\xbf])|\xf3\xa0[\x80\x81]."
 """Unsafe signs in UTF-8."""
 
 
 def clean(text: str) -> str:
     """`text` without what terminals obey and readers do not see; its lines and tabs stay."""
-    return text if text.isprintable() else _UNSAFE.sub(REPLACEMENT, text.replace("\r\n", "\n"))
+    return text if text.isprintable() else re.sub(_UNSAFE, REPLACEMENT, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, replacement: Callable[[str], str] = lambda sign: " " if sign in _LINE_SIGNS else REPLACEMENT) -> str:
     """`text`, clean and on one line; `replacement`: substitute of a removed character."""
-    return text if text.isprintable() else _UNSAFE_IN_LINE.sub(lambda sign: replacement(sign[0]), text)
+    return text if text.isprintable() else re.sub(_UNSAFE_IN_LINE, lambda sign: replacement(sign[0]), text)
 
 
 def escaped_json(document: bytes) -> bytes:
     """JSON with unsafe characters escaped. Plain lines are not searched, which would take 40 times as long."""
     if _is_plain(document):
         return document
-    return b"\n".join(line if _is_plain(line) else _UNSAFE_BYTES.sub(_escaped, line) for line in document.split(b"\n"))
+    return b"\n".join(line if _is_plain(line) else re.sub(_UNSAFE_BYTES, _escaped, line) for line in document.split(b"\n"))
 
 
 def json_document(value: object, indent: int = 0) -> bytes:
@@ -60,7 +59,7 @@ def _in_whole_signs(value: Any) -> Any:
         return {_in_whole_signs(key): _in_whole_signs(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_in_whole_signs(one) for one in value]
-    return _HALVES.sub(REPLACEMENT, value) if isinstance(value, str) else value
+    return re.sub(_HALVES, REPLACEMENT, value) if isinstance(value, str) else value
 
 
 def _is_plain(document: bytes) -> bool:

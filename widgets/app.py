@@ -57,6 +57,13 @@ class PlannerApp(BaseApp):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
+    def get_default_screen(self) -> Screen[Any]:
+        """The screen with the classes of its size, which Textual adds after a first layout without them."""
+        screen = super().get_default_screen()
+        for cells, breakpoints in zip(self.size, (WIDTHS, HEIGHTS), strict=True):
+            screen.add_class(max(one for one in breakpoints if one[0] <= cells)[1])
+        return screen
+
     def compose(self) -> ComposeResult:
         """The frames of the panes; their content comes once the screen is up."""
         yield Headline()

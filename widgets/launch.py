@@ -52,10 +52,7 @@ def open_app(options: AppOptions) -> int:
 
 
 def _run(options: AppOptions, process: PlannerProcess | None) -> int:
-    from dataclasses import replace
-
-    options = replace(
-        options,
+    options = options._replace(
         colour=options.colour and not os.environ.get("NO_COLOR"),
         ascii_only=options.ascii_only or _plain_terminal(),
         tour=True,

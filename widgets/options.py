@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planner.session import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppOptions:
+class AppOptions(NamedTuple):
     """Everything that decides how the app starts; nothing here is read from the environment."""
 
     preset: str | None = None
@@ -42,7 +41,7 @@ class AppOptions:
     """Show the recording that is shipped."""
     today: dt.date | None = None
     """The date the age of prices is counted from; None: the clock's."""
-    keymap: Mapping[str, str] = field(default_factory=dict)
+    keymap: Mapping[str, str] = MappingProxyType({})
     """Action id -> keys, separated by commas."""
     open_session: Callable[[], Session] | None = None
     """Opener of the planner; None: `Session.open` with the folders above."""

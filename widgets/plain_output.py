@@ -53,8 +53,8 @@ _PLAIN = str.maketrans(
         "🔎": "> ",
     }
 )
-_SPREAD = re.compile(r"±([\d.,]+) %")
-_CUT = re.compile(r"[ -~]…")
+_SPREAD = r"±([\d.,]+) %"
+_CUT = r"[ -~]…"
 """The end of what was cut, with the sign before it, which leaves room for two dots."""
 
 
@@ -90,7 +90,7 @@ def _drawn(segment: Segment) -> str:
 def plain(text: str) -> str:
     """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..', '8,730 → 9,640' as '8,730 ->9,640'."""
     text = (
-        _CUT.sub("..", _SPREAD.sub(r"+-\1%", text))
+        re.sub(_CUT, "..", re.sub(_SPREAD, r"+-\1%", text))
         .replace("  ± ", " +- ")
         .replace(" ± ", " +-")
         .replace(" →  ", " -> ")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ VERSION = 1
 CHOICES = "choices.json"
 SESSION = "session.json"
 NAMED = "sessions"
-SESSION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+SESSION_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 LAST_COPY = "last-copy.txt"
 LAST_FAULT = "last-fault.txt"
 
@@ -73,15 +71,18 @@ def _save(state: Path | None, name: str, document: dict[str, Any]) -> WriteResul
     path = state_folder(state) / name
     if _version(_document(state, name)) > VERSION:
         return WriteResult(path, "was written by a later version")
+    import json
+
     return write_whole(path, json.dumps({"version": VERSION, **document}, indent=1))
 
 
 def _document(state: Path | None, name: str) -> dict[str, Any]:
     """The file, whatever it holds; empty when it cannot be read."""
     with contextlib.suppress(UserError, ValueError, RecursionError):
-        found = json.loads(
-            read_text(state_folder(state) / name), parse_constant=_refuse
-        )  # before the first paint, and msgspec comes after it
+        text = read_text(state_folder(state) / name)
+        import json  # before the first paint where there is a file, and msgspec comes after it
+
+        found = json.loads(text, parse_constant=_refuse)
         check_depth(found, name)
         return found if isinstance(found, dict) else {}
     return {}

@@ -70,25 +70,25 @@ STRING = r"\x1b[]_^XP][^\x07\x18\x1a\x1b]"
 """A control string OSC, APC, PM, SOS or DCS of ECMA-48, which no key sends; Textual asks for none. BEL, CAN, SUB or ESC \\ ends it."""
 SEQUENCE = r"\x1b\[[ -?]"
 """A control sequence without its last character, which is one of @ to ~."""
-UNASKED = re.compile(
+UNASKED = (
     rf"{STRING}*(?:[\x07\x18\x1a]|\x1b\\)"
     rf"|{STRING}{{{LONGEST_KEY},}}(?=\x1b[^\\])"  # cut off by what begins after it
     rf"|{SEQUENCE}{{{LONGEST_KEY},}}(?:[@-~]|(?=[^ -~]))"
 )
 """Whole strings, and sequences that are no key for their length."""
-BEGUN = re.compile(rf"({STRING}*|{SEQUENCE}*)(\x1b?)\Z")
+BEGUN = rf"({STRING}*|{SEQUENCE}*)(\x1b?)\Z"
 """The beginning of one at the end of what was read: the rest is on its way, or it was a key with Alt."""
 REST_S = 0.3
 """Time that the rest has."""
 PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
-MARKS = re.compile(r"(\x1b\[20[01]~)")
+MARKS = r"(\x1b\[20[01]~)"
 PLAIN = r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 """A character of a text: no key but those of letters, signs, enter and tab."""
 MOST_TYPED = 32
 """Characters read at once that may be typed: a second of a key that is held down, on a line that stood still."""
 KEY = r"\x1b(?:\[[ -?]*[@-~]|O?.)?"
-BURST = re.compile(rf"(?P<key>{KEY})|{PLAIN}{{{MOST_TYPED + 1},}}")
-MORE = re.compile(rf"(?P<key>{KEY})|\A{PLAIN}+|{PLAIN}{{{MOST_TYPED + 1},}}")
+BURST = rf"(?P<key>{KEY})|{PLAIN}{{{MOST_TYPED + 1},}}"
+MORE = rf"(?P<key>{KEY})|\A{PLAIN}+|{PLAIN}{{{MOST_TYPED + 1},}}"
 """What is read within `BURST_S` of a burst: it may be the rest of it."""
 BURST_S = 0.05
 MOST_CELLS = (1000, 300)
@@ -180,10 +180,10 @@ class Typed:
         text, self.begun = self.begun + read, ""
         if not read:
             return text if len(text) <= LONGEST_KEY else ""
-        text = UNASKED.sub("", text)
-        if last := BEGUN.search(text):
+        text = re.sub(UNASKED, "", text)
+        if last := re.search(BEGUN, text):
             text, self.begun = text[: last.start()], last[1][: LONGEST_KEY + 2] + last[2]
-        return "".join(self._marked(part, now_s) for part in MARKS.split(text))
+        return "".join(self._marked(part, now_s) for part in re.split(MARKS, text))
 
     def _marked(self, part: str, now_s: float) -> str:
         if part in {PASTE_BEGINS, PASTE_ENDS}:
@@ -191,9 +191,8 @@ class Typed:
             return part
         if self.pasting:
             return part
-        marked = (MORE if now_s < self.burst_until_s else BURST).sub(
-            lambda found: found["key"] or PASTE_BEGINS + found[0] + PASTE_ENDS, part
-        )
+        burst = MORE if now_s < self.burst_until_s else BURST
+        marked = re.sub(burst, lambda found: found["key"] or PASTE_BEGINS + found[0] + PASTE_ENDS, part)
         if marked.endswith(PASTE_ENDS):
             self.burst_until_s = now_s + BURST_S
         return marked
@@ -305,7 +304,7 @@ _dismiss, _move_page, _option_line = Screen.dismiss, OptionList._move_page, Opti
 _blended = BackgroundScreen.process_segments
 FAINT = Style(dim=True, bold=False, reverse=False)
 """Style of the screen behind one whose ground is transparent: what is reversed is as bright as before however dim it is."""
-BLOCKS = re.compile("[▀-▟■≡]")
+BLOCKS = "[▀-▟■≡]"
 GREY = Style(color="bright_black")
 """Colour of bars there: terminals dim letters, and many draw blocks as bright as before."""
 
@@ -345,7 +344,7 @@ def _behind(segments: Iterable[Segment], color: Color) -> Iterator[Segment]:
         return
     for text, style, control in blended:
         faint = (style or FAINT) + FAINT
-        yield Segment(text, style if control else faint + GREY if BLOCKS.search(text) else faint, control)
+        yield Segment(text, style if control else faint + GREY if re.search(BLOCKS, text) else faint, control)
 
 
 if sys.platform != "win32":

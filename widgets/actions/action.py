@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from textual.binding import Binding
 
@@ -14,8 +13,7 @@ Condition = Callable[[Any], str | None]
 """Given the app, the reason why the condition does not hold; None: it holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(NamedTuple):
     """Something a key does."""
 
     id: str
@@ -51,8 +49,7 @@ class Action:
         return ActionState(self, keys or self.key_text or self.keys.split(",")[0], label or self.label, self.why_not(app))
 
 
-@dataclass(frozen=True, slots=True)
-class ActionState:
+class ActionState(NamedTuple):
     """An action as key line, help and palette show it now."""
 
     action: Action

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planner.durable import WriteResult, write_whole
 from planner.text import escaped_json
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from planner.workload.tasks import Workload
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
+class FileFormat(NamedTuple):
     """A form in which a plan can be written."""
 
     id: Literal["json", "csv", "markdown", "report", "page", "svg"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 from widgets import state_files
@@ -24,7 +25,7 @@ def _keep(app: BaseApp, name: str | None) -> None:
     left = as_left(app)
     if name is None or left is None:
         return
-    if not state_files.SESSION_NAME.fullmatch(name):
+    if not re.fullmatch(state_files.SESSION_NAME, name):
         told = f"{name!r} cannot name a session; use letters, digits, '-', '_' and '.', at most 64."
         app.notify(told, title="Not kept", severity="error", timeout=8)
         return

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from planner.engine.answers.figure import Basis
     from planner.engine.answers.plan import Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symbols:
+class Symbols(NamedTuple):
     """One level of glyphs; every value is a single cell unless said otherwise."""
 
     basis: Mapping[Basis, str]

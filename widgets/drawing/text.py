@@ -10,11 +10,11 @@ from textual.content import Content
 
 from planner.present.lines.folding import folded
 
-BRACKETS = re.compile(r" \([^()]*\)")
-CLAUSE_ENDS = re.compile(r"[,;] | [→·] ")
-WITHOUT_UNIT = re.compile(r"[ ,;→·]*( [\d.,]+)?$")
+BRACKETS = r" \([^()]*\)"
+CLAUSE_ENDS = r"[,;] | [→·] "
+WITHOUT_UNIT = r"[ ,;→·]*( [\d.,]+)?$"
 """End of a text that was cut behind a number, before its unit."""
-NUMBER = re.compile(r"\d+")
+NUMBER = r"\d+"
 LEAST_KEPT = 0.7
 """Share of the cells that a text which ends with a clause has to fill."""
 LEAST_FOLD = 12
@@ -43,7 +43,7 @@ def shorten_name(name: str, width: int, ellipsis: str = "…") -> str:
     first, *words = name.split()
     for kept in range(len(words) - 1, 0, -1):
         short = f"{' '.join([first, *words[:kept]])}{ellipsis}{words[-1]}"
-        if len(name) > width >= len(short) and NUMBER.findall(short) == NUMBER.findall(name):
+        if len(name) > width >= len(short) and re.findall(NUMBER, short) == re.findall(NUMBER, name):
             return short
     return shorten_middle(name, width, ellipsis)
 
@@ -55,14 +55,14 @@ def shorten_end(text: str, width: int, ellipsis: str = "…") -> str:
 
 def shorten_clauses(text: str, width: int, ellipsis: str = "…") -> str:
     """`text` in at most `width` cells: without what is in brackets, then up to the end of a clause, or of a word where that leaves too little."""
-    if len(text) <= width or len(text := BRACKETS.sub("", text)) <= width:
+    if len(text) <= width or len(text := re.sub(BRACKETS, "", text)) <= width:
         return text
     room = max(0, width - len(ellipsis) - 1)
-    clause = max((found.start() for found in CLAUSE_ENDS.finditer(text, 0, room + 1)), default=0)
+    clause = max((found.start() for found in re.finditer(CLAUSE_ENDS, text[: room + 1])), default=0)
     if clause >= LEAST_KEPT * width:
         return f"{text[:clause]} {ellipsis}"
     kept = text[: room + 1].rpartition(" ")[0] or text[:room]
-    return f"{WITHOUT_UNIT.sub('', kept)} {ellipsis}"
+    return f"{re.sub(WITHOUT_UNIT, '', kept)} {ellipsis}"
 
 
 def fold(text: str, width: int) -> list[str]:

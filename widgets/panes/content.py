@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from widgets.panes.benchmark import Run
     from widgets.panes.machine.history import Marks
 
+STYLES = Path(__file__).parents[1] / "later.tcss"
+
 
 class Panes:
     """The widgets in the frames, and what is shown in several of them at once."""
@@ -39,7 +42,8 @@ class Panes:
         self._shown: tuple[PlanRow | None, Plan | None] | None = None
 
     async def mount(self, screen: Screen[Any]) -> None:
-        """Put everything into its frame."""
+        """Put everything into its frame, with the styles of it and of all that comes later."""
+        screen.app.stylesheet.read(STYLES)
         await screen.query_one("#ranking").mount(self.ranking)
         await screen.query_one("#workload").mount(self.form)
         await screen.query_one("#why").mount(self.why)

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 LEAST_ASIDE_WIDTH = 20
 """Cells to which remarks are folded at least."""
-QUANTITY = re.compile(
-    r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w]))"
-)
+QUANTITY = r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w]))"
 """Space between a number and its unit, where no line ends."""
 
 
@@ -25,7 +23,7 @@ def folded(text: str, width: int, hanging: str = "") -> list[str]:
 
     `hanging` stands before all lines but the first.
     """
-    lines = textwrap.wrap(QUANTITY.sub("\xa0", clean(text)), width, subsequent_indent=hanging, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(re.sub(QUANTITY, "\xa0", clean(text)), width, subsequent_indent=hanging, break_on_hyphens=False) or [""]
     return [line.replace("\xa0", " ") for line in lines]
 
 
