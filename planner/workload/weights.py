@@ -116,7 +116,7 @@ class WeightFormat(msgspec.Struct, frozen=True):
             mlp=mean("mlp", "shared"),
             embedding_bytes=embedding / 8,
             head_bytes=head / 8,
-            final_bytes=a.final_vector * self.kept_bits / 8,
+            final_bytes=((a.final_vector - a.towers) * self.kept_bits + a.towers * self._tower_bits()) / 8,
             architecture=a,
         )
 
@@ -144,6 +144,9 @@ class WeightFormat(msgspec.Struct, frozen=True):
 
     def _embedding_bits(self, a: Architecture) -> float:
         return gguf.embedding_bits(self.mix, a) if self.mix is not None else self.kept_bits
+
+    def _tower_bits(self) -> float:
+        return gguf.TOWER_BITS if self.mix is not None else self.kept_bits
 
     def _head_bits(self, a: Architecture) -> float:
         return gguf.head_bits(self.mix, a) if self.mix is not None else self.kept_bits

@@ -1,7 +1,7 @@
 """GGUF files: the tensor type that llama.cpp gives each matrix, and the bits of each type.
 
 Block layouts are those of ggml-common.h; the mixes those of `llama_tensor_get_type_impl` in src/llama-quant.cpp of
-llama.cpp: with an importance matrix for `iq2_*` and `iq3_*`, which are hardly made without, and without for the others.
+llama.cpp: with an importance matrix for `iq1_*`, `iq2_*` and `iq3_*`, which are hardly made without, and without for the others.
 """
 
 from __future__ import annotations
@@ -35,15 +35,22 @@ TYPES: dict[str, tuple[int, int]] = {
     "iq2_s": (82, 256),
     "iq2_xs": (74, 256),
     "iq2_xxs": (66, 256),
+    "iq1_m": (56, 256),
+    "iq1_s": (50, 256),
 }
 KEPT_BITS = 32
 """Norms, biases, routers and learned positions stay in FP32."""
+TOWER_BITS = 16
+"""Vision and audio towers come in a file of their own (mmproj), which convert_hf_to_gguf.py writes in FP16."""
 
 _SMALLER_BLOCK = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
 """Types used instead where rows are no multiple of 256; the iq types fall back to iq4_nl."""
 
-Layers = Literal["all", "more", "eighth", "sixteenth", "two", "four"]
-"""Layers that a rule applies to; "more": the first and last eighth, and every third between."""
+_LEAST = ("iq1", "iq2")
+"""Beginnings of the types whose mixes have rules of their own for values, keys and outputs."""
+
+Layers = Literal["all", "more", "middle", "eighth", "sixteenth", "two", "four"]
+"""Layers that a rule applies to; "more": the first and last eighth, and every third between; "middle": all but these eighths."""
 
 
 class Mix(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +64,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True):
     grouped_value: str = ""
     """Type of the value projection where four or more query heads share a key head."""
     down: tuple[tuple[str, Layers], ...] = ()
+    gate_and_up: tuple[tuple[str, Layers], ...] = ()
     output: str = ""
     """Type of the attention's output projection."""
     query_key: str = ""
@@ -114,6 +122,14 @@ MIXES: dict[str, Mix] = {
         bits=3.7628, base="iq3_s", value=(("q4_k", "all"),), down=(("q4_k", "eighth"),), output="q4_k", raised_output=True
     ),
     "iq3_s": Mix(bits=3.6606, base="iq3_s", grouped_value="q4_k", raised_output=True),
+    "iq3_xs": Mix(
+        bits=3.4977,
+        base="iq3_s",
+        grouped_value="q4_k",
+        gate_and_up=(("iq3_xxs", "middle"),),
+        query_key="iq3_xxs",
+        raised_output=True,
+    ),
     "iq3_xxs": Mix(
         bits=3.2548,
         base="iq3_xxs",
@@ -133,10 +149,13 @@ MIXES: dict[str, Mix] = {
         output="q3_k",
         raised_output=True,
     ),
+    "q2_k_s": Mix(bits=2.9697, base="q2_k", grouped_value="q4_k", down=(("q4_k", "eighth"),)),
     "iq2_m": _IQ2_M,
     "iq2_s": replace(_IQ2_M, bits=2.7403, base="iq2_xs"),
     "iq2_xs": _IQ2_XS,
     "iq2_xxs": replace(_IQ2_XS, bits=2.3824, base="iq2_xxs"),
+    "iq1_m": replace(_IQ2_XS, bits=2.146, base="iq1_m", output="iq2_xxs"),
+    "iq1_s": replace(_IQ2_XS, bits=2.0042, base="iq1_s", output="iq2_xxs"),
 }
 """Name of a format -> its mix."""
 
@@ -178,18 +197,19 @@ def _type(mix: Mix, matrix: Matrix, a: Architecture, layer: int) -> str:
     if matrix.role in {"router", "shared_gate"}:
         return ""
     if matrix.role in {"v", "qkv", "kv_b"}:
-        return "q8_0" if eight and not mix.base.startswith("iq2") else _value(mix, a, layer)
+        return "q8_0" if eight and not mix.base.startswith(_LEAST) else _value(mix, a, layer)
     if matrix.role == "k" and eight:
-        return "q4_k" if mix.base.startswith("iq2") else "q8_0"
+        return "q4_k" if mix.base.startswith(_LEAST) else "q8_0"
     if matrix.role in {"q", "k"}:
         return mix.query_key or mix.base
     if matrix.role == "o":
         return "q5_k" if eight and mix.raised_output else mix.output or mix.base
-    return _ruled(mix.down, mix.base, layer, a.layers) if matrix.role == "down" else mix.base
+    rules = mix.down if matrix.role == "down" else mix.gate_and_up if matrix.role in {"gate", "up", "gate_up"} else ()
+    return _ruled(rules, mix.base, layer, a.layers)
 
 
 def _value(mix: Mix, a: Architecture, layer: int) -> str:
-    grouped = mix.grouped_value and (a.heads >= 4 * a.kv_heads or (a.experts >= 4 and mix.base.startswith("iq2")))
+    grouped = mix.grouped_value and (a.heads >= 4 * a.kv_heads or (a.experts >= 4 and mix.base.startswith(_LEAST)))
     chosen = mix.grouped_value if grouped else _ruled(mix.value, mix.base, layer, a.layers)
     seventy = a.layers == 80 and a.heads != a.kv_heads
     return "q5_k" if seventy and chosen in {"q3_k", "q4_k"} else chosen
@@ -204,6 +224,7 @@ def _taken(which: Layers, layer: int, layers: int) -> bool:
     return {
         "all": True,
         "more": layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2,
+        "middle": eighth <= layer < 7 * layers // 8,
         "eighth": layer < eighth,
         "sixteenth": layer < layers // 16,
         "two": layer < 2,
