@@ -47,6 +47,8 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     decode_head_s: N
     quantise_bytes_per_s: N
     latency_s: N
+    clock_hz: N = default(0.0)
+    """Boost clock of an NVIDIA part; 0: not known."""
     launch_s: N
     launch_spread: N
     """Half width of the logarithm of `launch_s`, which is the host's."""

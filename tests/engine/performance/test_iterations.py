@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from engine_sample import ask, candidate, chip
@@ -149,3 +150,19 @@ def test_inputs_are_rounded_by_kernels_of_their_own(engine: str, model: str, dty
     table = candidate(chip("H100 SXM5 80GB", dtype, dtype), {"tp": 8.0, "gpus": 8.0}, **fields).table()
     *_, small = kernel_latencies_s(table, np.ones(1))
     assert small[0] == pytest.approx((6 + kernels) * 1.5e-6)
+
+
+@pytest.mark.parametrize(("gpu", "clock_hz"), [("A100 80GB SXM", 1.41e9), ("RTX 4090", 2.52e9)])
+@pytest.mark.parametrize(("engine", "by_clock"), [("llama.cpp@b6413", True), ("gpt-fast", False)])
+def test_kernels_of_llama_cpp_go_by_the_clock(gpu: str, clock_hz: float, engine: str, by_clock: bool) -> None:
+    """Thirteen short kernels of 1.5 us a layer on an H100 of 1.98 GHz take 27 us on an A100 of 1.41 GHz; four of gpt-fast 6 us on every part."""
+    workload = {"task": "generate", "engine": engine, "model": "llama-3.1-8b", "batch": 1, "input_tokens": 8, "output_tokens": 128}
+    own = chip(gpu)
+    assert own.clock_hz == pytest.approx(clock_hz, rel=0.01)
+    as_told, here = (
+        kernel_latencies_s(candidate(msgspec.structs.replace(own, clock_hz=hz), **workload).table(), np.ones(1))
+        for hz in (1.98e9, own.clock_hz)
+    )
+    slower = 1.98e9 / own.clock_hz if by_clock else 1.0
+    assert [part[0] for part in here] == pytest.approx([part[0] * slower for part in as_told])
+    assert as_told[2][0] == pytest.approx((13 if by_clock else 4) * 1.5e-6)

@@ -117,6 +117,7 @@ FIRST = (
         label="llama.cpp",
         release="before b3200 (2024-06)",
         kernels_per_layer=40,
+        kernels_by_clock=1.0,
         host_step_s=0.2e-3,
         context_bytes=0.5 * GIB,
         communicator_bytes=0.2 * GIB,

@@ -86,6 +86,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         wide_flop_per_s=next((rates[name].value for name in ("bf16", "fp16") if name in rates), compute.value),
         flop_spread=compute.spread,
         cycles_per_s=(gpu.sm_count or 0) * (gpu.boost_clock_hz or 0.0) * (gpu.vendor == "NVIDIA"),
+        clock_hz=(gpu.boost_clock_hz or 0.0) * (gpu.vendor == "NVIDIA"),
         cdna_flop_per_s=gpu.compute_flop_per_s.get("bf16", 0.0) * gpu.architecture.startswith("CDNA"),
         is_hbm=float((gpu.memory_type or "").upper().startswith("HBM")),
         is_geforce=float(gpu.form_factor == "GeForce"),

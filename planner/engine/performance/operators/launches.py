@@ -9,6 +9,8 @@ from planner.engine.performance.operators.experts import experts_latency_s
 
 SMALL_KERNEL_S = 1.5e-6
 """A short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
+TIMED_AT_HZ = 1.98e9
+"""Boost clock of the H100 that times of an engine's kernels are told for, where they go by the clock (`kernels_by_clock`)."""
 ADAPTER_KERNELS = 8.0
 """Kernels of a layer that multiply with the adapters of each request: to the rank and back for q, k, v, for o, for gate and up, for down (Punica's
 SGMV, arXiv:2310.18547, as in vLLM)."""
@@ -26,7 +28,8 @@ COMPILED_LAUNCHES = 0.15
 def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
     """Seconds one layer spends in starting and ending its products, its attention, and its small kernels."""
     m, c = t.model, t.chip
-    on = np.where(c.is_cpu > 0, 0.0, 1.0)
+    by_clock = (t.engine.kernels_by_clock > 0) & (c.clock_hz > 0)
+    on = np.where(c.is_cpu > 0, 0.0, np.where(by_clock, TIMED_AT_HZ / np.where(by_clock, c.clock_hz, 1.0), 1.0))
     attention = np.where(new > 1, c.attention_latency_s, c.decode_latency_s) * (1 + m.reads_source)
     apart = np.maximum(t.engine.rounds_apart, t.engine.rounds_blocks_apart * (m.experts > 0))
     rounding = ROUNDED_INPUTS * apart * (t.job.narrow_bytes > 0)
