@@ -115,7 +115,8 @@ class ModelShelf:
         if found is None:
             return {}
         stored = {STORED_AS: found.stored_as} if found.stored_as else {}
-        words = f"{found.model}{f', stored in {found.stored_as}' if found.stored_as else ''}: so {name.strip()} reads"
+        alike = "a mix like " if found.alike else ""
+        words = f"{found.model}{f', stored in {alike}{found.stored_as}' if found.stored_as else ''}: so {name.strip()} reads"
         return {**self._model(found.model).config, **stored, TAKEN_AS: words}
 
     def gguf(self, path: Path) -> GgufFile:

@@ -24,7 +24,11 @@ _FORMATS = tuple(
     )
 )
 """End of a name -> the format that it says. MLX's 4 bits have a scale and an offset of 16 bits a group of 64."""
-_GGUF = re.compile(r"(?:[-.:](?P<before>i?q\d\w*))?[-_.]gguf(?:[-.:](?P<after>i?q\d\w*))?$|[-.:](?P<alone>i?q\d_\w+)$")
+_GGUF = re.compile(
+    r"(?:[-.:](?P<before>(?:ud-)?i?q\d\w*))?[-_.]gguf(?:[-.:](?P<after>(?:ud-)?i?q\d\w*))?$|[-.:](?P<alone>(?:ud-)?i?q\d_\w+)$"
+)
+_UNSLOTH = {"q2_k_xl": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m", "q6_k_xl": "q6_k", "q8_k_xl": "q8_0"}
+"""Names of Unsloth's files behind `UD-`, whose types differ from model to model -> the mix of about as many bits."""
 GGUF_USUAL = "q4_k_m"
 """Format of a repository of GGUF files that names none: what Ollama and LM Studio fetch."""
 _TUNED = frozenset({"instruct", "chat", "it", "hf", "base", "pt", "text", "mlx"})
@@ -36,6 +40,8 @@ class Upload(NamedTuple):
 
     model: str
     stored_as: str
+    alike: bool = False
+    """Whether the format is one of about as many bits instead."""
 
 
 class Uploads:
@@ -53,17 +59,20 @@ class Uploads:
 
     def find(self, name: str) -> Upload | None:
         """The model and the format that `name` says; None where it names no model, or more than one."""
-        rest, stored = self._without_format(_plain(name))
+        rest, said = self._without_format(_plain(name))
+        plain = said.removeprefix("ud-")
+        stored = plain if plain == said else _UNSLOTH.get(plain, plain)
+        if stored and stored not in self._formats:
+            return None
         for known, asked in ((self._whole, rest), (self._untuned, _without_tuning(rest))):
             if len(found := known.get(asked, set())) == 1:
-                return Upload(next(iter(found)), stored)
+                return Upload(next(iter(found)), stored, alike=stored != said)
         return None
 
     def _without_format(self, name: str) -> tuple[str, str]:
         """('qwen3-8b', 'awq') of 'qwen3-8b-awq'."""
         if gguf := _GGUF.search(name):
-            said = gguf["after"] or gguf["before"] or gguf["alone"]
-            return name[: gguf.start()], said if said in self._formats else GGUF_USUAL
+            return name[: gguf.start()], gguf["after"] or gguf["before"] or gguf["alone"] or GGUF_USUAL
         for pattern, stored in _FORMATS:
             if end := pattern.search(name):
                 return name[: end.start()], stored

@@ -63,6 +63,11 @@ def test_gguf_mixes_have_the_bits_llama_cpp_publishes(name: str) -> None:
         # huggingface.co/bartowski/Meta-Llama-3.1-8B-Instruct-GGUF, file list
         ("q5_k_m", "llama-3.1-8b", 5.73e9),
         ("q6_k", "llama-3.1-8b", 6.60e9),
+        ("q6_k_l", "llama-3.1-8b", 6.85e9),
+        ("q5_k_l", "llama-3.1-8b", 6.06e9),
+        ("q4_k_l", "llama-3.1-8b", 5.31e9),
+        ("q3_k_xl", "llama-3.1-8b", 4.78e9),
+        ("q2_k_l", "llama-3.1-8b", 3.69e9),
         ("iq2_m", "llama-3.1-8b", 2.95e9),
         ("iq3_m", "llama-3.1-8b", 3.78e9),
         ("iq4_xs", "llama-3.1-8b", 4.45e9),

@@ -95,7 +95,7 @@ _IQ2_XS = Mix(
     head="q5_k",
     raised_output=True,
 )
-MIXES: dict[str, Mix] = {
+_LLAMA_CPP: dict[str, Mix] = {
     "q8_0": Mix(bits=8.5, base="q8_0", head="q8_0"),
     "q6_k": Mix(bits=6.5625, base="q6_k"),
     "q5_k_m": Mix(bits=5.7036, base="q5_k", value=(("q6_k", "more"),), down=(("q6_k", "more"),)),
@@ -156,6 +156,17 @@ MIXES: dict[str, Mix] = {
     "iq2_xxs": replace(_IQ2_XS, bits=2.3824, base="iq2_xxs"),
     "iq1_m": replace(_IQ2_XS, bits=2.146, base="iq1_m", output="iq2_xxs"),
     "iq1_s": replace(_IQ2_XS, bits=2.0042, base="iq1_s", output="iq2_xxs"),
+}
+_WIDE_ENDS = {
+    "q6_k_l": ("q6_k", 6.8168),
+    "q5_k_l": ("q5_k_m", 6.0266),
+    "q4_k_l": ("q4_k_m", 5.2828),
+    "q3_k_xl": ("q3_k_l", 4.7558),
+    "q2_k_l": ("q2_k", 3.6704),
+}
+"""Names of bartowski's files on the hub -> llama.cpp's mix that they have, but for embedding and head in q8_0 (his model cards), and their bits."""
+MIXES: dict[str, Mix] = _LLAMA_CPP | {
+    name: replace(_LLAMA_CPP[of], bits=bits, embedding="q8_0", head="q8_0") for name, (of, bits) in _WIDE_ENDS.items()
 }
 """Name of a format -> its mix."""
 

@@ -9,6 +9,7 @@ from engine_sample import session
 from repository import ROOT
 
 from planner.cli.estimate.lines import Refusal, answer_lines
+from planner.errors import UserError
 from planner.paths import presets_folder
 from planner.workload.models import ModelShelf
 
@@ -43,6 +44,7 @@ UPLOADS = {
     "nvidia/Llama-3.1-405B-Instruct-FP4": ("llama-3.1-405b", "nvfp4"),
     "lmstudio-community/Qwen3-8B-GGUF": ("qwen3-8b", "q4_k_m"),
     "bartowski/Qwen3-8B-Q6_K-GGUF": ("qwen3-8b", "q6_k"),
+    "bartowski/Qwen3-8B-GGUF:Q2_K_L": ("qwen3-8b", "q2_k_l"),
     "mlx-community/Qwen3-8B-4bit": ("qwen3-8b", "int4-g64"),
     "Llama-3.1-405B-Instruct-FP8": ("llama-3.1-405b", "fp8"),
 }
@@ -63,6 +65,16 @@ def test_an_upload_is_its_model_in_the_format_of_its_name(name: str, model: str,
     assert {key: config[key] for key in shelf.config(model)} == shelf.config(model)
     assert config["stored_as"] == stored
     assert config["taken_as"].startswith(f"{model}, stored in {stored}: ")
+
+
+def test_types_of_unsloth_are_taken_as_others_and_unknown_ones_as_none() -> None:
+    shelf = ModelShelf(presets_folder() / "models")
+    for name, stored in (("UD-Q2_K_XL", "q2_k"), ("UD-IQ1_S", "iq1_s")):
+        config = shelf.config(f"unsloth/Qwen3-30B-A3B-GGUF:{name}")
+        assert config["stored_as"] == stored
+        assert config["taken_as"].startswith(f"qwen3-30b-a3b, stored in a mix like {stored}: ")
+    with pytest.raises(UserError, match="is not a known model"):
+        shelf.config("someone/Qwen3-30B-A3B-GGUF:Q4_K_XXXL")
 
 
 def test_what_a_name_was_taken_for_is_told() -> None:

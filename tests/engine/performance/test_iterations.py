@@ -156,7 +156,14 @@ def test_inputs_are_rounded_by_kernels_of_their_own(engine: str, model: str, dty
 @pytest.mark.parametrize(("engine", "by_clock"), [("llama.cpp@b6413", True), ("gpt-fast", False)])
 def test_kernels_of_llama_cpp_go_by_the_clock(gpu: str, clock_hz: float, engine: str, by_clock: bool) -> None:
     """Thirteen short kernels of 1.5 us a layer on an H100 of 1.98 GHz take 27 us on an A100 of 1.41 GHz; four of gpt-fast 6 us on every part."""
-    workload = {"task": "generate", "engine": engine, "model": "llama-3.1-8b", "batch": 1, "input_tokens": 8, "output_tokens": 128}
+    workload: dict[str, Any] = {
+        "task": "generate",
+        "engine": engine,
+        "model": "llama-3.1-8b",
+        "batch": 1,
+        "input_tokens": 8,
+        "output_tokens": 128,
+    }
     own = chip(gpu)
     assert own.clock_hz == pytest.approx(clock_hz, rel=0.01)
     as_told, here = (
