@@ -102,7 +102,7 @@ def test_the_tab_key_completes_in_a_terminal(shell: str, program: Path, run_plan
         assert "ready" in terminal.shows("ready")
         terminal.type("gpu-planner plan llama-3.1-8b-lo", "Tab")
         assert "gpu-planner plan llama-3.1-8b-lora" in terminal.shows("llama-3.1-8b-lora")
-        terminal.type("C-c")
+        terminal.type("C-u")
         terminal.type("gpu-planner rep", "Tab", "Tab")
         screen = terminal.shows("report")
         assert "report" in screen
