@@ -18,6 +18,8 @@ class Block(msgspec.Struct, frozen=True):
     """The projections read the residual stream itself: there is no norm before them."""
     parallel: bool = False
     """Attention and MLP read the same input."""
+    repeated_keys: bool = False
+    """Keys and values are copied for each query head before the attention kernel."""
     activation: str = "gelu"
     """Activation of an MLP without gate, or of the gate where it is 'gelu-new': 'gelu' (one kernel), 'gelu-new' (written out: five tensors), 'relu' (keeps its result alone), 'relu2' (its square beside it), 'xielu' (a mask and four tensors more)."""
     joined_rotary: bool = False

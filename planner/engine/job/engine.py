@@ -57,6 +57,10 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     prepare_model_for_kbit_training)."""
     head_apart: bool = False
     """Embedding and head are two matrices, whatever the model's own code ties."""
+    joins_projections: bool = False
+    """Query, key and value are one product, and keys and values are copied for each query head, whatever the model's own code does."""
+    drops_adapter_inputs: bool = False
+    """Inputs of adapters pass a dropout, which keeps a mask and whose result is no other product's input."""
     packed_keep_inputs: bool = False
     """Products of bitsandbytes' weights keep their inputs for backward."""
     keeps_8_bit_inputs: bool = False

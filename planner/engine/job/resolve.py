@@ -45,6 +45,9 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     check_encoder(workload, architecture, problems)
     engine = _engine(workload, architecture, defaults, problems)
     encoder_assumed(architecture, engine, defaults)
+    if engine.joins_projections:
+        copied = msgspec.structs.replace(architecture.block, repeated_keys=True)
+        architecture = msgspec.structs.replace(architecture, fused_qkv=not architecture.latent_rank, block=copied)
     if engine.head_apart and architecture.tied:
         architecture = msgspec.structs.replace(architecture, tied=False)
         defaults.assumed["head"] = f"{engine.label} keeps embedding and head apart"

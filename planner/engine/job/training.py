@@ -109,6 +109,7 @@ def footprint_of(
         sequence=numbers["sequence"],
         source=numbers.get("input_tokens", 0.0),
         all_inputs=lora is not None and lora.base in UNPACK_HOST_S and engine.packed_keep_inputs,
+        drops_inputs=lora is not None and engine.drops_adapter_inputs,
         adapted=None if lora is None else frozenset(lora.adapted),
         rank=float(lora.rank if lora else 0),
         adapter_bytes=numbers["gradient_bytes"] if lora else 2.0,

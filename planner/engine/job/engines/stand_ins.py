@@ -190,10 +190,18 @@ STAND_INS: dict[str, StandIn] = {
             engine="torch",
             words="trains by FSDP of",
             turns_on={"loss": "chunked"},
-            differs={"peaks_compared": True, "flat_gradients": 1.0, "packed_keep_inputs": True, "head_apart": True},
+            differs={
+                "peaks_compared": True,
+                "flat_gradients": 1.0,
+                "packed_keep_inputs": True,
+                "head_apart": True,
+                "joins_projections": True,
+                "drops_adapter_inputs": True,
+            },
             source="LitGPT's fine-tuning: FSDP around blocks of frozen and trained weights, whose gradients have one flat tensor, and "
             "no_backward_sync between micro batches (PyTorch's FSDP: gradients are then kept whole); bitsandbytes 0.42; its GPT has an lm_head beside its wte: "
-            "Falcon 7B, tied elsewhere, takes 0.65 GB more in 16 bit and 1.26 in FP32 (tutorials/quantize.md), which is its head",
+            "Falcon 7B, tied elsewhere, takes 0.65 GB more in 16 bit and 1.26 in FP32 (tutorials/quantize.md), which is its head; one "
+            "product for query, key and value, keys and values expanded to all query heads (lit_gpt/model.py), lora_dropout 0.05 (finetune/lora.py)",
         ),
         StandIn(
             name="fms-acceleration",

@@ -99,7 +99,7 @@ def _attention(a: Architecture, block: Block, how: LayerExecution) -> float:
         rows = (1, 1) if a.norms_all_heads else (a.heads, a.kv_heads)
         normed = sum(_norm(a, block, how, size, rows=row, element=w) for size, row in zip((q, k), rows, strict=True))
     fused = a.fused_qkv and a.rotary and not how.fused  # the value is a view that keeps the whole product
-    repeated = how.eager or (w > 2 and not how.recomputed)  # keys and values, for each query head
+    repeated = how.eager or block.repeated_keys or (w > 2 and not how.recomputed)  # keys and values, for each query head
     keys = max(q, k) if repeated else k
     tensors = 2.0 * q + 2 * keys
     if not how.eager:

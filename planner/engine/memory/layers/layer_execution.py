@@ -36,6 +36,8 @@ class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
     """Projections with adapters on frozen weights; None: every weight is trained."""
     all_inputs: bool = False
     """Products of frozen weights keep their inputs too."""
+    drops_inputs: bool = False
+    """Inputs of adapters pass a dropout of their own."""
     input_bytes: float = 0.0
     """Bytes of an element of a product's input as it is kept, where they are fewer than `product_bytes`; 0: as it was computed with."""
     weighs_inside: bool = False
@@ -68,6 +70,8 @@ class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
         if not count:
             return base
         inner = 0.0 if self.trained else count * self.rank * (self.product_bytes if self.autocast else self.adapter_bytes)
+        if self.drops_inputs:  # a mask of one byte an element, and a result that nothing else keeps
+            return base + count * (1 + (2.0 if self.autocast else self.adapter_bytes)) * size + inner
         if self.autocast and (wide or not self.trained):
             return base + count * 2.0 * size + inner
         if not self.trained and self.adapter_bytes != self.product_bytes:
