@@ -14,7 +14,7 @@ from widgets.background.opened import Asked
 from widgets.background.planning import PlanLoop, SessionThread
 from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
-from widgets.drawing import theme
+from widgets.drawing import theme, updates  # noqa: F401
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
