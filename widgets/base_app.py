@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual.screen import Screen
@@ -14,8 +15,8 @@ from widgets.background.opened import Asked
 from widgets.background.planning import PlanLoop, SessionThread
 from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
-from widgets.drawing import theme, updates  # noqa: F401
-from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.drawing import theme
+from widgets.drawing.symbols import ASCII, KEYS_IN_WORDS, UNICODE
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline, headline_parts
@@ -218,8 +219,9 @@ class BaseApp(MendedApp):
         self.run_worker(self.plan_loop.ask(self.asked[0], where, self.basis), group="plan", exit_on_error=False)
 
     def state_of(self, action: Action) -> ActionState:
-        """An action as it stands now."""
-        return action.state(self, self.keymap.get(action.id))
+        """An action as it stands now; with plain signs its keys are in words, as arrows would read like letters."""
+        state = action.state(self, self.keymap.get(action.id))
+        return replace(state, keys=state.keys.translate(KEYS_IN_WORDS)) if self.options.ascii_only else state
 
     def action_groups(self) -> Mapping[str, list[ActionState]]:
         """Every action as it stands now, by group."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LABEL, BAR, SAVES = 16, 24, 23
 ZONE_STYLES = {"low": "$text-warning", "right": "$text-success", "high": "$text-error", "unknown": "$quiet"}
-GOOD_WHEN_HIGH = ("SM active", "tensor", "DRAM bandwidth")
+GOOD_WHEN_HIGH = ("SM active", "tensor", "DRAM traffic")
 """Near a roof is where work should be, and a GPU without idle multiprocessors is no fault."""
 QUIET = {"watched": "$quiet", "not known": "$quiet"}
 """Styles of what is less important."""
