@@ -79,7 +79,7 @@ class PlannerApp(BaseApp):
             with Container(id="side", classes="group"):
                 yield Frame("machine")
                 yield Frame("benchmark")
-        yield KeyLine(ACTIONS, self.state_of, self._note_of_field)
+        yield KeyLine(ACTIONS, self.state_of, self._note_of_field, lambda: bool(self.filter_text) or self.zoomed)
 
     def _note_of_field(self) -> str:
         """Accepted input where the cursor is; empty outside the form."""
@@ -254,6 +254,10 @@ class PlannerApp(BaseApp):
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:
         self.show_pane("ranking")
+
+    @on(Input.Blurred, "#filter")
+    def _filter_left(self, event: Input.Blurred) -> None:
+        event.input.display = False  # the chips below it say what it asks for
 
     @on(SnapshotRead)
     def _snapshot(self, event: SnapshotRead) -> None:

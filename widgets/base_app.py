@@ -15,7 +15,7 @@ from widgets.background.planning import PlanLoop, SessionThread
 from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
 from widgets.drawing import theme
-from widgets.drawing.symbols import ASCII, UNICODE
+from widgets.drawing.symbols import ASCII, KEYS_IN_WORDS, UNICODE
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline, headline_parts
@@ -218,8 +218,9 @@ class BaseApp(MendedApp):
         self.run_worker(self.plan_loop.ask(self.asked[0], where, self.basis), group="plan", exit_on_error=False)
 
     def state_of(self, action: Action) -> ActionState:
-        """An action as it stands now."""
-        return action.state(self, self.keymap.get(action.id))
+        """An action as it stands now; with plain signs its keys are in words, as arrows would read like letters."""
+        state = action.state(self, self.keymap.get(action.id))
+        return state._replace(keys=state.keys.translate(KEYS_IN_WORDS)) if self.options.ascii_only else state
 
     def action_groups(self) -> Mapping[str, list[ActionState]]:
         """Every action as it stands now, by group."""

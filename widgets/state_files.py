@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,11 @@ def load_named_session(state: Path | None, name: str) -> dict[str, Any]:
     """State of the screen kept under a name; empty when it cannot be read."""
     document = _document(state, f"{NAMED}/{name}.json")
     return document if _version(document) <= VERSION else {}
+
+
+def day_of_session(state: Path | None, name: str) -> dt.date:
+    """Day on which a session was kept, by its file; raises OSError where that is gone."""
+    return dt.datetime.fromtimestamp((state_folder(state) / NAMED / f"{name}.json").stat().st_mtime, dt.UTC).date()
 
 
 def save_named_session(state: Path | None, name: str, session: dict[str, Any]) -> WriteResult:

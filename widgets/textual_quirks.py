@@ -107,6 +107,14 @@ class MendedApp(App[None]):
 
     fault: Exception | None = None
     """Error that ended the program; None: none did."""
+    key_unanswered = False
+    """Whether nothing was drawn since the last key."""
+
+    async def on_event(self, event: events.Event) -> None:
+        """Handle an event; what a key changes is drawn at once (`widgets.drawing.updates`)."""
+        if isinstance(event, events.Key):
+            self.key_unanswered = True
+        await super().on_event(event)
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's driver, on Unix with an input and an output that end when the terminal does."""

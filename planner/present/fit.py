@@ -100,8 +100,8 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
 
 def _service_columns() -> list[Column[FitRow]]:
     return [
-        Column("stream", "each, full", _stream, right=True, priority=65),
-        Column("alone", "one user", lambda row: rate_text(row.alone_tokens_per_s), right=True, priority=88),
+        Column("stream", "tok/s each", _stream, right=True, priority=65),
+        Column("alone", "tok/s one", lambda row: rate_text(row.alone_tokens_per_s), right=True, priority=88),
         Column("users", "users", lambda row: number_text(row.concurrency), right=True, priority=92),
     ]
 

@@ -9,7 +9,7 @@ import pytest
 from textual.widgets import Input, Static
 from tui_sample import sample_options, settle
 
-from widgets.actions.registry import ACTIONS
+from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.app import PlannerApp
 from widgets.panes.frame import Frame
 from widgets.panes.ranking.table import Ranking
@@ -285,3 +285,54 @@ async def test_spec_basis_is_planned_and_said(tmp_path: Path) -> None:
         await settle(pilot)
         assert {row.basis for row in app.table.rows} == {"spec"}
         assert "DATA SHEETS ONLY" in str(app.main.query_one("#ranking", Frame).border_title)
+
+
+async def test_the_line_of_the_filter_goes_and_the_way_back_is_named(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "all rows" not in text_of(app, "#key-line")
+        await pilot.press("slash", *"h100", "enter")
+        await settle(pilot)
+        assert not app.main.query_one("#filter", Input).display, "the chips say what it asks for"
+        assert text_of(app, "#key-line").startswith("esc all rows")
+        await pilot.press("slash")
+        await settle(pilot)
+        assert app.main.query_one("#filter", Input).value == "h100"
+        await pilot.press("escape")
+        await settle(pilot)
+        assert len({row.gpu for row in app.table.rows}) > 1
+        assert "all rows" not in text_of(app, "#key-line")
+
+
+async def test_keys_that_scroll_are_named_where_there_is_something_to_scroll(tmp_path: Path) -> None:
+    for height, scrolls in ((24, True), (100, False)):
+        app = app_in(tmp_path)
+        async with app.run_test(size=(160, height)) as pilot:
+            await settle(pilot)
+            await pilot.press("enter")
+            await settle(pilot)
+            told = str(app.screen.query_one("#box").border_subtitle)
+            assert ("j k scroll" in told) is scrolls
+            assert told.endswith("esc back")
+
+
+async def test_with_plain_signs_keys_are_words(tmp_path: Path) -> None:
+    app = app_in(tmp_path, ascii_only=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-output-tokens", Input).focus()
+        await settle(pilot)
+        app.form.query(Choice).first().focus()
+        await settle(pilot)
+        assert "left previous" in text_of(app, "#key-line")
+        assert app.state_of(BY_ID["form-previous"]).keys == "up shift+tab"
+
+
+async def test_a_title_without_room_still_says_how_to_shift_columns(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("space", "W")
+        await settle(pilot)
+        assert "h l shift" in str(app.main.query_one("#ranking", Frame).border_title)

@@ -252,9 +252,10 @@ def test_the_headline_tells_the_date_of_the_rows_price_or_the_oldest() -> None:
     first = plan.rows[1]
     assert first.offer is not None
     newer = msgspec.structs.replace(first, offer=msgspec.structs.replace(first.offer, as_of="2026-08-19"))
+    of_year = msgspec.structs.replace(first, offer=msgspec.structs.replace(first.offer, as_of="2026"))
     own = msgspec.structs.replace(first, offer=None)
-    told = [headline_parts("chat", task, plan, row, "", today)[1][0] for row in (newer, own, None)]
-    assert told == ["row's price 11 d old", "oldest price 41 d old", "oldest price 41 d old"]
+    told = [headline_parts("chat", task, plan, row, "", today)[1][0] for row in (newer, of_year, own, None)]
+    assert told == ["row's price 11 d old", "row's price of 2026", "oldest price 41 d old", "oldest price 41 d old"]
 
 
 def test_a_run_counts_each_round_of_a_point_as_its_share() -> None:

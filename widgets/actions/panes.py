@@ -72,6 +72,7 @@ ACTIONS = (
         keys="escape",
         key_text="esc",
         label="back",
+        label_now=lambda app: "all rows" if app.filter_text else "all panes" if app.zoomed else None,
         description="Back out one level: filter, zoom, form.",
         run=back,
         needs=(need.open_panes,),

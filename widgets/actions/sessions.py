@@ -45,9 +45,12 @@ def choose(app: BaseApp) -> None:
 
 
 def described(app: BaseApp, name: str) -> str:
-    """Preset and filter of a session, in words."""
+    """Preset of a session where that is not its name, filter, and day on which it was kept."""
     left = state_files.load_named_session(app.options.state, name)
-    return "kept session: " + (" · ".join(str(left[key]) for key in ("preset", "filter") if left.get(key)) or "cannot be read")
+    if not left:
+        return "cannot be read"
+    told = [str(left[key]) for key in ("preset", "filter") if left.get(key) and left[key] != name]
+    return " · ".join([*told, f"kept {state_files.day_of_session(app.options.state, name)}"])
 
 
 def open_session(app: BaseApp, name: str | None) -> None:

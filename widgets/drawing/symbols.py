@@ -88,6 +88,8 @@ UNICODE = Symbols(
     mark="├─┤",
 )
 
+KEYS_IN_WORDS = str.maketrans({"↓": "down", "↑": "up", "←": "left", "→": "right", "⇧": "shift+"})
+"""Signs of keys -> how they are written with plain signs."""
 ASCII = Symbols(
     basis={"measured": "*", "transferred": "c", "public": "o", "spec": "."},
     verdict={"fits": "+", "may-not-fit": "?", "misses-target": "!", "does-not-fit": "x", "not-supported": "-"},

@@ -6,6 +6,8 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widget import Widget
 
+from widgets.drawing.updates import set_border_texts
+
 PANES = ("workload", "ranking", "memory", "machine", "benchmark")
 """Names of the panes, in the order of their numbers."""
 MARGIN = 6
@@ -37,8 +39,9 @@ class Frame(Container):
         name, title, aside = self._said or ("", "", "")
         name = name or ("This machine" if self._pane == "machine" else self._pane.capitalize())
         words = f"[{PANES.index(self._pane) + 1}] {name}" if self._pane in PANES else name
-        self.border_title = Content(self._whole_parts(f"{words} · {title}" if title else words, 2))
-        self.border_subtitle = Content(self._whole_parts(aside, 1))
+        set_border_texts(
+            self, Content(self._whole_parts(f"{words} · {title}" if title else words, 2)), Content(self._whole_parts(aside, 1))
+        )
 
     def _whole_parts(self, text: str, least: int) -> str:
         """As many parts of `text` as the border has room for, `least` of them always."""

@@ -77,9 +77,9 @@ def headline_parts(
     right = []
     measured = [row.gpu for row in plan.rows if row.here and row.basis == "measured"] if plan is not None else []
     if row is not None and row.offer is not None:
-        right.append(f"row's price {_age(row.offer.as_of, today) or row.offer.as_of}")
+        right.append(f"row's price {_age(row.offer.as_of, today) or f'of {row.offer.as_of}'}")
     elif plan is not None and plan.prices_as_of:
-        right.append(f"oldest price {_age(plan.prices_as_of, today) or plan.prices_as_of}")
+        right.append(f"oldest price {_age(plan.prices_as_of, today) or f'of {plan.prices_as_of}'}")
     if measured or here:
         right.append(f"{device_name(measured[0])} measured here" if measured else here)
     return left, right

@@ -24,7 +24,7 @@ CHOOSING = ("choice-open", "choice-previous", "choice-next", "form-next", "form-
 FOLDING = ("group-turn", "group-fold", "group-open", "form-next", "back")
 """Actions on the heading of a group of fields."""
 OF_PANE = {
-    "memory-view": ("memory", "change", "time", "find"),
+    "memory-view": ("memory", "change", "time", "zoom", "find"),
     "machine-view": ("zoom", "processes", "running", "rightsize", "pause", "longer", "shorter", "benchmark", "find"),
     "points": ("stop", "benchmark", "suite", "rightsize", "zoom", "find"),
 }
@@ -40,13 +40,19 @@ ROOMY = 100
 class KeyLine(Clickable):
     """The keys of what can be done now, by rank; what the first plan will allow is dim until then."""
 
-    def __init__(self, actions: Iterable[Action], state_of: Callable[[Action], ActionState], note_of: Callable[[], str]) -> None:
-        """`note_of`: what may be typed in the field that has the cursor."""
+    def __init__(
+        self,
+        actions: Iterable[Action],
+        state_of: Callable[[Action], ActionState],
+        note_of: Callable[[], str],
+        narrowed: Callable[[], bool],
+    ) -> None:
+        """`note_of`: what may be typed in the field that has the cursor; `narrowed`: whether there is more than is shown."""
         super().__init__(id="key-line")
         self._by_id = {action.id: action for action in actions}
         ranked = sorted((action for action in self._by_id.values() if action.rank), key=lambda action: action.rank)
         self._ranked = [action.id for action in ranked if action.id not in RIGHT]
-        self._state_of, self._note_of = state_of, note_of
+        self._state_of, self._note_of, self._narrowed = state_of, note_of, narrowed
         self._shown: tuple[object, ...] = ()
 
     def on_mount(self) -> None:
@@ -97,7 +103,8 @@ class KeyLine(Clickable):
             return CHOOSING
         if focused is not None and focused.has_class("group-line"):
             return FOLDING
-        return OF_PANE.get(focused.id or "", self._ranked) if focused is not None else self._ranked
+        of_pane = OF_PANE.get(focused.id or "") if focused is not None else None
+        return of_pane or (["back", *self._ranked] if self._narrowed() else self._ranked)
 
 
 def _whole_parts(note: str, room: int) -> str:

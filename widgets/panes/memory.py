@@ -86,7 +86,9 @@ def memory_facts(row: PlanRow) -> list[str]:
         counts = answer.parameters
         active = f", {count_text(counts.active)} active" if counts.active != counts.total else ""
         trained = f", {count_text(counts.trainable)} trained" if 0 < counts.trainable < counts.total else ""
-        facts.append(f"{count_text(counts.total)} parameters{active}{trained}")
+        facts.append(
+            f"{count_text(counts.total)} parameters{active}{trained}".replace(" B ", " billion ").replace(" B,", " billion,")
+        )
     if answer.layout is not None and answer.layout.gpus > 1:
         facts.append(f"{answer.layout.gpus:,} GPUs as {answer.layout.text}")
     return facts

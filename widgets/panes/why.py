@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from planner.present.money.owning import Owned
 
 LABEL = 7
+GAP = 1
+"""Cells between a text that scrolls and its bar."""
 BAR = 9
 MOST_CLASSES = 3
 """Classes of operators named of the time."""
@@ -102,6 +104,8 @@ class WhyView(VerticalScroll, can_focus=False):
         if room.width <= 0:
             return
         lines = list(self._lines(room.width)) if self._row is not None and self._plan is not None else []
+        if len(lines) > room.height:
+            lines = list(self._lines(room.width - GAP))
         self.query_one(Lines).show(lines, room.height)
 
     def _lines(self, width: int) -> Iterator[Content]:

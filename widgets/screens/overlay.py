@@ -18,6 +18,8 @@ from textual.worker import Worker, WorkerState
 Result = TypeVar("Result")
 LEAST_SIDES = 12
 """Cells beside a box, of both sides together, below which it takes them as well: less of the panes cannot be read."""
+SCROLLS = "j k scroll · "
+"""Keys of a text that is longer than its box."""
 GAP = 1
 """Cells between a text and its scroll bar."""
 
@@ -104,8 +106,8 @@ class TextOverlay(ScrolledOverlay):
     LEAST_WIDTH = 40
     """Cells below which lines are not folded any further."""
 
-    def __init__(self, heading: str, hint: str = "j k scroll · esc back") -> None:
-        """`heading` stands in the border above, `hint` in the one below."""
+    def __init__(self, heading: str, hint: str = f"{SCROLLS}esc back") -> None:
+        """`heading` stands in the border above, `hint` in the one below, but for keys that scroll where all is in sight."""
         super().__init__()
         self._heading, self._hint = heading, hint
 
@@ -113,7 +115,7 @@ class TextOverlay(ScrolledOverlay):
         """The text, below what is above it."""
         with Vertical(id="box", classes="box") as box:
             box.styles.width = self.WIDTH
-            box.border_title, box.border_subtitle = Content(self._heading), Content(self._hint)
+            box.border_title = Content(self._heading)
             yield from self.above()
             with VerticalScroll(id="text", classes="text"):
                 yield Static(Content.styled(self.WAITING, "$quiet"))
@@ -128,8 +130,16 @@ class TextOverlay(ScrolledOverlay):
 
     def entitle(self, heading: str, hint: str) -> None:
         """Change what stands in the border above and below."""
-        box = self.query_one("#box")
-        box.border_title, box.border_subtitle = Content(heading), Content(hint)
+        self.query_one("#box").border_title, self._hint = Content(heading), hint
+        self._say_keys()
+
+    def on_mount(self) -> None:
+        """Name the keys that scroll as long as there is something to scroll."""
+        self.watch(self.scrolled, "show_vertical_scrollbar", self._say_keys)
+
+    def _say_keys(self) -> None:
+        hint = self._hint if self.scrolled.show_vertical_scrollbar else self._hint.replace(SCROLLS, "")
+        self.query_one("#box").border_subtitle = Content(hint)
 
     def on_resize(self, event: events.Resize) -> None:
         """Fold for the new width, all of it where little would be left at the sides."""

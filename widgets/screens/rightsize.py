@@ -13,7 +13,7 @@ from planner.present.names import device_name
 from planner.units import duration_text
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import bar_text, labelled, side_by_side, styled_lines
-from widgets.screens.overlay import TextOverlay
+from widgets.screens.overlay import SCROLLS, TextOverlay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LABEL, BAR, SAVES = 16, 24, 23
 ZONE_STYLES = {"low": "$text-warning", "right": "$text-success", "high": "$text-error", "unknown": "$quiet"}
-GOOD_WHEN_HIGH = ("SM active", "tensor", "DRAM bandwidth")
+GOOD_WHEN_HIGH = ("SM active", "tensor", "DRAM traffic")
 """Near a roof is where work should be, and a GPU without idle multiprocessors is no fault."""
 QUIET = {"watched": "$quiet", "not known": "$quiet"}
 """Styles of what is less important."""
@@ -78,7 +78,7 @@ class RightSizeScreen(TextOverlay):
         seconds = window[-1].taken_at_s - window[0].taken_at_s if window else 0.0
         parts = ["Right-size", badge or "", f"the last {duration_text(seconds)}", "as if the workload ran there" if given else ""]
         with_or_without = "w without the workload" if given else "w as if the workload ran there"
-        self.entitle(" · ".join(filter(None, parts)), f"r again · {with_or_without} · esc back")
+        self.entitle(" · ".join(filter(None, parts)), f"r again · {with_or_without} · {SCROLLS}esc back")
         self._detail = window[-1].nvml_detail if window else "nothing was read yet"
         self.draw()
 

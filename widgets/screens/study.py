@@ -172,13 +172,13 @@ class StudyScreen(ScrolledOverlay):
         box.border_title = Content(next((title for title in titles if len(title) <= width - 2), titles[-1]))
         keys = [
             "a axis",
-            "p prices",
+            "p prices" if wide else "p price",
             "l law",
             "v vocabulary" if wide else "v vocab",
-            "r ranges",
+            "r ranges" if wide else "r range",
             "" if wide else "c chart",
             "e SVG",
-            "esc back" if wide else "esc",
+            "esc back",
         ]
         box.border_subtitle = Content(" · ".join(key for key in keys if key))
 

@@ -103,7 +103,7 @@ def zones_of(seen: Observed) -> list[Zone]:
         ),
         _zone("SM active", seen.sm_active, SM_LOW, SM_HIGH, "too small a job, or waiting", "right", "saturated"),
         _zone("tensor", seen.tensor_active, NEAR_A_ROOF, COMPUTE_BOUND, "few matrix products", "some", "many"),
-        _zone("DRAM bandwidth", seen.dram_bandwidth, NEAR_A_ROOF, BANDWIDTH_BOUND, "far from its roof", "some", "near its roof"),
+        _zone("DRAM traffic", seen.dram_bandwidth, NEAR_A_ROOF, BANDWIDTH_BOUND, "far from its roof", "some", "near its roof"),
         _zone("memory", seen.memory_share, MEMORY_LOW, MEMORY_HIGH, "share it or shrink", "right", "about to run out", memory),
         _zone(
             "power",
@@ -190,7 +190,7 @@ def _roofs(seen: Observed) -> tuple[Limiter, list[str]] | None:
     compute, bandwidth = max(pipes, default=0.0), seen.dram_bandwidth or 0.0
     because = [
         f"{name} {percent_text(share)}"
-        for name, share in (("SM active", seen.sm_active), ("DRAM bandwidth", seen.dram_bandwidth), ("tensor", seen.tensor_active))
+        for name, share in (("SM active", seen.sm_active), ("DRAM traffic", seen.dram_bandwidth), ("tensor", seen.tensor_active))
         if share is not None
     ]
     near = max((bandwidth / BANDWIDTH_BOUND, "bandwidth"), (compute / COMPUTE_BOUND, "compute"))
@@ -211,7 +211,7 @@ def _waiting(seen: Observed) -> tuple[Limiter, list[str]] | None:
     if seen.kernel_resident is not None:
         because.append(f"a kernel resident {percent_text(seen.kernel_resident)} of the time")
     if seen.dram_bandwidth is not None:
-        because.append(f"DRAM bandwidth {percent_text(seen.dram_bandwidth)}")
+        because.append(f"DRAM traffic {percent_text(seen.dram_bandwidth)}")
     if seen.host_busy is not None and seen.host_cores:
         because.append(f"{seen.host_busy * seen.host_cores:.1f} of {seen.host_cores} host processors busy")
     return "launch/host", because

@@ -141,7 +141,7 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
     place = (owning.hosting_usd_per_month + owning.staff_usd_per_month) * gpus
     source = "as given" if given or gpu.purchase is None else f"{gpu.purchase.kind} of {gpu.purchase.as_of}"
     assumed["power"] = (
-        f"{power:.0f} W a GPU at work and {percent_text(IDLE_POWER)} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
+        f"{power:,.0f} W a GPU at work and {percent_text(IDLE_POWER)} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
     )
     assumed["purchase"] = f"{source}; {owning.life_years:g} years, residual {percent_text(owning.residual)}"
     if owning.left_out:

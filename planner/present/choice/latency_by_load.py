@@ -128,5 +128,5 @@ def _table(found: UnderLoad) -> Part:
         )
         for one in found.points
     ]
-    heads = (unit, *(head for head, _, _ in columns), "busy")
+    heads = (unit, *(head for head, _, _ in columns), "replicas busy")
     return text_table(heads, rows, heads)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 LEAST_ASIDE_WIDTH = 20
 """Cells to which remarks are folded at least."""
-QUANTITY = r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w]))"
+QUANTITY = (
+    r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w])|billion)"
+)
 """Space between a number and its unit, where no line ends."""
 
 

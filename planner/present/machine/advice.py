@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from planner.engine.advice.mig_slices import SLICE_SM_MARGIN
+from planner.engine.advice.observation import MARGIN
 from planner.present.cells import LEAST_SHARE, Cell, Fact, Facts, Paragraph, Part, Section, text_table
 from planner.units import HOURS_PER_MONTH, UNKNOWN, duration_text, numbers_text, percent_text, usd_text
 
@@ -75,6 +77,8 @@ def remarks(advice: Advice) -> Iterator[str]:
     if advice.usd_per_month is not None and len(advice.gpus) > 1:
         yield f"{len(advice.gpus):,} GPUs cost {usd_text(advice.usd_per_month)} $ a month."
     yield from advice.notes
+    more, more_sm = percent_text(MARGIN - 1), percent_text(SLICE_SM_MARGIN - 1)
+    yield f"Another GPU has to have what was used and {more} more; a slice {more_sm} more of what SM active says."
     if advice.prices_as_of is not None:
         yield f"Prices as of {advice.prices_as_of} and later; a month is {HOURS_PER_MONTH:.0f} h."
 

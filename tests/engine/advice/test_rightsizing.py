@@ -38,7 +38,7 @@ def test_an_idle_gpu_is_given_back(session: Session) -> None:
     one = sized(session, window(session, "idle"))
     assert one.judgement.limiter == "idle"
     assert {zone.name: zone.zone for zone in one.judgement.zones} == dict.fromkeys(
-        ("SM active", "tensor", "DRAM bandwidth", "memory", "power"), "low"
+        ("SM active", "tensor", "DRAM traffic", "memory", "power"), "low"
     )
     assert one.actions[0].kind == "release"
     price = cheapest(session, H100)

@@ -84,7 +84,7 @@ def test_what_was_watched_goes_before_what_is_worked_out(session: Session) -> No
     guide = session.guide(SERVING, [seen]).guide
     assert guide.steps[0].answer.startswith("Watched here")
     assert "as observed" in guide.steps[1].answer
-    assert any("DRAM bandwidth 92 %" in reason for reason in guide.steps[1].reasons)
+    assert any("DRAM traffic 92 %" in reason for reason in guide.steps[1].reasons)
 
 
 def test_nothing_that_fits_ends_the_way(session: Session) -> None:

@@ -146,6 +146,17 @@ def test_slices_of_a_divided_gpu_have_a_line_each() -> None:
         assert any(line.split() == ["MIG", "3g.40gb", "8.0/40.0", "GiB", "SM", "50", "%"] for line in lines)
 
 
+def test_slices_of_one_profile_have_numbers_and_stand_before_figures_that_are_not_known() -> None:
+    slices = tuple(
+        MigSnapshot(uuid=None, profile="1g.10gb", gpu_instance=number, memory_used_bytes=2.0**33, memory_total_bytes=2.0**34)
+        for number in (7, 13)
+    )
+    divided = msgspec.structs.replace(H100_SNAPSHOT, mig=slices, sm_active_fraction=None)
+    for roomy in (True, False):
+        text = "\n".join(lines_of(divided, 76, roomy=roomy))
+        assert text.index("MIG 7 1g.10gb ") < text.index("MIG 13 1g.10gb ") < text.index("kernel resident")
+
+
 def test_the_points_of_a_gpu_stand_below_its_own_histories() -> None:
     marks = Marks()
     marks.begin("gemm", "GEMM bf16 8192³", "cuda:0", 101.0)

@@ -101,7 +101,8 @@ def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several
         rows = _narrow(device, history, drawing, several=several)
     else:
         rows = _paired(device, history, drawing, several=several)
-    return [*rows, *_missing(device, drawing, LABEL), *_mig(device, drawing, LABEL), *_warnings(device, drawing)]
+    slices, rest = _mig(device, drawing, LABEL), [*_missing(device, drawing, LABEL), *_warnings(device, drawing)]
+    return [*rows, *slices, *rest] if several else [*slices, *rows, *rest]
 
 
 def _figures(device: DeviceSnapshot) -> list[tuple[str, str, str]]:
@@ -207,7 +208,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     rows += [*_marks(history, drawing, device_of(device), drawing.left, room), time_axis(drawing)]
     for fact in device_facts(device, drawing.why(device, "ecc_uncorrected_aggregate")):
         rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width)
-    return [head, *rows, *_missing(device, drawing, ROOMY_LABEL), *_mig(device, drawing, ROOMY_LABEL), *_warnings(device, drawing)]
+    return [head, *_mig(device, drawing, ROOMY_LABEL), *rows, *_missing(device, drawing, ROOMY_LABEL), *_warnings(device, drawing)]
 
 
 def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
@@ -311,8 +312,13 @@ def device_of(device: DeviceSnapshot) -> str:
 
 
 def _mig(device: DeviceSnapshot, drawing: Drawing, label: int) -> list[Content]:
-    """A line for each slice of a GPU that is divided."""
-    return [line for one in device.mig for line in labelled(f"MIG {one.profile}", label, _slice_text(one), drawing.width)]
+    """A line for each slice of a GPU that is divided; the number is that of its instance."""
+    numbers = [f" {one.gpu_instance}" if one.gpu_instance is not None else "" for one in device.mig]
+    names = [f"MIG{number} {one.profile}" for number, one in zip(numbers, device.mig, strict=True)]
+    label = max([label, *(len(name) + 1 for name in names)])
+    return [
+        line for name, one in zip(names, device.mig, strict=True) for line in labelled(name, label, _slice_text(one), drawing.width)
+    ]
 
 
 def _slice_text(one: MigSnapshot) -> str:

@@ -140,7 +140,7 @@ class RankingView(Vertical):
         more += " · h l shift" if table.wide else ""
         fit = "" if table.filtered else f" · {fit_text(plan)}"  # else the filter's line counts
         texts = (told + more + fit, told + more)
-        title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), told)
+        title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), gpus + more)
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows} if table.signs_basis else set()
         long, short = (
