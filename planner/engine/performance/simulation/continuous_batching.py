@@ -88,19 +88,21 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
 
 def _admit(s: ReplicaState) -> None:
     """Admit what has arrived, in order, while there is room."""
-    requests = s.requests
+    requests, admitted = s.requests, False
     while True:
         s.has_room = s.room()
         admits = s.has_room & (s.next_arrival_s <= s.clock_s)
         run = admits.nonzero()[0]
         if not run.size:
             break
+        admitted = True
         requests.note(requests.admitted_s, s.next_admitted[run], s.clock_s[run])
         s.promised += requests.tokens[s.next_admitted] * admits
         s.held += s.next_claim * admits
         s.in_flight += admits
         s.next_admitted += admits
         s.next_arrival_s, s.next_claim = requests.arrival_s[s.next_admitted], requests.claims[s.next_admitted]
+    if admitted:
         s.prompt_tokens, s.pairs = requests.prompt_tokens_before[s.next_admitted], requests.pairs_before[s.next_admitted]
 
 
