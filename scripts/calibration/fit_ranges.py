@@ -41,7 +41,7 @@ OUT = ROOT / "presets" / "spreads" / "published.toml"
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_SLOPE = 0.0005
 """Size of a logarithm below which it is not written."""
-MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, GROWING, "mixture of experts", "weights below 16 bit")
+MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
 """Facts that memory in training has a slope or a factor of."""
 NOT_OF_TIMES = (
@@ -78,9 +78,16 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
 
 
 def may_have_run(experiment: Experiment, answer: Answer) -> bool:
-    """Whether a service can have run as its source says; not where the weights alone are more than the GPUs hold (one page of a 106B model in BF16 on two H100)."""
-    memory = answer.memory_bytes
-    return experiment.request.task != "serve" or memory is None or memory.weights <= memory.capacity
+    """Whether it can have run as its source says.
+
+    Not a service whose weights alone are more than the GPUs hold (one page of a 106B model in BF16 on two H100), nor sequences at once whose cache is,
+    most of which wait (64 of 4,096 tokens, 0.5 MB each, on an A100).
+    """
+    memory, request = answer.memory_bytes, experiment.request
+    if memory is None or trains(request.task):
+        return True
+    at_once = request.task != "serve" and (request.batch or 1) > 1
+    return memory.weights + memory.kv_cache * at_once <= memory.capacity or not (at_once or request.task == "serve")
 
 
 def asked_with_less(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
@@ -125,7 +132,8 @@ def residual_of(experiment: Experiment, answer: Answer, one: Comparison, archite
     if kind == TTFT:
         lengths = math.hypot(lengths, answer.evidence.get(TOGETHER if off > 0 else APART, 0.0))
     classes = (architecture, SHAPES["mixture of experts" in answer.evidence], _serving_engine(kind, answer.evidence))
-    down, up, slower = (answer.evidence.get(name, 0.0) for name in (MAY_DIVIDE, MAY_KEEP, SLOWER_BEFORE))
+    down, slower = answer.evidence.get(MAY_DIVIDE, 0.0), answer.evidence.get(SLOWER_BEFORE, 0.0)
+    up = max(answer.evidence.get(name, 0.0) for name in (MAY_KEEP, GROWING))
     if not memory:
         is_time = answer.step_s is not None and one.predicted == answer.step_s.value
         faster = answer.evidence.get(FP16_SUMS_OPEN, 0.0)

@@ -24,7 +24,7 @@ from planner.engine.explain.unseen import without_source
 from planner.engine.explain.unstated import unstated_of
 from planner.engine.job.compute_capability import attention_kernel
 from planner.engine.job.job import Job
-from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_KEEP, TRANSIENT, growing_share
+from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_KEEP, TRANSIENT
 from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
@@ -85,12 +85,11 @@ def _evidence(rows: Chosen, open_ends: dict[str, Floats]) -> list[dict[str, floa
     """Causes that make the ranges of each row wider, and the amount of each; `open_ends`: those of its times."""
     m, ranges = rows.e.memory, rows.e.ranges
     total = rows(m.total)
-    grows = np.array([0.0 if job.train else job.engine.cache_grows for job in rows.jobs])
+    kept = MAY_KEEP if rows.e.table.job.train[0] else GROWING
     every = {
         TRANSIENT: added(rows(getattr(m, name)) for name in COMING_AND_GOING) / total,
-        GROWING: growing_share(grows, rows(m.kv_cache) / total),
         MAY_DIVIDE: -np.log1p(-rows(m.may_divide) / total),
-        MAY_KEEP: np.log1p(rows(m.may_keep) / total),
+        kept: np.log1p(rows(m.may_keep) / total),
         PROGRAM_OPEN: rows(rows.e.table.job.program_open),
         **open_ends,
         NETWORK: rows(ranges.network),

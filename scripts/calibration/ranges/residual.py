@@ -16,8 +16,9 @@ from planner.workload.published.spreads import ENGINE_OPEN, KINDS, NOMINAL, PROG
 Floats = NDArray[np.float64]
 UNSAID = (RELEASE_OPEN, PROGRAM_OPEN, ENGINE_OPEN)
 """Facts that have a slope in each family of kinds: settings that a request leaves open."""
-WHOLE_SOURCE = 3
-"""Values from which a source counts in full."""
+ALIKE = 0.2
+"""Correlation within a source of the logarithms of sizes over fitted half widths: between sources 0.08 to 0.45 of the variance, by family (one-way analysis of
+variance, 2026-11-26)."""
 LEAST = 1e-3
 MEMORY_SKEW = 0.25
 """Share of a half width by which ranges of memory reach further up, and less far down: an allocator keeps more than is alive, never less. Of 0 to 0.6, near
@@ -65,9 +66,12 @@ class Residual:
 
 
 def weights(residuals: Sequence[Residual]) -> Floats:
-    """The weight of each value: one for a source and kind, less below `WHOLE_SOURCE` values."""
+    """The weight of each value: of a source and kind together up to one, by how many independent values n alike ones are worth.
+
+    n / (1 + (n - 1) · `ALIKE`) of them, of at most 1 / `ALIKE` (the design effect of clusters; Kish, Survey Sampling, 1965).
+    """
     counts = Counter((one.kind, one.source, one.asked) for one in residuals)
-    return np.array([min(1.0, n / WHOLE_SOURCE) / n for one in residuals for n in (counts[one.kind, one.source, one.asked],)])
+    return np.array([ALIKE / (1 + (counts[one.kind, one.source, one.asked] - 1) * ALIKE) for one in residuals])
 
 
 def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:

@@ -11,7 +11,7 @@ import pytest
 from engine_sample import ask
 
 from planner.engine.memory import total as total_module
-from planner.engine.memory.total import MAY_DIVIDE, MAY_KEEP
+from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_KEEP
 from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, Spreads, published_spreads
 
 SEVEN: dict[str, Any] = {
@@ -125,6 +125,17 @@ def test_the_range_of_16_bit_weights_under_accelerate_reaches_up_to_fp32() -> No
     assert open_.evidence[MAY_KEEP] == pytest.approx(math.log1p(10 * 6.738e9 / 2 / total.value), rel=0.02)
     assert total.high > total.value + 10 * 6.738e9 / 2
     assert not {MAY_KEEP} & (named.evidence.keys() | other.evidence.keys())
+
+
+def test_the_range_of_a_cache_that_grows_reaches_up_to_a_second_one() -> None:
+    """Sixteen sequences of 1,024 tokens of Llama 2 7B hold 16 · 1,024 · 2 · 32 · 4,096 · 2 B = 8.6 GB; vLLM's pages do not grow."""
+    batch = {"task": "generate", "batch": 16, "input_tokens": 512, "output_tokens": 512, "gpus": 1}
+    grows, pages = (ask(**SEVEN | batch | {"engine": engine}) for engine in ("transformers", "vllm"))
+    assert grows.memory_bytes is not None
+    total = grows.memory_bytes.total
+    assert grows.evidence[GROWING] == pytest.approx(math.log1p(8.59e9 / total.value), rel=0.01)
+    assert total.high > total.value + 8.59e9
+    assert GROWING not in pages.evidence
 
 
 def test_ranges_of_memory_reach_further_up_than_down(monkeypatch: pytest.MonkeyPatch) -> None:
