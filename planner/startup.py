@@ -20,11 +20,6 @@ ALONE = {"OPENBLAS_NUM_THREADS": "1"}
 a busy loop for work: half the processor time of the import on two cores."""
 KEPT_BYTES = {-1: 1 << 28, -3: 1 << 25}
 """Parameters of glibc's `mallopt`: free memory that is kept (M_TRIM_THRESHOLD), and the smallest array that is the system's own (M_MMAP_THRESHOLD, at its most)."""
-SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-"""Machine -> number of the system call `sched_setattr` on Linux."""
-SHORT_TURN_NS = 100_000
-"""Shortest turn on a processor that Linux grants (`sched_setattr(2)`, from Linux 6.12 on; read 2026-11-26)."""
-RESET_ON_FORK = 1
 _set_here: set[str] = set()
 
 
@@ -56,25 +51,6 @@ def keep_freed_memory() -> None:
     with contextlib.suppress(AttributeError):  # another C library
         for parameter, kept_bytes in KEPT_BYTES.items():
             ctypes.CDLL(None).mallopt(parameter, kept_bytes)
-
-
-def take_short_turns() -> None:
-    """Have Linux run the threads there are in short turns, and soon: beside a benchmark each waited for another's whole turn.
-
-    Their share of the processors stays as it is. Processes and threads that they start are scheduled as ever.
-    """
-    if sys.platform != "linux" or os.uname().machine not in SCHED_SETATTR or os.sched_getscheduler(0) != os.SCHED_OTHER:
-        return
-    import ctypes
-    import struct
-    import threading
-
-    library, layout = ctypes.CDLL(None), "=IIQiIQQQ"  # size, policy, flags, nice, priority, turn; the rest is of deadlines
-    wanted = struct.pack(layout, struct.calcsize(layout), 0, RESET_ON_FORK, os.nice(0), 0, SHORT_TURN_NS, 0, 0)
-    for thread in threading.enumerate():
-        library.syscall(
-            SCHED_SETATTR[os.uname().machine], thread.native_id, wanted, 0
-        )  # an older Linux takes no notice of turns, or refuses
 
 
 def environment_of_others() -> dict[str, str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
-from planner.startup import take_short_turns
 from widgets.actions.narrowing import use_filter
 from widgets.background.opened import facet_names, load_preset
 from widgets.base_app import BaseApp
@@ -44,7 +43,6 @@ async def begin(app: BaseApp) -> None:
     show_tour(app, unusable)
     await first_answer(app, FIRST_ANSWER_S)
     await painted(app)
-    take_short_turns()
     if app.options.telemetry:
         app.telemetry.start()
         app.content.machine.follow(lambda: app.telemetry.trouble, app.telemetry.list_processes)
