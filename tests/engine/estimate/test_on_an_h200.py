@@ -99,7 +99,7 @@ def test_the_devices_own_peak_lies_within_the_range(steps: list[dict[str, Any]],
         for step, answer in zip(steps, answers, strict=True)
         if not memory_of(answer).total.low <= step["device_used_bytes"] <= memory_of(answer).total.high
     ]
-    assert outside == ["gen-qwen06-1x512"]  # 0.5 GiB of libraries beside 1.3 of the model
+    assert not outside
 
 
 def test_steps_and_prompts_lie_within_their_ranges(steps: list[dict[str, Any]], answers: list[Answer]) -> None:
