@@ -126,7 +126,7 @@ def test_values_of_a_source_count_less_the_more_there_are_of_it() -> None:
 
 
 def test_a_kind_of_many_sources_is_no_wider_for_what_others_need() -> None:
-    """Of a fifth of the sources of prompts every value is far off, which no fact says; decoding is even."""
+    """Prompts of every fifth source are far off, all of them, which no fact says; decoding is even."""
     rng = np.random.default_rng(10)
     mixed = [
         Residual("prefill", f"source {number}", float(rng.laplace(0, 0.6 if number % 5 == 0 else 0.05)))
