@@ -287,7 +287,7 @@ class Inventory:
         return self._architectures[key]
 
     def _architecture(self, config: dict[str, Any], where: str, name: str) -> Architecture:
-        from planner.workload.huggingface.config import known_family, one_stack, read_architecture
+        from planner.workload.huggingface.config import in_published_format, known_family, one_stack, read_architecture
 
         if known_family(config) and not self.exact:
             found = read_architecture(config, where)
@@ -301,7 +301,7 @@ class Inventory:
             from planner.workload.huggingface.described import described_architecture
 
             try:
-                return described_architecture(description_by_shapes(config, tensors, where))
+                return in_published_format(described_architecture(description_by_shapes(config, tensors, where)), config)
             except ValueError as error:
                 raise UserError(Problem(where, "model", f"cannot be described by the shapes of its tensors: {error}.")) from None
         from planner.observe.benchmark.description import described_types
@@ -335,7 +335,7 @@ class Inventory:
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
         """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
         from planner.observe.benchmark.description import kept_description, make_description, require_few_layers
-        from planner.workload.huggingface.config import parts_beside_text
+        from planner.workload.huggingface.config import in_published_format, parts_beside_text
         from planner.workload.huggingface.described import described_architecture
 
         found = kept_description(config, self.descriptions)
@@ -344,7 +344,7 @@ class Inventory:
             self.tell(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")
             found = make_description(config, self.descriptions, python)
         try:
-            a = described_architecture(found)
+            a = in_published_format(described_architecture(found), config)
             return replace(a, left_out=() if a.towers else parts_beside_text(config))
         except ValueError as error:
             raise UserError(Problem("", "model", f"cannot be described by its own code: {error}.")) from None

@@ -26,6 +26,8 @@ GGUF = ".gguf"
 CONFIG = "\n[config]\n"
 """Line of a model's file that its head ends at."""
 STORED_AS, TAKEN_AS = "stored_as", "taken_as"
+_MXFP4_FILES = "mxfp4_moe"
+"""Format of llama.cpp's files of a model that is published in MXFP4, whatever their names say: its experts are copied as they are."""
 """Keys of a config that is not as published: the format of its weights, and the words for what a name was taken for."""
 _PATHS = ("/", "./", "../", "~")
 """Beginnings of a model's text that can only be a path."""
@@ -111,13 +113,17 @@ class ModelShelf:
 
     def _upload(self, name: str) -> dict[str, Any]:
         """Config of the model that `name` is an upload of, with the format that it says and the words that tell so; empty where it is none."""
+        from planner.workload.huggingface.quantization import quantised_format
+
         found = self._uploads.find(name)
         if found is None:
             return {}
-        stored = {STORED_AS: found.stored_as} if found.stored_as else {}
-        alike = "a mix like " if found.alike else ""
-        words = f"{found.model}{f', stored in {alike}{found.stored_as}' if found.stored_as else ''}: so {name.strip()} reads"
-        return {**self._model(found.model).config, **stored, TAKEN_AS: words}
+        config = self._model(found.model).config
+        kept = _MXFP4_FILES if found.gguf and quantised_format(config) == "mxfp4" else ""
+        stored_as, alike = kept or found.stored_as, "a mix like " if found.alike and not kept else ""
+        stored = {STORED_AS: stored_as} if stored_as else {}
+        words = f"{found.model}{f', stored in {alike}{stored_as}' if stored_as else ''}: so {name.strip()} reads"
+        return {**config, **stored, TAKEN_AS: words}
 
     def gguf(self, path: Path) -> GgufFile:
         """Config and tensors of the GGUF file at `path`, read once; raises `UserError`."""

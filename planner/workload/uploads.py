@@ -42,6 +42,8 @@ class Upload(NamedTuple):
     stored_as: str
     alike: bool = False
     """Whether the format is one of about as many bits instead."""
+    gguf: bool = False
+    """Whether the files are llama.cpp's."""
 
 
 class Uploads:
@@ -66,7 +68,7 @@ class Uploads:
             return None
         for known, asked in ((self._whole, rest), (self._untuned, _without_tuning(rest))):
             if len(found := known.get(asked, set())) == 1:
-                return Upload(next(iter(found)), stored, alike=stored != said)
+                return Upload(next(iter(found)), stored, alike=stored != said, gguf=_GGUF.search(_plain(name)) is not None)
         return None
 
     def _without_format(self, name: str) -> tuple[str, str]:

@@ -23,11 +23,18 @@ REMOTE_CODE = {"qwen", "nemotron-nas", "bailing_moe", "bailing_moe_v2", "kimi_k3
 """Families whose modelling code is not in the library, or not by itself; Kimi K3's keys are more than its `kimi_linear` reads."""
 IN_OTHER_WORDS = {"grok-1", "grok-2"}
 """Models of the catalogue whose own code is not in the library, written as another family whose products they have."""
+
+
+def in_16_bit(config: dict[str, Any]) -> dict[str, Any]:
+    """`config` without the format of its checkpoint, which changes no parameter."""
+    return {key: value for key, value in config.items() if key not in {"quantization_config", "expert_dtype"}}
+
+
 CONFIGS: dict[str, dict[str, Any]] = {
     f"{source} {name}": config
     for source, name, config in (
         *(("row", row["name"], row["config"]) for row in ROWS),
-        *(("catalogue", name, SHELF.config(name)) for name in SHELF.names() if name not in IN_OTHER_WORDS),
+        *(("catalogue", name, in_16_bit(SHELF.config(name))) for name in SHELF.names() if name not in IN_OTHER_WORDS),
         *(("default", name, config) for name, config in DEFAULTS.items()),
     )
     if config["model_type"] not in REMOTE_CODE and config["model_type"] not in TWO_STACKS

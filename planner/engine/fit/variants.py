@@ -9,16 +9,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from planner.engine.job.compute_dtype import USUAL
-from planner.engine.job.engines import usual_name
+from planner.engine.job.engines import ENGINES, usual_name
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import linked_gpus
 from planner.hardware.catalogue.mig import split_name
 from planner.workload.architecture import Architecture
 from planner.workload.checkpoints.gguf import MIXES
 from planner.workload.tasks import Dtype, Lora, Recipe, Request, trains
+from planner.workload.weights import FORMATS
 
 SERVED_IN = ("fp8", "gptq-int8", "awq", "nvfp4", "mxfp4", "q4_k_m")
 """Weight formats beside 16 bit: those vLLM loads, and the most downloaded one of llama.cpp."""
+FEWER_BITS = 0.75
+"""Share of the bits of the published weights below which another format is worth a look."""
 LLAMA_CPP = "llama.cpp"
 SMALL_PARAMETERS = 1e9
 """A model below this gains nothing from tensor parallelism."""
@@ -67,15 +70,25 @@ def _computed_in(base: Request, gpu: Gpu) -> Dtype | None:
 
 
 def _formats(base: Request, gpu: Gpu, model: Architecture, plain: str) -> Sequence[str]:
+    """The format of the published checkpoint, and those of clearly fewer bits: nobody stores a model in as many as it was published in, or more."""
     if base.weight_dtype is not None:
         return (base.weight_dtype,)
     engine = usual_name(base.engine or "").partition("@")[0]
+    published = model.stored_as if model.stored_as in FORMATS else plain
+    first = ENGINES[engine][0].stores.get(published, published) if engine in ENGINES else published
+    fewer = (name for name in _packed_for(engine, gpu, model) if FORMATS[name].bits < FEWER_BITS * FORMATS[first].bits)
+    return (first, *fewer)
+
+
+def _packed_for(engine: str, gpu: Gpu, model: Architecture) -> Iterator[str]:
+    """Formats below 16 bit that `engine` ('': any) loads, and that the GPU has a use for."""
     if engine == LLAMA_CPP:
-        return (plain, "q8_0", "q4_k_m")
-    if engine and engine not in {"vllm", "sglang", "tensorrt-llm"}:
-        return (plain, "int8", "nf4")
-    left_out = {name for name, usable in (("nvfp4", "fp4" in gpu.compute_flop_per_s), ("mxfp4", model.experts > 0)) if not usable}
-    return (plain, *(name for name in SERVED_IN if name not in left_out and (name not in MIXES or not engine)))
+        yield from ("q8_0", "q4_k_m")
+    elif engine and engine not in {"vllm", "sglang", "tensorrt-llm"}:
+        yield from ("int8", "nf4")
+    else:
+        left_out = {name for name, usable in (("nvfp4", "fp4" in gpu.compute_flop_per_s), ("mxfp4", model.experts > 0)) if not usable}
+        yield from (name for name in SERVED_IN if name not in left_out and (name not in MIXES or not engine))
 
 
 def _trained(base: Request, gpu: Gpu) -> Iterator[Variant]:

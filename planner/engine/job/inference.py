@@ -21,12 +21,22 @@ def inference_numbers(
     architecture: Architecture, defaults: Defaults, problems: Problems, dtype: str, *, fp8_cache: bool
 ) -> dict[str, float]:
     """Storage of weights and cache. `fp8_cache`: the engine keeps the cache of a model computed in FP8 or FP4 in FP8."""
-    usual_weights = architecture.stored_as if architecture.stored_as in FORMATS else "fp32" if dtype == "tf32" else dtype
-    stored = defaults.given_or("weight_dtype", usual_weights)
+    stored = defaults.given_or("weight_dtype", _usual_weights(architecture, dtype))
     weights = weight_numbers(stored, "weight_dtype", architecture, problems)
     usual = "fp8" if fp8_cache and dtype in {"fp8", "fp4"} else CACHE_DTYPES.get(dtype, "bf16")
     kv_dtype = defaults.given_or("kv_dtype", usual)
     return weights | {"unpacked_bytes": UNPACKED_BYTES, "kv_bytes": DTYPE_BYTES[kv_dtype]}
+
+
+def _usual_weights(architecture: Architecture, dtype: str) -> str:
+    """The format that the model is published in, where products in `dtype` can read it; else that of the products.
+
+    Products in FP4 cannot read a checkpoint in FP8: whoever asks for them has one in FP4.
+    """
+    published = FORMATS.get(architecture.stored_as)
+    if published is not None and published.bits < 2 * 8 * DTYPE_BYTES[dtype]:
+        return published.name
+    return "fp32" if dtype == "tf32" else dtype
 
 
 USUAL_PICTURE = 1024

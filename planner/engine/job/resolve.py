@@ -51,7 +51,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     if engine.head_apart and architecture.tied:
         architecture = msgspec.structs.replace(architecture, tied=False)
         defaults.assumed["head"] = f"{engine.label} keeps embedding and head apart"
-    workload = _with_turned_on(workload, engine, defaults.assumed)
+    workload = _with_turned_on(workload, architecture, engine, defaults.assumed)
     defaults = Defaults(workload, defaults.assumed)
     dtype = defaults.given_or("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
     if train:
@@ -120,10 +120,11 @@ def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, 
     return engine
 
 
-def _with_turned_on(workload: W, engine: Engine, assumed: dict[str, Any]) -> W:
+def _with_turned_on(workload: W, architecture: Architecture, engine: Engine, assumed: dict[str, Any]) -> W:
     """`workload` with what `engine` sets where it says nothing, which is told in `assumed`."""
     turned_on = {key: value for key, value in engine.turns_on.items() if getattr(workload, key) is None}
-    if stored := engine.stores.get(workload.weight_dtype or ""):
+    published = "" if trains(workload.task) else architecture.stored_as
+    if stored := engine.stores.get(workload.weight_dtype or published):
         turned_on["weight_dtype"] = stored
     assumed |= turned_on
     return msgspec.structs.replace(workload, **turned_on) if turned_on else workload

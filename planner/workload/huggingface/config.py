@@ -136,11 +136,11 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
         inner = _type_of_text(config, part)
         own = config.get("tie_word_embeddings")
         tied = {} if own is None else {"tie_word_embeddings": own}
-        return _stored_as(_with_towers(_read(inner, {**part, **tied}, where, f"model.{TEXT_PART}."), config), config)
-    return _stored_as(_with_towers(_read(family, config, where, "model."), config), config)
+        return in_published_format(_with_towers(_read(inner, {**part, **tied}, where, f"model.{TEXT_PART}."), config), config)
+    return in_published_format(_with_towers(_read(family, config, where, "model."), config), config)
 
 
-def _stored_as(found: Architecture, config: Mapping[str, Any]) -> Architecture:
+def in_published_format(found: Architecture, config: Mapping[str, Any]) -> Architecture:
     """`found` with the format of its checkpoint, as a GGUF file or a `quantization_config` says."""
     from planner.workload.huggingface.quantization import mixed_formats, quantised_format
 
