@@ -101,7 +101,10 @@ def test_a_small_change_of_lengths_changes_little(given: list[tuple[dict[str, An
     for first, *others in zip(*found, strict=True):
         for other in others if first.fits else ():
             for name in ("ttft_s", "tpot_s", "request_s"):
-                assert mean(getattr(other, name)) == pytest.approx(mean(getattr(first, name)), rel=0.1)
+                seats = (
+                    0.03 * mean(first.request_s) * (name == "ttft_s")
+                )  # the cache holds a whole number of requests: with one fewer some wait
+                assert mean(getattr(other, name)) == pytest.approx(mean(getattr(first, name)), rel=0.1, abs=seats)
             assert first.requests_per_s is not None
             assert other.requests_per_s is not None
             assert other.requests_per_s.value == pytest.approx(first.requests_per_s.value, rel=0.03)
