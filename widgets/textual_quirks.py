@@ -99,6 +99,8 @@ CRASHED = 70
 """Exit code after a fault of the program itself (EX_SOFTWARE of sysexits.h)."""
 GONE = (WorkerFailed, NoMatches, ScreenStackError)
 """Errors of looking for widgets and screens that are gone."""
+LEAVING = (*GONE, IndexError)
+"""Those of a program that leaves: the palette that opens just then looks for the screen below it by its place."""
 HUNG_UP = 128 + signal.SIGHUP
 
 
@@ -150,7 +152,7 @@ class MendedApp(App[None]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
-        if isinstance(error, GONE) and (self._exit or self._of_closed_screen(error)):
+        if (isinstance(error, LEAVING) and self._exit) or self._of_closed_screen(error):
             return
         self.fault = self.fault or error
         super()._handle_exception(error)

@@ -11,7 +11,9 @@ from typing import Any, cast
 import pytest
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
+from textual.events import Mount
 from textual.message import Message
+from textual.screen import Screen
 from textual.worker import WorkerFailed
 from tui_sample import SampleSession, sample_options, settle
 
@@ -188,3 +190,19 @@ async def test_a_palette_that_closes_may_be_searched_and_opened_again(tmp_path: 
         assert isinstance(worker.error, NoMatches)
         await pilot.press("q")
     assert (app.fault, app.return_code) == (None, 0)
+
+
+async def test_the_palette_that_opens_as_the_program_leaves_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is mounted when the screen below it has gone: seen with Python 3.13, at a signal right after the key."""
+
+    def mounted_last(palette: CommandPalette, _: Mount) -> None:
+        palette.app.exit(return_code=130)
+        cast("list[Screen[None]]", [])[-2]
+
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        monkeypatch.setattr(CommandPalette, "_on_mount", mounted_last)
+        app.action_command_palette()
+        await asyncio.sleep(0.2)  # a pilot would wait for the palette
+    assert (app.fault, app.return_code) == (None, 130)
