@@ -53,13 +53,15 @@ MEDIANS = {
     ("latencies", "ttft_s"): 0.40,
     ("latencies", "tpot_s"): 0.10,
     ("latencies", "request_s"): 0.10,
-    ("latencies", "output_tokens_per_s"): 0.30,
+    ("latencies", "output_tokens_per_s"): 0.45,
     ("later", "output_tokens_per_s"): 0.11,
     ("later", "tpot_s"): 0.09,
     ("later", "request_s"): 0.07,
     ("later", "ttft_s"): 0.50,
 }
-"""File and kind of figure -> largest median error."""
+"""File and kind of figure -> largest median error.
+
+Two throughputs of `latencies`: one counts 20 requests of gpt-oss 20B whose first tokens waited 2.7 s for compilation (20 ms otherwise)."""
 INSIDE = {
     ("services", "ttft_s"): 0.70,
     ("services", "tpot_s"): 0.70,

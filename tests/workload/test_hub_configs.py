@@ -153,6 +153,19 @@ def test_text_parts_under_published_names() -> None:
     assert heard.left_out == ("audio_config", "talker_config", "code2wav_config")
 
 
+@pytest.mark.parametrize(
+    ("kind", "tower", "named"),
+    [
+        ("internvl", {"model_type": "internvl_vision"}, {"downsample_ratio": 1e-320}),
+        ("llama4", {"model_type": "llama4_vision_model", "pixel_shuffle_ratio": 0}, {}),
+        ("qwen2_vl", {"model_type": "qwen2_vl", "mlp_ratio": 1e308}, {}),
+    ],
+)
+def test_a_tower_of_an_impossible_ratio_is_left_out(kind: str, tower: dict[str, object], named: dict[str, object]) -> None:
+    config = {"model_type": kind, "text_config": SHELF.config("qwen3-8b"), "vision_config": tower} | named
+    assert read_architecture(config).left_out == ("vision_config",)
+
+
 def test_towers_of_published_wrappers() -> None:
     """Sizes of Kimi K2.5, Gemma 4 and MiniMax M3 as their files name them: 0.47, 0.57 and 0.87 billion parameters, none left out."""
     moonvit = {

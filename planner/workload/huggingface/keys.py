@@ -94,13 +94,13 @@ class ConfigKeys:
         value = self._given(name)
         return 0 if value is None else self._whole(name, value, least=0)
 
-    def share(self, name: str, *, default: float) -> float:
-        """A number from 0 to below 1, like a dropout rate."""
+    def share(self, name: str, *, default: float, least: float = 0) -> float:
+        """A number from `least` to below 1, like a dropout rate."""
         value = self._given(name)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            self.reject(name, f"{shown(value)} is not accepted; it has to be a number from 0 to below 1.")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1:
+            self.reject(name, f"{shown(value)} is not accepted; it has to be a number from {least:g} to below 1.")
             return default
         return float(value)
 

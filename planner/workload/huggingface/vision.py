@@ -18,6 +18,9 @@ from planner.workload.sublayers import Sublayer
 QWEN_WHOLE_LAYERS = 4
 """Layers of Qwen2.5-VL's tower that attend to a whole picture, where the config does not name them."""
 
+LEAST_RATIO = 1 / 64
+"""Least share of a picture's side that is kept where patches are joined: 64 × 64 patches become one."""
+
 
 def _merged(keys: ConfigKeys, width: int, out: int) -> tuple[int, int]:
     """Merger of neighbouring patches, without its norm: (parameters, matrices) of two products with biases."""
@@ -33,8 +36,7 @@ def _grid(keys: ConfigKeys, *, image: int, patch: int) -> int:
 
 def _qwen2(keys: ConfigKeys) -> Tower:
     width, out, layers, heads = sizes_of(keys, embed_dim=1280, hidden_size=3584, depth=32, num_heads=16)
-    ratio, (merger, joined) = keys.value("mlp_ratio"), _merged(keys, width, out)
-    ffn = int(width * (ratio if isinstance(ratio, int | float) else 4))
+    ffn, (merger, joined) = int(width * keys.factor("mlp_ratio", default=4)), _merged(keys, width, out)
     return layered(keys, width, ffn, layers, heads, patch=14, temporal=True, own=merger + 2 * width, projection=joined)
 
 
@@ -97,7 +99,7 @@ def _llama4(keys: ConfigKeys) -> Tower:
     width, ffn, layers, inner, out = sizes_of(
         keys, hidden_size=768, intermediate_size=5632, num_hidden_layers=34, projector_input_dim=4096, projector_output_dim=4096
     )
-    grid, ratio = _grid(keys, image=448, patch=14), keys.share("pixel_shuffle_ratio", default=0.5)
+    grid, ratio = _grid(keys, image=448, patch=14), keys.share("pixel_shuffle_ratio", default=0.5, least=LEAST_RATIO)
     own = (1 + grid**2 + 1 + 4) * width + ffn * inner + inner * out
     found = layered(keys, width, ffn, layers, 1, patch=14, own=own, pictures=grid)
     return Tower(found.parameters, tokens=round(grid**2 * ratio * ratio))
@@ -169,7 +171,7 @@ def _projection(wrapper: str, config: Mapping[str, Any], part: ConfigKeys, text:
     if wrapper == "llama4":
         return tower._replace(parameters=tower.parameters + part.size("vision_output_dim", default=7680) * text)
     if wrapper in {"internvl", "internvl_chat"}:
-        ratio = keys.share("downsample_ratio", default=0.5)
+        ratio = keys.share("downsample_ratio", default=0.5, least=LEAST_RATIO)
         joined = round(width / ratio / ratio)
         matrices = joined * text + text * text
         tokens = keys.size("image_seq_length", default=256)
