@@ -87,7 +87,9 @@ def _packed_for(engine: str, gpu: Gpu, model: Architecture) -> Iterator[str]:
     elif engine and engine not in {"vllm", "sglang", "tensorrt-llm"}:
         yield from ("int8", "nf4")
     else:
-        left_out = {name for name, usable in (("nvfp4", "fp4" in gpu.compute_flop_per_s), ("mxfp4", model.experts > 0)) if not usable}
+        left_out = {
+            name for name, usable in (("nvfp4", "fp4" in gpu.compute_flop_per_s), ("mxfp4", model.experts > 0)) if not usable
+        }
         yield from (name for name in SERVED_IN if name not in left_out and (name not in MIXES or not engine))
 
 

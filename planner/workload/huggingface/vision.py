@@ -145,9 +145,9 @@ TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
 """`model_type` of a `vision_config` -> its tower."""
 
 
-def _projection(wrapper: str, config: Mapping[str, Any], part: ConfigKeys, text: int, tower: Tower) -> Tower | None:
-    """The tower with the projection of the wrapper; None for one that is not known."""
-    width, keys = part.size("hidden_size", default=1024), ConfigKeys(config, Problems(""))
+def _projection(wrapper: str, keys: ConfigKeys, part: ConfigKeys, text: int, tower: Tower) -> Tower | None:
+    """The tower with the projection of the wrapper that `keys` reads; None for one that is not known."""
+    width = part.size("hidden_size", default=1024)
     biased = keys.flag("multimodal_projector_bias", default=wrapper.startswith("llava"))
     if "merger" in wrapper or (tower.pixels and wrapper != "mistral3" and not wrapper.startswith("llava")):
         return tower
@@ -195,7 +195,7 @@ def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
     keys = ConfigKeys(part, problems)
     if not isinstance(kind, str) or kind not in TOWERS:
         return None
-    tower = _projection(wrapper, config, keys, text_width, TOWERS[kind](keys))
+    tower = _projection(wrapper, ConfigKeys(config, problems), keys, text_width, TOWERS[kind](keys))
     return None if problems.found else tower
 
 
