@@ -6,6 +6,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 
 from planner.engine.columns import Floats, LayoutColumns
+from planner.engine.columns.limits import most_sequences
 from planner.engine.columns.rows import joined
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated
@@ -13,7 +14,7 @@ from planner.engine.evaluate.request_rate import LATENCIES, with_simulated
 from planner.engine.job.job import Job
 from planner.engine.memory import sequences_that_fit
 from planner.engine.performance.disaggregated import pool_demand, steady_layout
-from planner.engine.performance.prefill_decode.engine_limits import growing_room, most_sequences
+from planner.engine.performance.prefill_decode.engine_limits import growing_room
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.request_latency import Latency, blended
 from planner.engine.performance.simulation.batching_rules import batching_rules

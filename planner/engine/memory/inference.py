@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table, added
-from planner.engine.memory.stages import linear_weights_bytes, stage_parameters, state_bytes, tensor_share
+from planner.engine.columns.limits import chunk_tokens
+from planner.engine.memory.stages import experts_held, linear_weights_bytes, stage_parameters, state_bytes, tensor_share
 from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
@@ -82,8 +83,9 @@ def prompt_pass(t: Table) -> PromptPass:
     j, s, m = t.job, t.layout, t.prompts.model
     prompt = j.input_tokens - j.prefix_tokens
     whole = s.sequences * prompt
-    chunk = np.where(t.model.reads_source > 0, np.maximum(t.engine.prefill_chunk, prompt), t.engine.prefill_chunk)
-    tokens = np.where(t.engine.prefill_chunk > 0, np.minimum(whole, chunk), whole) / s.cp
+    chunk = chunk_tokens(t)
+    longest = np.where(t.model.reads_source > 0, np.maximum(chunk, prompt), chunk)
+    tokens = np.where(chunk > 0, np.minimum(whole, longest), whole) / s.cp
     wide = np.where(j.activation_bytes > 2, 2.0, 1.0)
     scores = SCORE_BYTES * m.heads * j.input_tokens * j.eager_attention
     return PromptPass(tokens, (MLP_COPIES * m.mean_ffn + RESIDUAL_COPIES * m.width + scores) / s.tp * wide)
@@ -168,9 +170,36 @@ def inference_terms(t: Table) -> list[Term]:
     if np.any(j.output_tokens > 1):
         decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
         phases.append([term.times(decoding) for term in (after, copied, next_logits)])
-    always = [_weights(t), _gptq_scratch(t), _permuted_tokens(t, largest), _shared_prefixes(t), _encoder_output(t)]
+    always = [
+        _weights(t),
+        _padded_experts(t),
+        _gptq_scratch(t),
+        _permuted_tokens(t, largest),
+        _shared_prefixes(t),
+        _encoder_output(t),
+    ]
     beside = [unused_blocks(t, [*always, *phase], largest).bytes for phase in phases]
     return [*always, *at_peak(phases, beside, t.rows)]
+
+
+def _padded_experts(t: Table) -> Term:
+    """Zeros beside experts in MXFP4 whose widths are no multiple of what the kernels take: gpt-oss has 2,880 of both."""
+    m, s, multiple = t.model, t.layout, np.maximum(t.engine.mxfp4_multiple, 1.0)
+    inner, width = m.expert_ffn * s.ep / s.expert_gpus, m.expert_width
+    padded = np.ceil(inner / multiple) * multiple * np.ceil(width / (2 * multiple)) * 2 * multiple
+    share = (
+        np.where((t.engine.mxfp4_multiple > 0) & (m.experts > 0), padded / np.maximum(inner * width, 1.0) - 1, 0.0)
+        * t.job.mxfp4_experts
+    )
+    held = experts_held(t) * t.job.expert_bytes
+    return Term(
+        "weights",
+        "experts padded for their kernels",
+        held * share,
+        "{held:bytes} of experts · {share:percent}",
+        {"held": held, "share": share},
+        "widths a multiple of 256, inner widths of 128 (Marlin's in vLLM: mxfp4.py, create_weights)",
+    )
 
 
 def _gptq_scratch(t: Table) -> Term:

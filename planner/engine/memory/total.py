@@ -12,10 +12,18 @@ from msgspec.structs import replace
 
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
+from planner.engine.columns.limits import chunk_tokens, most_sequences
 from planner.engine.memory.beside.rollouts import rollout_terms
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
-from planner.engine.memory.inference import WEIGHTS, cached_prefix_bytes, inference_terms, kv_bytes_per_sequence, prefix_bytes
+from planner.engine.memory.inference import (
+    WEIGHTS,
+    cached_prefix_bytes,
+    inference_terms,
+    kv_bytes_per_sequence,
+    prefix_bytes,
+    prompt_pass,
+)
 from planner.engine.memory.overhead import overhead_terms
 from planner.engine.memory.stages import linear_weights_bytes, micro_batches, stage_parameters, zero_ranks
 from planner.engine.memory.terms import Term, component_bytes
@@ -147,10 +155,31 @@ def terms_of(t: Table) -> list[Term]:
     terms = training_terms(t) if train else inference_terms(t)
     terms = terms + companion_terms(t) + overhead_terms(t, terms)
     terms += rollout_terms(t, terms)
+    if np.any(t.engine.sampler_bytes) and not train:
+        terms.append(_warm_up(t, terms))
     if train or not np.any(t.job.offload_parameters):
         return terms
     away = _excess_weights(t, terms)
     return [_less(term, away) if term.name == WEIGHTS else term for term in terms]
+
+
+def _warm_up(t: Table, terms: list[Term]) -> Term:
+    """What an engine takes at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
+
+    vLLM computes both before it gives the cache what is left.
+    """
+    passing = added(term.bytes for term in terms if term.component in {"activations", "logits"})
+    sampled = most_sequences(t) * t.model.vocabulary * t.engine.sampler_bytes
+    tried = np.maximum(np.maximum(sampled, chunk_tokens(t) * prompt_pass(t).per_token), passing)
+    tried = np.where(t.engine.sampler_bytes > 0, tried, passing)
+    return Term(
+        "logits",
+        "what the engine tries before it takes its cache",
+        tried - passing,
+        "{tried:bytes} - {passing:bytes} of the above",
+        {"tried": tried, "passing": passing},
+        "the most tokens at once, and sampling for the most requests: logits, their FP32 copy and what sorts them (vLLM: profile_run)",
+    )
 
 
 def weights_on_host(t: Table) -> Floats:

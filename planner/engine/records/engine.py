@@ -106,6 +106,10 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """The stages of a pipeline work at once on different micro batches of the requests in flight; else one waits for the other."""
     device_factor: N = default(1.0)
     """Device time over that of the formulas: gaps, clocks under load, products that no one tuned."""
+    sampler_bytes: N = default(0.0)
+    """Bytes for each logit of the most requests in flight that the sampler takes on every rank when the engine starts; 0: it takes none."""
+    mxfp4_multiple: N = default(0.0)
+    """Multiple to which inner widths of experts in MXFP4 are padded, and twice it to which the model's width is; 0: they are kept as they are."""
     gptq_scratch_tokens: N = default(0.0)
     """Tokens the scratch of the GPTQ kernels is laid out for, in FP32 at the width of the widest layer."""
     rounds_apart: N = default(0.0)
@@ -119,7 +123,7 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     most_sequences: N = default(512.0)
     """Most requests in flight."""
     small_sequences: N = default(0.0)
-    """Most requests in flight on a small GPU (`prefill_decode.engine_limits`); 0: as on any other."""
+    """Most requests in flight on a small GPU (`columns.limits`); 0: as on any other."""
     small_chunk: N = default(0.0)
     """Most prompt tokens in one pass of a service on a small GPU; 0: as on any other."""
     huge_chunk: N = default(0.0)

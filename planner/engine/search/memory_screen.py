@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from planner.engine.columns import Flags, Rows
+from planner.engine.columns.limits import is_huge, is_small
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.probability import room_for
 from planner.engine.job.job import Job
@@ -78,4 +79,4 @@ def _needs(
 
 def _memory_key(chip: Chip) -> tuple[object, ...]:
     """All of a device that memory depends on, beside how much it has."""
-    return str(chip.context_bytes), str(chip.allocator_slack), chip.is_cpu
+    return str(chip.context_bytes), str(chip.allocator_slack), chip.is_cpu, bool(is_small(chip)), bool(is_huge(chip))

@@ -177,6 +177,8 @@ _V1 = replace(
     released="2025-03",
     release="0.8 to 0.10",
     graph_context=0.0,
+    mxfp4_multiple=128,
+    sampler_bytes=36,
     launches_per_layer=PIECES,
     geforce_launches=3.0,
     front_end_s=6e-3,
@@ -189,7 +191,8 @@ _V1 = replace(
     "scripts/calibration/fit_host_step.py on 130 published loops (2026-11-21) of up to 128 requests on one GPU model, those of release 0.12 alone show "
     "39 µs a sequence; front end: as measured for 0.15 (its server and its engine are two processes from 0.8 on), which first tokens of 0.9 on A100 and 0.11 on RTX 4090 "
     "and AIConfigurator's silicon data agree with; CUDA graphs of the pieces between attention alone, which the host launches one by one; "
-    f"{_PIECES}",
+    "36 B a logit in its sampler: 16 bit, FP32, sorted values and 64-bit indices, and as much again to sort (1.25 GB of 256 · 131,072 in "
+    f"vllm-project/vllm#32558); {_PIECES}",
 )
 _V1_GRAPHS = replace(
     _V1,
@@ -203,14 +206,22 @@ _V1_ASYNC = replace(
     _V1_GRAPHS,
     since=(0, 14),
     released="2026-01",
-    release="0.14 to 0.19",
+    release="0.14 to 0.16",
     host_sequence_s=3.5e-6,
     late_steps=1.0,
     source="as V1; from 0.14 on a step is scheduled beside the one before (async scheduling by default): host time of a sequence by the published "
     "loops of a release of 2026 (3 µs); a token is handed over while the next step runs",
 )
-_V1_POOL = replace(
+_V1_FILTERED = replace(
     _V1_ASYNC,
+    since=(0, 17),
+    released="2026-03",
+    release="0.17 to 0.19",
+    sampler_bytes=14,
+    source="as 0.14; from 0.17 on logits are filtered without sorting them (vllm-project/vllm#33538): 16 bit, FP32, probabilities and noise",
+)
+_V1_POOL = replace(
+    _V1_FILTERED,
     since=(0, 20),
     released="2026-04",
     release="0.20 to 0.27",
@@ -229,6 +240,7 @@ LATER = (
     _V1,
     _V1_GRAPHS,
     _V1_ASYNC,
+    _V1_FILTERED,
     _V1_POOL,
     replace(
         _V1_POOL,

@@ -1,33 +1,12 @@
-"""Limits an engine sets on its iterations: requests in flight and prompt tokens, by what the workload asks, the GPU, or its defaults."""
+"""Rows of an engine's CUDA graphs, and sequences that its cache holds while answers grow."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Table
+from planner.engine.columns import Floats, Table
+from planner.engine.columns.limits import most_sequences
 from planner.engine.memory.inference import kv_bytes_per_sequence
-from planner.units import GIB
-
-LARGE_BYTES, LARGE_CAPABILITY, HUGE_BYTES = 70 * GIB, 9.0, 160 * GIB
-"""GPUs with this much memory that are newer than A100 are large to vLLM (`EngineArgs.get_batch_defaults`: device_memory >= 70 GiB and not "a100",
-0.9 to 0.33), but for GB10 (0.33), and huge from 160 GiB on (0.28)."""
-GB10_CAPABILITY = 12.1
-
-
-def most_sequences(t: Table) -> Floats:
-    """Most requests in flight on a replica, whatever its cache would hold; shape [rows]."""
-    usual = np.where(_is_small(t) & (t.engine.small_sequences > 0), t.engine.small_sequences, t.engine.most_sequences)
-    most: Floats = np.where(t.job.max_num_seqs > 0, t.job.max_num_seqs, usual)
-    return most
-
-
-def chunk_tokens(t: Table) -> Floats:
-    """Most prompt tokens in one pass of a service; 0: whole prompts. Shape [rows]."""
-    serves = t.job.serves > 0
-    usual = np.where(_is_small(t) & (t.engine.small_chunk > 0) & serves, t.engine.small_chunk, t.engine.prefill_chunk)
-    usual = np.where((t.chip.capacity_bytes >= HUGE_BYTES) & (t.engine.huge_chunk > 0) & serves, t.engine.huge_chunk, usual)
-    chunk: Floats = np.where(t.job.max_num_batched_tokens > 0, t.job.max_num_batched_tokens, usual)
-    return chunk
 
 
 def graph_rows(t: Table, sequences: Floats) -> Floats:
@@ -51,9 +30,3 @@ def growing_room(t: Table) -> Floats:
     both = prompt + full
     found: Floats = np.where((t.engine.reserves_output > 0) | (both <= 0), 1.0, 2 * full / np.where(both > 0, both, 1.0))
     return found
-
-
-def _is_small(t: Table) -> Flags:
-    capability = t.chip.compute_capability
-    small: Flags = (t.chip.capacity_bytes < LARGE_BYTES) | (capability < LARGE_CAPABILITY) | (capability == GB10_CAPABILITY)
-    return small

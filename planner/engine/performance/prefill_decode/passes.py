@@ -10,8 +10,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, distinct
+from planner.engine.columns.limits import chunk_tokens
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
-from planner.engine.performance.prefill_decode.engine_limits import chunk_tokens, graph_rows
+from planner.engine.performance.prefill_decode.engine_limits import graph_rows
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
 from planner.engine.records.job import BYTES_BY_KIND
 
