@@ -185,7 +185,7 @@ def test_experts_over_more_gpus_than_the_rest_keep_their_own_bytes() -> None:
     """gpt-oss 20B on two GPUs, each with half of the experts (4.25 bits, biases in 16) and the whole of the rest."""
     a = read("gpt-oss-20b", quant_method="mxfp4", modules_to_not_convert=["model.layers.*.self_attn", "lm_head"])
     found = stored(a)
-    asked = {"task": "serve", "engine": "vllm", "concurrency": 16, "tp": 1, "dp": 2, "ep": 2, "gpus": 2}
+    asked = {"task": "serve", "engine": "sglang", "concurrency": 16, "tp": 1, "dp": 2, "ep": 2, "gpus": 2}
     held = ask(model=SHELF.config("gpt-oss-20b"), gpu="H100 SXM5 80GB", weight_dtype="mxfp4", **asked).memory_bytes
     assert held
     assert held.weights == pytest.approx(found.total_bytes - found.expert_bytes / 2, rel=1e-6)
