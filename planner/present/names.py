@@ -66,11 +66,12 @@ def region_text(region: str) -> str:
 
 
 def model_name(task: Mapping[str, Any]) -> str:
-    """The short name of a workload's model: the last part of a path, or the name in a config.json."""
+    """The short name of a workload's model: the last part of its id, the folder of a config.json, or the name in one."""
     model = task.get("model", "")
     if isinstance(model, Mapping):
         return str(model.get("_name_or_path") or model.get("model_type") or "own config")
-    return str(model).rsplit("/", 1)[-1]
+    *folders, last = str(model).split("/")
+    return folders[-1] if last == "config.json" and folders and folders[-1] not in {"", ".", ".."} else last
 
 
 SPEEDS = ("bf16", "fp16", "fp32")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.engine.answers.figure import value_of
 from planner.present.cells import Cell, Column, NumberText, Table, basis_legend, figure_cell, range_cell
-from planner.present.names import VERDICT_SIGNS, row_device
+from planner.present.names import VERDICT_SIGNS, model_name, row_device
 from planner.present.prices import network_text, provider_text
 from planner.units import (
     SECONDS_PER_HOUR,
@@ -277,7 +277,7 @@ def heading(plan: Plan) -> list[str]:
     """Summary of a plan: the workload, the number of candidates that fit, the objective, and the age of the prices."""
     task, counts = plan.task, plan.counts
     parts = [
-        task.get("title") or f"{model_title(task)}, {task['task']}",
+        task.get("title") or f"{model_name(task)}, {task['task']}",
         fit_text(plan),
         str(task.get("objective", "cheapest")),
     ]
@@ -290,8 +290,3 @@ def fit_text(plan: Plan) -> str:
     """How many candidates fit; in memory, where none of them is a solution."""
     counts = plan.counts
     return f"{counts.fit:,} of {counts.considered:,} fit{'' if plan.best is not None or not counts.fit else ' in memory'}"
-
-
-def model_title(task: Mapping[str, Any]) -> str:
-    """The name of a workload's model where it has one."""
-    return task["model"] if isinstance(task.get("model"), str) else "your model"

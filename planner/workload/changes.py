@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -22,13 +22,18 @@ def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
     The engine is removed when the task turns from serving to training or back; title and description when the model, task or load
     they describe changes.
     """
-    fields = with_settings(msgspec.to_builtins(workload), changes)
-    for told in ("title", "description"):
-        if told not in changes and any(fields.get(key) != getattr(workload, key) for key in TOLD):
-            fields.pop(told, None)
+    before = msgspec.to_builtins(workload)
+    fields = retold(with_settings(before, changes), before, changes)
     if "engine" not in changes and trains(fields.get("task")) != trains(workload.task):
         fields.pop("engine", None)
     return fields
+
+
+def retold(fields: Mapping[str, Any], before: Mapping[str, Any], changes: Collection[str] = ()) -> dict[str, Any]:
+    """`fields`, made of `before`, with its title and description where they still tell what is asked; those among `changes` are kept."""
+    alike = all(fields.get(key) == before.get(key) for key in TOLD)
+    told = {key: before[key] for key in ("title", "description") if key in before and alike and key not in changes}
+    return {key: value for key, value in fields.items() if alike or key in changes or key not in {"title", "description"}} | told
 
 
 def with_settings(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from engine_sample import session
 from tui_sample import sample_plan
 
 from planner.engine.answers.plan import Plan
+from planner.present.choice.certainty import standing
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.choice.sentence import answer_sentence, choice_text
@@ -70,6 +71,21 @@ def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     assert told.parts[1:3] == ("p95 3.90 s of 5.00 s (61 % sure)", "93 % sure: 8 × H100 SXM5 80GB, +32 %")
     unsure = [msgspec.structs.replace(row, probability_meets=0.61) for row in plan.rows]
     assert "sure:" not in answer_sentence(msgspec.structs.replace(plan, rows=unsure)).text
+
+
+@pytest.mark.parametrize(
+    ("load", "each"),
+    [({"concurrency": 20}, " a token"), ({"request_rate_per_s": 2.0}, ""), ({"concurrency": 20, "requests": 5000}, "")],
+)
+def test_a_comparison_names_its_unit_where_the_dollars_beside_it_are_of_another(load: dict[str, object], each: str) -> None:
+    """Clients in flight are ranked by the dollars of a token, and the cost shown first is a month's."""
+    asked = {"model": "qwen3-14b", "task": "serve", "input_tokens": 512, "output_tokens": 200} | load
+    plan = session().plan(read_workload(asked, ""))
+    cheapest, second = (row for row in plan.rows if row.rank in {1, 2})
+    assert cheapest.why.split("; ")[0] == f"cheapest{each}"
+    assert second.why.split("; ")[0].endswith((f"dearer{each}", f"(cheapest{each})"))
+    assert (" a token" in answer_sentence(plan).parts[-1]) == bool(each)
+    assert f"really cheaper{each}:" in standing(plan)
 
 
 def test_where_nothing_fits_the_sentence_names_the_first_help() -> None:

@@ -91,6 +91,27 @@ async def test_the_decision_is_exported_with_its_reasons(
             assert words in text
 
 
+async def test_what_was_made_of_a_preset_is_no_longer_called_by_its_title(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        was = dict(app.form.workload)
+        await app.form.change({"request_rate_per_s": 8.0})
+        await settle(pilot)
+        assert not {"title", "description"} & app.form.workload.keys()
+        await pilot.press("e", "enter")
+        await settle(pilot)
+        one_file(tmp_path, "llama-3.1-70b-serve-*.json")
+        await pilot.press("Y")
+        await pilot.pause()
+        assert (
+            tmp_path / "state" / "last-copy.txt"
+        ).read_text().strip() == "gpu-planner plan chat-70b-sla --set request_rate_per_s=8.0"
+        await app.form.change({"request_rate_per_s": was["request_rate_per_s"]})
+        assert dict(app.form.workload) == was
+
+
 async def test_the_theme_is_previewed_and_remembered(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:

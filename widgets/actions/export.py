@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.durable import write_whole
 from planner.text import clean
@@ -54,14 +55,21 @@ def _export(app: BaseApp, chosen: str | None) -> None:
         app.run_worker(_report(app, app.plan, app.preset, form), group="export", exit_on_error=False)
     else:
         text = app.export_screenshot(simplify=True) if form.id == "svg" else plan_text(app.plan, form)
-        write_file(app, app.preset.name, form.suffix, text)
+        write_file(app, file_name(app.preset, app.planned[0]), form.suffix, text)
+
+
+def file_name(preset: Preset, task: Mapping[str, Any]) -> str:
+    """Name of a file about `task`: that of the preset it was made of while its title holds, else its model and task."""
+    from planner.present.names import model_name
+
+    return preset.name if task.get("title") or not preset.workload.title else f"{model_name(task)}-{task['task']}"
 
 
 async def _report(app: BaseApp, plan: Plan, preset: Preset, form: FileFormat) -> None:
     """Write the decision, with what takes a moment to work out."""
     command = plan_command(preset, app.preset_fields, app.planned[0], app.basis)
     text = await app.ask_of_plan(lambda session, workload: report_text(session, workload, plan, form, command))
-    write_file(app, preset.name, form.suffix, text)
+    write_file(app, file_name(preset, app.planned[0]), form.suffix, text)
 
 
 def write_file(app: BaseApp, name: str, suffix: str, text: str) -> None:

@@ -102,7 +102,10 @@ def plan_command(preset: Preset, as_loaded: Mapping[str, Any], now: Mapping[str,
     from planner.present.command_line import PlanCommand, spelled
 
     before, after = dict(_flat(as_loaded)), dict(_flat(now))
-    changed = [key for key in sorted(before.keys() | after.keys()) if key not in after or before.get(key, ...) != after[key]]
+    told = {"title", "description"} - after.keys()  # plan leaves them out, too
+    changed = [
+        key for key in sorted((before.keys() | after.keys()) - told) if key not in after or before.get(key, ...) != after[key]
+    ]
     settings = [text for key in changed for text in spelled(key, after.get(key))]
     return PlanCommand(preset.name if preset.origin != "file" else str(preset.path), settings, basis=basis)
 

@@ -17,6 +17,8 @@ from planner.engine.answers.time import TimeDetail
 Verdict = Literal["fits", "may-not-fit", "misses-target", "does-not-fit", "not-supported"]
 SOLUTIONS: tuple[Verdict, ...] = ("fits", "may-not-fit")
 """Verdicts of rows that have a rank."""
+EACH = " a token"
+"""Unit that a comparison of prices names where rows are ranked by dollars a token, as dollars a month stand beside it."""
 
 
 class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

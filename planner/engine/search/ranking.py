@@ -7,7 +7,7 @@ from typing import NamedTuple, get_args
 
 import msgspec
 
-from planner.engine.answers.plan import SOLUTIONS, PlanRow, Verdict
+from planner.engine.answers.plan import EACH, SOLUTIONS, PlanRow, Verdict
 from planner.engine.search.paired_draws import chances_of_first, uncertain
 from planner.engine.search.selection import Choice
 from planner.units import percent_text
@@ -84,6 +84,11 @@ def _out_of_reach(row: PlanRow) -> bool:
     return row.usd_per_h is None and not row.here and row.owned is None
 
 
+def ranked_by_token(row: PlanRow, workload: Workload) -> bool:
+    """Whether the cheapest is that of a token: work that neither ends nor comes at a rate, whose dollars a month say nothing about what is done for them."""
+    return workload.objective == "cheapest" and not workload.request_rate_per_s and row.job_usd is None
+
+
 def _comparison(place: int, score: float, best: float, row: PlanRow, workload: Workload) -> str:
     """Comparison of a solution with the first, in the words of the objective."""
     first, more = {
@@ -96,15 +101,16 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
         return "no price is known: by speed" if place == 1 else "no price: comes last"
     if place > 1 and _out_of_reach(row):
         return "nobody in the catalogue rents it out: comes last"
+    each = EACH if ranked_by_token(row, workload) else ""
     if place == 1:
-        return first
+        return f"{first}{each}"
     if workload.objective == "fewest-gpus":
         count = row.answer.layout.gpus if row.answer.layout else 1
         return f"{count:,} GPU{'s' * (count != 1)}"
     if score < 1.005 * best:
-        return f"as good as the first ({first})"
+        return f"as good as the first ({first}{each})"
     if workload.objective == "flop-per-usd":
         return f"{percent_text(1 - best / score)} {more}"
     if score < 3 * best:
-        return f"{percent_text(score / best - 1)} {more}"
-    return f"{score / best:.1f} times {'the price' if more == 'dearer' else 'as slow'}"
+        return f"{percent_text(score / best - 1)} {more}{each}"
+    return f"{score / best:.1f} times {'the price' if more == 'dearer' else 'as slow'}{each}"

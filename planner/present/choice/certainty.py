@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.engine.answers.plan import Flip, Plan, PlanRow
+from planner.present.choice.ranked_by import ranked_by
 from planner.units import change_text, count_text, digits, percent_text, usd_text
 
 BETTER = {"cheapest": "cheaper", "flop-per-usd": "more compute per dollar", "fastest": "faster"}
@@ -42,7 +43,7 @@ def standing(plan: Plan) -> str:
         return ""
     shown = words[:COMPARED]
     toss = f"; {CLOSE} a coin toss" if any(CLOSE in word for word in shown) else ""
-    return f"chance that 1 is really {better}: {', '.join(shown)}{toss}"
+    return f"chance that 1 is really {better}{ranked_by(plan).per}: {', '.join(shown)}{toss}"
 
 
 def _place(row: PlanRow) -> tuple[str, int | None]:

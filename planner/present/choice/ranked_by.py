@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.engine.answers.figure import value_of
+from planner.engine.answers.plan import EACH
 from planner.present.cells import Cell, Column
 from planner.present.plan import PlanColumn, percentile_of, throughput
 from planner.units import duration_text, percent_text
@@ -29,6 +30,8 @@ class RankedBy(msgspec.Struct, frozen=True):
     id: str
     """Identifier of the column."""
     figure: FigureOf
+    per: str = ""
+    """Unit that a comparison names, as the dollars shown first are of another: ' a token' beside dollars a month."""
 
 
 def ranked_by(plan: Plan) -> RankedBy:
@@ -48,7 +51,7 @@ def ranked_by(plan: Plan) -> RankedBy:
         return RankedBy("usd-per-month", lambda row: row.usd_per_month)
     if job:
         return RankedBy("job-usd", lambda row: row.job_usd)
-    return RankedBy("usd-per-million", lambda row: row.answer.usd_per_million_tokens)
+    return RankedBy("usd-per-million", lambda row: row.answer.usd_per_million_tokens, EACH)
 
 
 def ends(plan: Plan) -> bool:

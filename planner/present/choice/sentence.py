@@ -125,7 +125,7 @@ def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:
     apart = theirs.value / ours.value - 1
     if abs(apart) < ALIKE:
         return f"{what}, about the same"
-    return f"{what}, {change_text(apart)}" if abs(apart) < 2 else f"{what}, {theirs.value / ours.value:,.1f}×"
+    return f"{what}, {change_text(apart) if abs(apart) < 2 else f'{theirs.value / ours.value:,.1f}×'}{by.per}"
 
 
 def nothing_fits_text(counts: Counts) -> str:

@@ -24,8 +24,8 @@ from planner.present.levers import levers_section
 from planner.present.memory import memory_section
 from planner.present.money.costs import cost_sections
 from planner.present.money.owning import Owned, owned, owned_sentences
-from planner.present.names import row_device
-from planner.present.plan import columns_for, model_title
+from planner.present.names import model_name, row_device
+from planner.present.plan import columns_for
 from planner.present.prices import money_sentences
 from planner.present.row_figures import row_figures
 from planner.present.time import time_section
@@ -108,7 +108,7 @@ def sections(decision: Decision) -> list[Section]:
     made: Part = Paragraph(f"Made on {decision.made_on} with gpu-planner {plan.version}{prices}.")
     figures = [_figures(decision, row)] if row is not None else []
     found = [
-        Section(str(plan.task.get("title") or model_title(plan.task)), [Paragraph(str(description))] if description else [], 1),
+        Section(str(plan.task.get("title") or model_name(plan.task)), [Paragraph(str(description))] if description else [], 1),
         Section("Decision", [Paragraph(answer_sentence(plan).text, "strong"), Paragraph(verdict(decision)), *figures, made]),
         _asked(plan.task, row.answer.assumed if row else {}),
         *_alternatives(decision),
