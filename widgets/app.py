@@ -19,7 +19,7 @@ from widgets import crash_report, state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import bindings
 from widgets.actions.conditions import NO_PLAN
-from widgets.actions.narrowing import count_all, show_chips, take_gpu, use_filter
+from widgets.actions.narrowing import count_all, show_answer, show_chips, take_gpu, use_filter
 from widgets.actions.program import PALETTE, use_theme
 from widgets.actions.registry import ACTIONS, BY_ID, GROUPS
 from widgets.actions.sessions import described, open_session
@@ -199,7 +199,7 @@ class PlannerApp(BaseApp):
             self.whole = dict(event.workload), event.plan.counts.fit
         with self.batch_update():
             self.content.show_plan(event.plan, event.basis)
-            self.main.query_one(AnswerLine).show(event.plan, self.trial)
+            show_answer(self)
             show_chips(self)
             if self.benchmark is not None:
                 self.benchmark.compare(event.plan)

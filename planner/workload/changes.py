@@ -14,19 +14,27 @@ ABSENT = object()
 """The value of a key that was given none: it is removed, and the engine chooses."""
 TOLD = ("model", "task", "request_rate_per_s", "daily_users", "concurrency", "requests", "train_tokens")
 """Keys that titles of workloads mention."""
+LOADS = ("request_rate_per_s", "daily_users", "concurrency")
+"""Keys that each give the load of a service."""
 
 
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
 
     The engine is removed when the task turns from serving to training or back; title and description when the model, task or load
-    they describe changes.
+    they describe changes; a load when it is given in another way.
     """
     before = msgspec.to_builtins(workload)
-    fields = retold(with_settings(before, changes), before, changes)
+    fields = retold(with_one_load(with_settings(before, changes), changes), before, changes)
     if "engine" not in changes and trains(fields.get("task")) != trains(workload.task):
         fields.pop("engine", None)
     return fields
+
+
+def with_one_load(fields: Mapping[str, Any], changed: Collection[str]) -> dict[str, Any]:
+    """`fields` without the load that was there before, where those `changed` give it in another way: at a rate, by users a day, or in flight."""
+    given = {key for key in LOADS if key in changed and fields.get(key) is not None}
+    return {key: value for key, value in fields.items() if not given or key not in LOADS or key in changed}
 
 
 def retold(fields: Mapping[str, Any], before: Mapping[str, Any], changes: Collection[str] = ()) -> dict[str, Any]:

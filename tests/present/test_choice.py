@@ -27,6 +27,7 @@ NAMES = FacetNames(
     },
     ("aws", "azure", "vast-ai"),
     ("us-east-1", "us-east-2", "eu-west-1"),
+    vendors={"nvidia": ["L4", "L40", "H100 SXM5 80GB", "H100 PCIe"]},
 )
 
 
@@ -88,6 +89,13 @@ def test_a_comparison_names_its_unit_where_the_dollars_beside_it_are_of_another(
     assert f"really cheaper{each}:" in standing(plan)
 
 
+def test_the_answer_is_of_the_rows_that_pass_the_filter() -> None:
+    plan = planned()
+    assert answer_sentence(plan, lambda row: row.gpu == "H100 SXM5 80GB").parts[0].startswith("Rent 8 × H100 SXM5 80GB")
+    none = answer_sentence(plan, lambda _: False)
+    assert (none.solved, none.parts[0][:6], none.parts[0][-18:]) == (False, "No row", " passes the filter")
+
+
 def test_where_nothing_fits_the_sentence_names_the_first_help() -> None:
     plan = without_solutions(planned())
     told = answer_sentence(plan)
@@ -112,7 +120,12 @@ def test_where_nothing_can_run_the_sentence_says_what_was_asked_for_and_why() ->
     [
         ("l4 h1 aw sp", {"gpus_considered": ["L4", "H100 SXM5 80GB", "H100 PCIe"], "providers": ["aws"], "market": "spot"}),
         ("L4", {"gpus_considered": ["L4"]}),
-        ("gpu:l4,h100 provider:vastai", {"gpus_considered": ["L4", "H100 SXM5 80GB"], "providers": ["vast-ai"]}),
+        ("gpu:l4,h100 provider:vastai", {"gpus_considered": ["L4", "H100 SXM5 80GB", "H100 PCIe"], "providers": ["vast-ai"]}),
+        ("l4,h100-pcie", {"gpus_considered": ["L4", "H100 PCIe"]}),
+        ("L4 or L40 on aws", {"gpus_considered": ["L4", "L40"], "providers": ["aws"]}),
+        ("not aws", {"providers": ["azure", "vast-ai"]}),
+        ("-aws 1 gpu", {"providers": ["azure", "vast-ai"], "max_gpus": 1}),
+        ("nvidia not h100", {"gpus_considered": ["L4", "L40"]}),
         ("gpu:40", {"gpus_considered": ["L40", "L40S"]}),
         ("!aws", {"providers": ["azure", "vast-ai"]}),
         ("spark", {"gpus_considered": ["GB10 (DGX Spark)"]}),

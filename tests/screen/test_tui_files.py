@@ -112,6 +112,18 @@ async def test_what_was_made_of_a_preset_is_no_longer_called_by_its_title(tmp_pa
         assert dict(app.form.workload) == was
 
 
+async def test_a_load_given_in_another_way_replaces_the_one_there_was(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-concurrency", Input).value = "20"
+        await settle(pilot)
+        assert (app.form.workload.get("concurrency"), app.form.workload.get("request_rate_per_s")) == (20, None)
+        assert "load 16.7 → none" in await first_note(pilot)
+        await app.form.undo()
+        assert (app.form.workload.get("concurrency"), app.form.workload.get("request_rate_per_s")) == (None, 16.7)
+
+
 async def test_the_theme_is_previewed_and_remembered(tmp_path: Path) -> None:
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:

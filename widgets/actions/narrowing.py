@@ -7,6 +7,7 @@ from textual.widgets import Input
 from widgets.background import questions
 from widgets.background.opened import Asked
 from widgets.base_app import BaseApp
+from widgets.panes.answer import AnswerLine
 
 
 def use_filter(app: BaseApp, text: str) -> None:
@@ -18,6 +19,8 @@ def use_filter(app: BaseApp, text: str) -> None:
     app.table.narrow(app.facets)
     if app.facets.changes != before.changes:
         app.ask_for_plan(app.form.workload)
+    elif app.plan is not None and not app.rows_outdated:
+        show_answer(app)
     show_chips(app)
 
 
@@ -33,6 +36,12 @@ def take_gpu(app: BaseApp, name: str) -> None:
 def clear_filter(app: BaseApp) -> None:
     """Show every candidate again."""
     use_filter(app, "")
+
+
+def show_answer(app: BaseApp) -> None:
+    """Say the answer of the plan on screen, of the rows that pass the filter."""
+    if app.plan is not None:
+        app.main.query_one(AnswerLine).show(app.plan, app.trial, app.facets.keeps if app.facets.tests else None)
 
 
 def show_chips(app: BaseApp) -> None:

@@ -76,5 +76,8 @@ def facet_names(session: Session) -> FacetNames:
         gpus,
         sorted({offer.provider for offer in session.offers}),
         sorted({offer.region for offer in session.offers}),
+        vendors={
+            gpu.vendor.casefold(): [one.name for one in session.gpus.all if one.vendor == gpu.vendor] for gpu in session.gpus.all
+        },
         only_named=frozenset(gpu.name for gpu in session.gpus.all if gpu.only_named),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -12,7 +13,7 @@ from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_clauses, shorten_end
 
 if TYPE_CHECKING:
-    from planner.engine.answers.plan import Plan
+    from planner.engine.answers.plan import Plan, PlanRow
     from planner.present.choice.sentence import Sentence
     from planner.present.choice.trial import Trial
 
@@ -46,11 +47,11 @@ class AnswerLine(Static):
         if self._notice is None:
             self._notice = self.set_timer(UNNOTICED_S, self._say_planning)
 
-    def show(self, plan: Plan, trial: Trial | None = None) -> None:
-        """The answer of a plan; `trial`: what was changed for it, and the difference that made."""
+    def show(self, plan: Plan, trial: Trial | None = None, keeps: Callable[[PlanRow], bool] | None = None) -> None:
+        """The answer of a plan, among the rows that a filter `keeps`; `trial`: what was changed for it, and the difference that made."""
         from planner.present.choice.sentence import answer_sentence
 
-        self._sentence, self._trial, self._problem = answer_sentence(plan), trial, ""
+        self._sentence, self._trial, self._problem = answer_sentence(plan, keeps), trial, ""
         self._answered()
 
     def refuse(self, problem: str) -> None:

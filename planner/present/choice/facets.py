@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import PlanRow
 
 Test = Callable[["PlanRow"], bool]
-LEAST_PREFIX = 2
-"""Letters from which a word stands for the names it begins."""
+LEAST_PREFIX, LEAST_INSIDE = 2, 3
+"""Letters from which a word stands for the names it begins, and for those of which it begins a later word."""
+JOINING = frozenset({"and", "or", "only", "on", "at", "in", "with"})
+"""Words that mean nothing between conditions."""
+LONGEST_NUMBER = 6
+"""Digits from which a number is no number of GPUs."""
+WITHOUT = frozenset({"not", "no", "without", "except"})
+"""Words that exclude the next one, as `!` and `-` before it do."""
 LISTS = {"gpu": "gpus_considered", "provider": "providers", "kind": "kinds", "region": "regions", "country": "countries"}
 """Kind of names -> the key of the workload that lists them."""
 SINGLE = {"market": "market", "network": "fabric", "link": "fabric"}
@@ -43,6 +49,8 @@ class FacetNames(msgspec.Struct, frozen=True):
     regions: Sequence[str] = ()
     markets: Sequence[str] = get_args(Market)
     kinds: Sequence[str] = get_args(ProviderKind)
+    vendors: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
+    """Name of a vendor -> its GPUs."""
     only_named: frozenset[str] = frozenset()
     """GPUs that a plan has where they are named alone: a part of a word selects them where it selects no others."""
 
@@ -73,13 +81,36 @@ def read_facets(text: str, names: FacetNames) -> Facets:
     """The filter that `text` spells.
 
     `gpu:`, `provider:`, `kind:`, `region:`, `country:`, `market:` and `network:` take names, several with commas; `$/h<5` and
-    similar compare; `fits`, `here` and `own` choose rows; `!` excludes. A single word matches a GPU, provider, market or kind of
-    provider by name or its beginning, otherwise any text of a row.
+    similar compare, `8 gpus` is their number; `fits`, `here` and `own` choose rows; `!`, `-` and `not` exclude. A single word matches a vendor,
+    GPU, provider, market or kind of provider by name or its beginning, otherwise any text of a row; the name of a family is all of its GPUs.
     """
     reading = _Reading(names)
-    for term in dict.fromkeys(text.split()):
+    for term in dict.fromkeys(_terms(text)):
         reading.take(term)
     return reading.result()
+
+
+def _terms(text: str) -> Iterator[str]:
+    """Conditions of `text`, one a word: commas between words are blanks, `not x` is `!x`, and `8 gpus` is `gpus=8`."""
+    number, without = "", False
+    for word in text.split():
+        whole = ":" in word or _COMPARISON.fullmatch(word)
+        for part in (word,) if whole else filter(None, word.split(",")):
+            if number and part.casefold() in {"gpu", "gpus"}:
+                yield f"gpus={number}"
+                number = ""
+                continue
+            if number:
+                yield number
+            number = part if part.isdecimal() and len(part) < LONGEST_NUMBER else ""
+            if part.casefold() in WITHOUT:
+                without = True
+            elif not number and part.casefold() not in JOINING:
+                negative = part.startswith("-") and len(part) > 1
+                yield f"!{part.lstrip('-!')}" if negative or (without and not whole) else part
+                without = False
+    if number:
+        yield number
 
 
 class _Reading:
@@ -148,6 +179,9 @@ class _Reading:
             self._problems.append(f"no {kind} is called {given!r}" + (f"; {', '.join(near)}" if near else ""))
 
     def _word(self, word: str) -> None:
+        if of_vendor := self._vendor(word):
+            self._kept["gpu"] += of_vendor
+            return
         for find in (self._exact, self._beginning, self._inside):
             for kind in WORDS:
                 if found := find(kind, word):
@@ -158,7 +192,7 @@ class _Reading:
 
     def _without(self, word: str) -> None:
         for kind in self._left_out:
-            if found := self._exact(kind, word):
+            if found := (self._vendor(word) if kind == "gpu" else []) or self._exact(kind, word):
                 self._left_out[kind] += found
                 return
         unwanted = word.casefold()
@@ -177,7 +211,7 @@ class _Reading:
         if known is None:
             self._problems.append(f"{name!r} is no figure to compare; {', '.join(_FIGURES)} are")
             return
-        if sign in {"<", "<="} and name.casefold() == "gpus" and (most := int(limit) - (sign == "<")) > 0:
+        if sign in {"<", "<=", "="} and name.casefold() == "gpus" and (most := int(limit) - (sign == "<")) > 0:
             self._changes["max_gpus"] = most
         self._condition(f"{name}{sign}{number}{scale}", lambda row: _holds(known(row), sign, limit))
 
@@ -200,9 +234,22 @@ class _Reading:
         if kind == "region" and set(given) & set("*?"):
             return [given]
         if kind == "gpu":
-            return [found] if (found := self._spelled.get(spelled(given))) else []
+            return self._family(given) or ([found] if (found := self._spelled.get(spelled(given))) else [])
         folded = _folded(given)
         return [name for name in self._listed(kind) if _folded(name) == folded]
+
+    def _vendor(self, word: str) -> list[str]:
+        """GPUs of a vendor that are ranked."""
+        return [name for name in self._names.vendors.get(word.casefold(), ()) if name not in self._names.only_named]
+
+    def _family(self, given: str) -> list[str]:
+        """GPUs whose names begin with the words of a family: 'h100' of 'H100 PCIe'; none where a GPU is called so, as L4 is."""
+        words = given.casefold().split("-")
+        named = [(name, re.split(r"[\s-]", name.casefold())) for name in dict.fromkeys(self._listed("gpu"))]
+        if any(own == words for _, own in named):
+            return []
+        found = [name for name, own in named if own[: len(words)] == words]
+        return [name for name in found if name not in self._names.only_named] or found
 
     def _beginning(self, kind: str, given: str) -> list[str]:
         start = given.casefold()
@@ -211,6 +258,8 @@ class _Reading:
     def _inside(self, kind: str, given: str) -> list[str]:
         """Names with a later word that begins so: 'a6000' of 'RTX A6000'."""
         start = f" {given.casefold()}"
+        if len(given) < LEAST_INSIDE:
+            return []
         return self._chosen(kind, lambda name: start in name.casefold())
 
     def _containing(self, kind: str, given: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -41,9 +41,12 @@ class Sentence(msgspec.Struct, frozen=True):
         return self.parts[:kept]
 
 
-def answer_sentence(plan: Plan) -> Sentence:
-    """The answer of `plan`; where nothing fits, the shortage and the first change that helps."""
-    solutions = [row for row in plan.rows if row.rank]
+def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) -> Sentence:
+    """The answer of `plan`, among the rows that a filter `keeps`; where nothing fits, the shortage and the first change that helps."""
+    every = [row for row in plan.rows if row.rank]
+    solutions = [row for row in every if keeps is None or keeps(row)]
+    if every and not solutions:
+        return Sentence((f"No row of {len(every):,} passes the filter", choice_text(every[0])), solved=False)
     if not solutions:
         return _nothing(plan)
     first = solutions[0]

@@ -286,7 +286,8 @@ class SampleSession:
         self.models = SampleModels()
         self.gpus: Any = SimpleNamespace(
             all=tuple(
-                SimpleNamespace(name=entry[0], aliases=(entry[0].split()[0],), nvml_names=(), only_named=False) for entry in ROWS
+                SimpleNamespace(name=entry[0], aliases=(entry[0].split()[0],), nvml_names=(), only_named=False, vendor="NVIDIA")
+                for entry in ROWS
             )
         )
         self.offers = tuple(SimpleNamespace(provider=entry[8], region="us") for entry in ROWS)

@@ -142,9 +142,9 @@ LOAD: tuple[Field, ...] = (
         key="concurrency",
         label="at once",
         kind="crowd",
-        unit="users",
+        unit="clients",
         tasks=(SERVE,),
-        about="in flight; or max: all that fit",
+        about="in flight; max: all that fit",
     ),
     Field(
         key="requests",

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from planner.errors import Problem
-from planner.workload.changes import retold
+from planner.workload.changes import LOADS, retold
 from widgets.actions.action import bindings
 from widgets.actions.moves import FORM
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -351,6 +351,8 @@ class Form(VerticalScroll, can_focus=False):
     async def _show(self, workload: dict[str, Any], change: str, *, typed: bool = False) -> None:
         """Show another workload, to which `change` led."""
         self._history.keep(self._workload, change, typed=typed)
+        if any(key in self._workload and key not in workload and change != key for key in LOADS):
+            self.notify(difference(self._workload, workload), title="One load instead of another; undo brings it back", timeout=5)
         self._workload = retold(workload, self._base)
         await self._rebuild()
         self.post_message(self.Changed(self._workload))

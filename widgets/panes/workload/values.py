@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from planner.units import is_known
 from planner.workload import tasks
+from planner.workload.changes import with_one_load
 from widgets.drawing.text import shorten_middle
 
 Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names", "prices"]
@@ -41,7 +42,7 @@ def turned_to(workload: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 
 def put(workload: Mapping[str, Any], dotted: str, value: Any) -> dict[str, Any]:
-    """A copy with `value` at a dotted key; None takes the key out, and a table left empty with it."""
+    """A copy with `value` at a dotted key; None takes the key out, and a table left empty with it. A load replaces one given in another way."""
     changed: dict[str, Any] = copy.deepcopy(dict(workload))
     *tables, last = dotted.split(".")
     table = changed
@@ -56,7 +57,7 @@ def put(workload: Mapping[str, Any], dotted: str, value: Any) -> dict[str, Any]:
             changed.pop(tables[0], None)
     else:
         table[last] = value
-    return changed
+    return with_one_load(changed, (dotted,))
 
 
 def parse(kind: Kind, text: str) -> Any:
