@@ -84,6 +84,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     expert_tile: N = default(0.0)
     """Most columns of a tile of products in 8 bit, to whose multiples the tokens of every expert are filled up; 0: none are."""
+    expert_block: N = default(0.0)
+    """Rows to whose multiples grouped products in 8 bit fill every expert of a rank, whether a token goes to it or not; 0: none are."""
     fuses_experts: N = default(0.0)
     """Experts' activation and rounding to 8 bit happen inside their grouped products where kernels exist (CuTeDSL, Blackwell)."""
     fp32_between: N = default(0.0)

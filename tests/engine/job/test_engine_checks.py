@@ -205,7 +205,8 @@ def test_an_engine_asked_for_bars_older_parts(name: str) -> None:
     [
         ("vllm@0.15.1rc2", (0, 14)),
         ("vllm@0.22.1", (0, 20)),
-        ("vllm@v0.12.0", (0, 11)),
+        ("vllm@v0.12.0", (0, 11, 1)),
+        ("vllm@0.11.0", (0, 11)),
         ("vllm@0.8.5", (0, 8)),
         ("vllm@0.6.3", ()),
         ("vllm@2025-04", (0, 8)),

@@ -198,9 +198,18 @@ _V1_GRAPHS = replace(
     _V1,
     since=(0, 11),
     released="2025-10",
-    release="0.11 to 0.13",
+    release="0.11.0",
     launches_per_layer=0.0,
     source="as 0.8; from 0.11 on whole steps of decoding are CUDA graphs (FULL_AND_PIECEWISE, vllm-project/vllm#25444)",
+)
+_V1_BLOCKS = replace(
+    _V1_GRAPHS,
+    since=(0, 11, 1),
+    released="2025-11",
+    release="0.11.1 to 0.13",
+    expert_block=128,
+    source="as 0.11.0; from 0.11.1 on decoding steps of experts in FP8, too, are DeepGEMM's, whose blocks of 128 rows are filled up: its scales in E8M0, the default on "
+    "Hopper since vllm-project/vllm#26197, leave out the choice of Triton for few tokens (TritonOrDeepGemmExperts)",
 )
 _V1_ASYNC = replace(
     _V1_GRAPHS,
@@ -239,6 +248,7 @@ _MMQ = replace(
 LATER = (
     _V1,
     _V1_GRAPHS,
+    _V1_BLOCKS,
     _V1_ASYNC,
     _V1_FILTERED,
     _V1_POOL,

@@ -78,6 +78,8 @@ from the times of 256 experts of which 8 are chosen by that law over those of al
 VULKAN_TILE = 64.0
 """Widest tile of llama.cpp's products of experts on parts that are not NVIDIA's: Vulkan leaves out the tile of 128 there (`mul_mat_id_l` of ggml-vulkan.cpp
 is false for AMD and for Intel without cooperative matrices). Since 2026-09 ROCm's tiles are narrower still on RDNA 3 and 4 (ggml-org/llama.cpp#28552)."""
+HOPPER, NO_BLOCKS_TP = 9.0, 8
+"""Compute capability from which on DeepGEMM's kernels exist, and the tensor parallelism with which vLLM does without them for experts."""
 DATA_CENTRE_BLACKWELL = (10.0, 11.0)
 """Compute capabilities, the second no longer one. Grouped products of training that activate and round their own outputs exist for these parts."""
 _FAMILIES = (ANY, PERMUTED, PERMUTED_ON_BLACKWELL, FILLED)
@@ -113,6 +115,27 @@ def filled_rows(t: Table, rows: Floats, per_expert: Floats) -> Floats:
     tiled = (tile > 0) & (rows > MATRIX_VECTOR_ROWS) & (t.job.weight_bits_packed > 0)
     filled: Floats = np.where(tiled, tile * np.maximum(1.0, per_expert / np.where(tile > 0, tile, 1.0) + 0.5), per_expert)
     return filled
+
+
+def added_rows(t: Table) -> Floats:
+    """Rows of zeros that the grouped products of a layer compute beside the tokens': block - 1 for each expert, as if every last block held one token.
+
+    vLLM lays out M·e + E·(block - 1) rows for DeepGEMM (`compute_aligned_M`), which multiplies all of them, unless 8 ranks share each expert
+    (`VLLM_MOE_USE_DEEP_GEMM` is off there, vllm-project/vllm#29346).
+    """
+    in_blocks = (t.engine.expert_block > 0) & (t.job.narrow_bytes == 1) & (t.job.expert_bytes == 1) & (t.layout.tp != NO_BLOCKS_TP)
+    added: Floats = np.where(in_blocks & (t.chip.compute_capability >= HOPPER), t.model.experts * (t.engine.expert_block - 1), 0.0)
+    return added
+
+
+def added_bytes(t: Table) -> Floats:
+    """Bytes that one GPU moves for `added_rows`, counted in their operators.
+
+    Inputs in 8 bit are read and outputs in 16 bit written (3 h), gate and up written and read, their product in 8 bit written and read (10 f).
+    """
+    m, s = t.model, t.layout
+    moved: Floats = added_rows(t) / s.ep * (3 * m.expert_width + 10 * m.expert_ffn * s.ep / s.expert_gpus)
+    return moved
 
 
 def _kind(t: Table) -> Rows:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.performance.operators.expert_kernels import expert_kernels, filled_rows
+from planner.engine.performance.operators.expert_kernels import added_bytes, added_rows, expert_kernels, filled_rows
 from planner.engine.performance.operators.experts import distinct_experts, imbalance, routed_traffic_bytes
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
@@ -67,10 +67,10 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
         return {"attention": attention, "mlp": mlp}
     touched = distinct_experts(t, rows)
     per_expert = rows * s.expert_streams * m.experts_per_token / np.maximum(touched, 1e-9) * imbalance(t)
-    per_expert = filled_rows(t, rows * s.expert_streams, per_expert)
+    per_expert = filled_rows(t, rows * s.expert_streams, per_expert) + added_rows(t) / np.maximum(touched, 1e-9)
     kernels = expert_kernels(t)
     grouped = np.where(t.engine.torch_experts > 0, t.chip.grouped_rate, 1.0)
-    weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows, kernels)
+    weights, apart = touched * m.expert_matrix / s.expert_gpus, routed_traffic_bytes(t, rows, kernels) + added_bytes(t)
     slower = routed / kernels.rate
     return {
         "attention": attention,
