@@ -210,7 +210,7 @@ def _parts(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     yield from _collectives(t, one)
     layers = number(t.model.layers / t.layout.pp)
     mixed = t.engine.mixed_launches_per_layer * (one.shape[2] > 1)
-    launches = number(launches_of_layer(t) * (one.host > 0) + mixed) * layers
+    launches = number(np.maximum(launches_of_layer(t) * (one.host > 0), mixed)) * layers
     yield _Part("launch", "waiting for the host to launch kernels", 1.0, "launch", launches)
 
 

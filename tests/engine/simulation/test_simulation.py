@@ -119,7 +119,7 @@ def test_an_iteration_takes_what_its_pass_takes(model: str, tp: float) -> None:
         want = forward(table, rows, rows / 2, rows, head_rows=np.ones(1)).total
         pairs = tokens**2 / 2
         got = between(time.rows_s, rows) + time.head_s[:, 0] + time.prompt_s * rows + time.pair_s * pairs + time.prompt_latency_s
-        assert got == pytest.approx(want, rel=0.03), tokens
+        assert np.maximum(got, time.prompt_floor_s) == pytest.approx(want, rel=0.03), tokens
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ class Engine:
         if tokens and beside:
             device *= 1 + (self.number("mixed_factor") - 1) * tokens / (tokens + len(beside))
             device = max(device, self.number("mixed_floor_s"))
-        return max(device, self.number("floor_s")) + self.number("host_s")
+        return max(device, self.number("prompt_floor_s" if tokens else "floor_s")) + self.number("host_s")
 
 
 def plainly(time: IterationTime, rules: BatchingRules, traffic: Traffic, run: int) -> tuple[list[_Item], int]:
@@ -205,7 +205,7 @@ def some_time(draw: Any, runs: int, *, floor: bool) -> IterationTime:
         parts["encoder_s"] = rising / 3 * parts["encodes"][:, None]
     parts |= {"rows_s": rising, "head_s": rising / 7, "row_share": np.ones(runs)}
     parts |= {"cached_s": parts["cached_s"] / 1e3, "pair_s": parts["pair_s"] / 1e3}
-    for name in ("floor_s", "mixed_floor_s"):
+    for name in ("floor_s", "prompt_floor_s", "mixed_floor_s"):
         parts[name] = np.array([draw(st.sampled_from([0.0, 2e-3, 0.05])) * floor for _ in range(runs)])
     parts["mixed_factor"] = np.array([draw(st.sampled_from([1.0, 1.3])) for _ in range(runs)])
     return IterationTime(**parts)

@@ -199,8 +199,8 @@ _V1_GRAPHS = replace(
     since=(0, 11),
     released="2025-10",
     release="0.11.0",
-    launches_per_layer=0.0,
-    source="as 0.8; from 0.11 on whole steps of decoding are CUDA graphs (FULL_AND_PIECEWISE, vllm-project/vllm#25444)",
+    graph_context=math.inf,
+    source="as 0.8; from 0.11 on whole steps of decoding are CUDA graphs, and prompts the pieces that they were (FULL_AND_PIECEWISE, vllm-project/vllm#25444)",
 )
 _V1_BLOCKS = replace(
     _V1_GRAPHS,
@@ -276,6 +276,8 @@ LATER = (
         since=(1,),
         released="2025-09",
         release="1.0 and later",
+        launches_per_layer=120,
+        graph_context=math.inf,
         mixed_launches_per_layer=120,
         doubled_graphs=128,
         permutes_tokens=1,

@@ -49,7 +49,8 @@ def launches_of_layer(t: Table) -> Floats:
     """Operators the host launches for one layer, each as long as a bare launch: its own, and those of experts."""
     m, e = t.model, t.engine
     one_by_one = e.launches_per_expert * m.experts / t.layout.ep
-    routing = np.where(one_by_one > 0, one_by_one, np.where(t.job.train > 0, ROUTING_LAUNCHES, e.routing_launches))
+    chosen_apart = e.routing_launches * (t.job.expert_bytes >= 1)
+    routing = np.where(one_by_one > 0, one_by_one, np.where(t.job.train > 0, ROUTING_LAUNCHES, chosen_apart))
     python = np.where(t.job.train > 0, e.python_training, e.python_launches) * np.where(
         t.chip.is_geforce > 0, e.geforce_launches, 1.0
     )

@@ -270,8 +270,8 @@ def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:
     launch_s = t.model.layers / t.layout.pp * t.engine.mixed_launches_per_layer * t.chip.launch_s
     chunks = model.single_chunks
     together = mean_if_any(batch.sequences / batch.streams * chunks / np.maximum(batch.steps, 1.0))
-    device = model.prompts.device * model.prompts_chunks / batch.requests / chunks
-    wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - device)
+    prompt = model.prompts.total * model.prompts_chunks / batch.requests / chunks
+    wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - prompt)
     meeting = (t.engine.mixed_launches_per_layer > 0) & (batch.sequences > 1) & (batch.steps > 0)
     result: Floats = wait_s * chunks * t.layout.pp / batch.streams * meeting
     return result

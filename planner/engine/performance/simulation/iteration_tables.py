@@ -49,8 +49,13 @@ class IterationTables(RowRecord, frozen=True, dict=True):
 
     @cached_property
     def has_floor(self) -> bool:
-        """Whether any run can wait for the host's launches."""
+        """Whether decoding can wait for the host's launches in any run."""
         return bool(self.time.floor_s.any())
+
+    @cached_property
+    def _prompt_floor_s(self) -> Floats | None:
+        """`prompt_floor_s`; None: 0 in every run."""
+        return self.time.prompt_floor_s if self.time.prompt_floor_s.any() else None
 
     @cached_property
     def _latency_s(self) -> tuple[Floats | None, Floats | None]:
@@ -93,7 +98,7 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         if self._has_mixed:
             slower = 1 + (time.mixed_factor - 1) * tokens / np.maximum(tokens + beside, 1.0)
             device_s = np.where(beside > 0, np.maximum(device_s * slower, time.mixed_floor_s), device_s)
-        return (np.maximum(device_s, time.floor_s) if self.has_floor else device_s) + time.host_s
+        return (device_s if self._prompt_floor_s is None else np.maximum(device_s, self._prompt_floor_s)) + time.host_s
 
     def _decoded(self, tokens: Floats, completed: Rows) -> Floats:
         """Tokens of the prompts that pass the layers that generate: one of a prompt that ends where an encoder reads it."""

@@ -71,7 +71,9 @@ class IterationTime(RowRecord, frozen=True):
     prompt_latency_s: Floats
     """Latency of the prompts' attention kernels."""
     floor_s: Floats
-    """floor: the host's launches of a pass."""
+    """floor: the host's launches of a pass without prompt tokens."""
+    prompt_floor_s: Floats
+    """floor of a pass with prompt tokens, which no graph of a decoding step replays."""
     mixed_floor_s: Floats
     """floor of a pass of prompt tokens beside decoding sequences."""
     mixed_factor: Floats
@@ -177,6 +179,7 @@ def iteration_time(table: Table) -> IterationTime:
         decode_latency_s=(decode - least) * pp,
         prompt_latency_s=(prompt - least) * pp,
         floor_s=full(table.model.layers * launch_s(table, middle, 1.0)),
+        prompt_floor_s=full(table.model.layers * launch_s(table, middle, 2.0)),
         mixed_floor_s=full(table.model.layers * np.maximum(launch_s(table, middle, 2.0), mixed_s)),
         mixed_factor=full(table.engine.mixed_factor),
         host_s=full(table.engine.host_step_s),
