@@ -30,7 +30,7 @@ def training_numbers(
 ) -> dict[str, float]:
     """Bytes per parameter of weights, gradients, states and copies, what a step moves, and the sizes of its batches."""
     recipe = RECIPES[_recipe(workload, defaults, engine)]
-    optimizer = OPTIMIZERS[_optimizer(defaults)]
+    optimizer = OPTIMIZERS[_optimizer(workload, defaults, engine)]
     lora = workload.lora
     gptq = lora is not None and lora.base.startswith("gptq")
     numbers = {
@@ -56,6 +56,7 @@ def training_numbers(
             numbers |= {"other_bytes": 4.0, "autocast": 1.0}
         numbers |= {
             "adapter_traffic": _adapter_traffic(architecture, lora, fused=bool(engine.fused_elementwise or workload.compile)),
+            "adapter_products": sum(one.layers for one in adapted(architecture, lora.adapted)) / _layers(architecture),
             "adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted)),
             "gradient_bytes": gradient_bytes,
             "master_bytes": gradient_bytes,  # the adapters' own weights, which stand beside the frozen base
@@ -65,14 +66,15 @@ def training_numbers(
     numbers |= source_numbers(workload, architecture, defaults, sequence)
     if not optimizer.updates:
         numbers |= dict.fromkeys(("gradient_bytes", "master_bytes", "cast_bytes"), 0.0)
+    on_host = float(defaults.given_or("offload", "none") in {"optimizer", "parameters"})
     return numbers | {
         "gptq": 0.0,  # its kernels are for inference
         "state_bytes": optimizer.state_bytes(state_bytes, architecture),
-        "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture),
+        "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture, fused=bool(on_host)),
         "state_flop": 0.0 if lora else optimizer.step_flop(architecture),  # adapters' matrices are narrow
         "in_backward": float(bool(workload.optimizer_in_backward)),
         "predicts_tokens": float(not _classifies(workload, architecture)),
-        "offload_optimizer": float(defaults.given_or("offload", "none") in {"optimizer", "parameters"}),
+        "offload_optimizer": on_host,
         "offload_parameters": float(workload.offload == "parameters"),
         "offload_activations": float(workload.offload == "activations"),
         "sequence": float(sequence),
@@ -117,7 +119,7 @@ def footprint_of(
         weighs_inside=engine.recomputes_modules,
         by_modules=engine.recomputes_modules,
     )
-    optimizer = OPTIMIZERS[_optimizer(defaults)]
+    optimizer = OPTIMIZERS[_optimizer(workload, defaults, engine)]
     loss = defaults.given_or("loss", "full")
     if loss == "fused" and workload.compile and engine.compiles_loss:
         loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits stand"
@@ -168,7 +170,12 @@ def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> 
     for one in adapted(architecture, lora.adapted):
         often = architecture.experts_per_token if one.part == "experts" else 1
         moved += one.layers * often * (one.inputs + each * one.outputs)
-    return 2.0 * moved / (architecture.layers + (architecture.source.layers if architecture.source else 0))
+    return 2.0 * moved / _layers(architecture)
+
+
+def _layers(architecture: Architecture) -> int:
+    """Layers of both stacks, where there are two."""
+    return architecture.layers + (architecture.source.layers if architecture.source else 0)
 
 
 def _recipe(workload: Workload, defaults: Defaults, engine: Engine) -> str:
@@ -177,8 +184,10 @@ def _recipe(workload: Workload, defaults: Defaults, engine: Engine) -> str:
     return str(defaults.given_or("recipe", tuned if workload.lora or workload.task == "finetune" else "mixed"))
 
 
-def _optimizer(defaults: Defaults) -> str:
-    return str(defaults.given_or("optimizer", "adamw"))
+def _optimizer(workload: Workload, defaults: Defaults, engine: Engine) -> str:
+    """Optimizer as given; else AdamW in one kernel, as programs that train have it, but what a library has that is named itself."""
+    unfused = engine.unfused_optimizer and workload.engine
+    return str(defaults.given_or("optimizer", "adamw" if unfused else "adamw-fused"))
 
 
 def _sequence(defaults: Defaults, architecture: Architecture) -> int:
