@@ -58,6 +58,7 @@ def test_every_model_of_the_catalogue_has_its_published_count() -> None:
     [
         ("qwen3.5-9b", 9_409_813_744, None),  # keras-hub 0.32, qwen3_5_presets.py; the tower included
         ("qwen3.5-4b", 4_539_265_536, None),
+        ("qwen3.5-2b", 2_213_241_664, None),
         ("qwen3.5-0.8b", 852_985_920, None),
         ("gemma-4-e4b", 7.5e9, None),  # fairseq2's table of Gemma 4
         ("mistral-large-3-675b", 675e9, None),  # its name, which counts the encoder, too
@@ -68,6 +69,7 @@ def test_every_model_of_the_catalogue_has_its_published_count() -> None:
         ("granite-4.0-h-micro", 3.2e9, None),
         ("granite-4.0-micro", 3.4e9, None),
         ("command-r-plus", 104e9, None),  # its name on the hub
+        ("a.x-k1", 519e9, 33e9),  # its card
     ],
 )
 def test_a_model_has_the_parameters_its_makers_state(name: str, total: float, active: float | None) -> None:
