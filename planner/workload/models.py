@@ -197,7 +197,7 @@ class ModelShelf:
         from planner.workload.uploads import Uploads
         from planner.workload.weights import FORMATS
 
-        return Uploads({name: (name, *self._head(name).aliases) for name in self._paths}, FORMATS)
+        return Uploads({name: (name, *self._head(name).aliases, self._head(name).title) for name in self._paths}, FORMATS)
 
     def _text(self, canonical: str) -> str:
         if canonical not in self._texts:

@@ -19,7 +19,10 @@ SHELF = ModelShelf(presets_folder() / "models")
 ROWS = json.loads((ROOT / "tests" / "data" / "architectures.json").read_text())["models"]
 DEFAULTS: dict[str, dict[str, Any]] = json.loads((ROOT / "tests" / "data" / "default_configs.json").read_text())
 """What the library takes for each `model_type` of which nothing is said, as far as its family reads it (`oracles/default_configs.py`)."""
-REMOTE_CODE = {"qwen", "nemotron-nas", "bailing_moe", "bailing_moe_v2", "kimi_k3", "step3p5", "mllama_text_model", *ON_THE_HUB}
+REMOTE_CODE = {
+    "qwen", "nemotron-nas", "bailing_moe", "bailing_moe_v2", "kimi_k3", "step3p5", "step3p7", "mistral4", "qwen3_omni_moe_text",
+    "mllama_text_model", *ON_THE_HUB,
+}  # fmt: skip
 """Families whose modelling code is not in the library, or not by itself; Kimi K3's keys are more than its `kimi_linear` reads."""
 IN_OTHER_WORDS = {"grok-1", "grok-2"}
 """Models of the catalogue whose own code is not in the library, written as another family whose products they have."""

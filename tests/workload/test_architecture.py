@@ -53,6 +53,31 @@ def test_every_model_of_the_catalogue_has_its_published_count() -> None:
     assert {name: architecture(name).total for name in MODELS.names()} == CATALOGUE
 
 
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        ("qwen3.5-9b", 9_409_813_744, None),  # keras-hub 0.32, qwen3_5_presets.py; the tower included
+        ("qwen3.5-4b", 4_539_265_536, None),
+        ("qwen3.5-2b", 2_213_241_664, None),
+        ("qwen3.5-0.8b", 852_985_920, None),
+        ("gemma-4-e4b", 7.5e9, None),  # fairseq2's table of Gemma 4
+        ("mistral-large-3-675b", 675e9, None),  # its name, which counts the encoder, too
+        ("step-3.5-flash", 196e9, 11e9),  # arXiv:2602.10604
+        ("ling-1t", 1000e9, 51e9),  # arXiv:2510.22115
+        ("ling-flash-2.0", 103e9, 6.1e9),
+        ("granite-4.0-h-tiny", 7e9, None),  # ollama.com, sam860/granite-4.0
+        ("granite-4.0-h-micro", 3.2e9, None),
+        ("granite-4.0-micro", 3.4e9, None),
+        ("command-r-plus", 104e9, None),  # its name on the hub
+        ("a.x-k1", 519e9, 33e9),  # its card
+    ],
+)
+def test_a_model_has_the_parameters_its_makers_state(name: str, total: float, active: float | None) -> None:
+    a = architecture(name)
+    assert a.total == pytest.approx(total, rel=0 if isinstance(total, int) else 0.01)
+    assert active is None or a.active == pytest.approx(active, rel=0.1)
+
+
 def test_every_config_of_the_catalogue_names_its_number_of_layers() -> None:
     """Whoever reads `models list --json` finds it under one of two names."""
     configs = [MODELS.config(name) for name in MODELS.names()]

@@ -30,6 +30,8 @@ FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
         ("deepseek-v3", 671e9),  # github.com/deepseek-ai/DeepSeek-V3: 671 B in FP8, without the layer that predicts a further token
         ("kimi-k2.5", 594e9),  # the hub's size of Kimi K2 Thinking, which has the same layers and format
         ("minimax-m2", 230e9),  # its card: 230 B in FP8
+        ("ministral-3-14b-instruct", 15.7e9),  # its files on the hub, tower included
+        ("ministral-3-3b-instruct", 4.67e9),
     ],
 )
 def test_a_checkpoint_has_the_size_its_makers_state(name: str, size: float) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from planner.engine.job.compute_dtype import USUAL
 from planner.engine.job.engines import ENGINES, usual_name
+from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import linked_gpus
 from planner.hardware.catalogue.mig import split_name
@@ -73,7 +74,7 @@ def _formats(base: Request, gpu: Gpu, model: Architecture, plain: str) -> Sequen
     """The format of the published checkpoint, and those of clearly fewer bits: nobody stores a model in as many as it was published in, or more."""
     if base.weight_dtype is not None:
         return (base.weight_dtype,)
-    engine = usual_name(base.engine or "").partition("@")[0]
+    engine = _engine(base.engine)
     published = model.stored_as if model.stored_as in FORMATS else plain
     first = ENGINES[engine][0].stores.get(published, published) if engine in ENGINES else published
     fewer = (name for name in _packed_for(engine, gpu, model) if FORMATS[name].bits < FEWER_BITS * FORMATS[first].bits)
@@ -146,7 +147,7 @@ def _degrees(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: st
         yield 1, 1, gpus
         return
     per_node = base.gpus_per_node or linked_gpus(gpu, gpus)
-    if (engine or "").startswith(LLAMA_CPP):
+    if _engine(engine) == LLAMA_CPP:
         yield from ((1, stages, gpus // stages) for stages in _divisors(min(gpus, per_node)) if stages <= model.layers)
         return
     for tp in _divisors(gpus):
@@ -158,6 +159,12 @@ def _degrees(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: st
                 yield from (
                     (tp, stages, rest // stages) for stages in _divisors(rest) if 1 < stages <= min(MOST_STAGES, model.layers)
                 )
+
+
+def _engine(named: str | None) -> str:
+    """The engine whose record counts for `named`, without its release; '' for none."""
+    name = usual_name(named or "").partition("@")[0]
+    return STAND_INS[name].engine if name in STAND_INS else name
 
 
 def _divisors(number: int) -> list[int]:

@@ -71,6 +71,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """Checkpointing by operators computes whole modules again (`memory.recomputation`), and experts' outputs are weighed inside them."""
     stores: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Storage format -> the one that its files of that name have."""
+    fetches: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Format a model is published in ('': 16 bit) -> that of the file it fetches where none is asked for."""
     compiles_loss: bool = False
     """A fused loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are."""
     layer_split: bool = False

@@ -123,8 +123,11 @@ def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, 
 def _with_turned_on(workload: W, architecture: Architecture, engine: Engine, assumed: dict[str, Any]) -> W:
     """`workload` with what `engine` sets where it says nothing, which is told in `assumed`."""
     turned_on = {key: value for key, value in engine.turns_on.items() if getattr(workload, key) is None}
-    published = "" if trains(workload.task) else architecture.stored_as
-    if stored := engine.stores.get(workload.weight_dtype or published):
+    if workload.weight_dtype or trains(workload.task):
+        stored = engine.stores.get(workload.weight_dtype or "")
+    else:
+        stored = (engine.fetches or engine.stores).get(architecture.stored_as)
+    if stored:
         turned_on["weight_dtype"] = stored
     assumed |= turned_on
     return msgspec.structs.replace(workload, **turned_on) if turned_on else workload

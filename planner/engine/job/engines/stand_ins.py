@@ -31,13 +31,27 @@ class StandIn(msgspec.Struct, frozen=True, kw_only=True):
 _LIKE = "has no figures of its own here, and is taken to be as fast as"
 _WIDE = "has no figures of its own here, and is taken as"
 _HF = "trains by the Trainer of"
+_FETCHES = {"": "q4_k_m", "fp8": "q4_k_m", "mxfp4": "mxfp4_moe", "mxfp4-fp8": "mxfp4_moe"}
+"""Files that Ollama's library and LM Studio offer first: of 4 bits, and of experts that are published in MXFP4 as they are."""
 
 STAND_INS: dict[str, StandIn] = {
     one.name: one
     for one in (
-        StandIn(name="ollama", label="Ollama", engine="llama.cpp", words="runs", source="Ollama builds on ggml and llama.cpp"),
         StandIn(
-            name="lm-studio", label="LM Studio", engine="llama.cpp", words="runs", source="LM Studio's runtimes: llama.cpp on CUDA"
+            name="ollama",
+            label="Ollama",
+            engine="llama.cpp",
+            words="runs",
+            differs={"fetches": _FETCHES},
+            source="Ollama builds on ggml and llama.cpp",
+        ),
+        StandIn(
+            name="lm-studio",
+            label="LM Studio",
+            engine="llama.cpp",
+            words="runs",
+            differs={"fetches": _FETCHES},
+            source="LM Studio's runtimes: llama.cpp on CUDA",
         ),
         StandIn(
             name="koboldcpp", label="KoboldCpp", engine="llama.cpp", words="is a fork of", source="KoboldCpp builds on llama.cpp"
