@@ -77,7 +77,7 @@ def row_text(row: PlanRow, task: Mapping[str, Any]) -> str:
     answer, layout = row.answer, row.answer.layout
     parts = [
         f"#{row.rank}" if row.rank is not None else row.verdict,
-        f"{layout.gpus if layout else 1} × {device_name(row.gpu)}",
+        f"{answer.gpus} × {device_name(row.gpu)}",
         layout.text if layout else "",
         f"memory {percent_text(memory_share(answer))}",
         f"{figure_text(throughput(answer), rate_text)} {throughput_label(task)} ({BASIS_WORDS[row.basis]})",

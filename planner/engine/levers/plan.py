@@ -68,7 +68,7 @@ def _is_hint(change: Change, workload: Workload) -> bool:
 
 
 def _hint(plans: ChangedPlans, change: Change, keys: dict[str, object], row: PlanRow) -> str:
-    count = row.answer.layout.gpus if row.answer.layout else 1
+    count = row.answer.gpus
     text = f"{'more GPUs' if 'max_gpus' in change.keys else change.text} would do, on {count:,} GPU{'s' * (count != 1)}"
     if change.costs not in {"time", "precision"}:
         return text

@@ -164,7 +164,7 @@ def terms_of(t: Table) -> list[Term]:
 
 
 def _warm_up(t: Table, terms: list[Term]) -> Term:
-    """What an engine takes at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
+    """Bytes that an engine takes at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
 
     vLLM computes both before it gives the cache what is left.
     """
@@ -191,7 +191,7 @@ def weights_on_host(t: Table) -> Floats:
 
 
 def _prefixes_on_host(t: Table) -> Floats:
-    """Bytes of the prefixes that are kept in the host's memory for one GPU; 0 where their number is not told."""
+    """Bytes of the prefixes that are kept in the host's memory for one GPU; 0 where their number is not given."""
     return t.job.host_prefixes * cached_prefix_bytes(t)
 
 
