@@ -36,7 +36,7 @@ class Bench:
     meter: nvml.Meter | None = None
     """The GPU's own telemetry, where there is any."""
     crowded: str = ""
-    """Why every figure counts as shared: other programs kept the device busy before the run began; else empty."""
+    """Reason why every figure counts as shared (other programs kept the device busy before the run began); empty: there is none."""
     resident_bytes: float | None = None
     """Memory of this process with torch loaded, before any work."""
     used_before_bytes: float | None = None

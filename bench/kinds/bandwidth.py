@@ -6,6 +6,8 @@ On a CPU the arrays are larger than the last-level cache, or rotate until togeth
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name every torch program uses
@@ -36,9 +38,7 @@ def measure_copy(bench: Bench, point: Point, total_bytes: int) -> Result:
     count = total_bytes // 8
     source = torch.full((count,), 0.5, device=bench.device.torch_name)
     target = torch.full((count,), 0.25, device=bench.device.torch_name)
-    timed = bench.time(lambda: target.copy_(source), point.cap_s)
-    parameters = {"bytes": total_bytes, "cache": cache_state(bench, total_bytes)}
-    return rate_result(point, timed, 8.0 * count, "B/s", None, parameters, bytes=8.0 * count)
+    return _streamed(bench, point, lambda: target.copy_(source), total_bytes, 8.0 * count)
 
 
 def measure_triad(bench: Bench, point: Point, total_bytes: int) -> Result:
@@ -47,17 +47,19 @@ def measure_triad(bench: Bench, point: Point, total_bytes: int) -> Result:
     place = bench.device.torch_name
     first, second = torch.rand(count, device=place), torch.rand(count, device=place)
     target = torch.empty(count, device=place)
-    timed = bench.time(lambda: torch.add(first, second, alpha=3.0, out=target), point.cap_s)
-    parameters = {"bytes": total_bytes, "cache": cache_state(bench, total_bytes)}
-    return rate_result(point, timed, 12.0 * count, "B/s", None, parameters, bytes=12.0 * count)
+    return _streamed(bench, point, lambda: torch.add(first, second, alpha=3.0, out=target), total_bytes, 12.0 * count)
 
 
 def measure_read(bench: Bench, point: Point, total_bytes: int) -> Result:
     """Bytes read per second by the sum of an array: nothing of size is written."""
     source = torch.rand(total_bytes // 4, device=bench.device.torch_name)
-    timed = bench.time(source.sum, point.cap_s)
+    return _streamed(bench, point, source.sum, total_bytes, 4.0 * source.numel())
+
+
+def _streamed(bench: Bench, point: Point, call: Callable[[], Any], total_bytes: int, moved: float) -> Result:
+    timed = bench.time(call, point.cap_s)
     parameters = {"bytes": total_bytes, "cache": cache_state(bench, total_bytes)}
-    return rate_result(point, timed, 4.0 * source.numel(), "B/s", None, parameters, bytes=4.0 * source.numel())
+    return rate_result(point, timed, moved, "B/s", None, parameters, bytes=moved)
 
 
 def measure_gemv(bench: Bench, point: Point, dtype: str, rows: int, columns: int, flush: str = "read") -> Result:

@@ -17,6 +17,7 @@ from planner.present.cells import Paragraph, Section, text_table
 from planner.present.files.csv_text import Lines, plan_lines, study_lines
 from planner.present.plan import heading, plan_table, rate_text, throughput
 from planner.units import UNKNOWN, bytes_text
+from planner.workload.changes import leaves
 from planner.workload.traffic.summary import Traffic, TrafficHour
 from planner.workload.traffic.trace import Trace
 
@@ -212,7 +213,7 @@ class EstimateResult(Result[Answers]):
 
     @cached_property
     def _flat(self) -> list[dict[str, Any]]:
-        return [dict(_flattened(msgspec.to_builtins(answer))) for answer in self.answer.answers]
+        return [dict(leaves(msgspec.to_builtins(answer))) for answer in self.answer.answers]
 
     def _lines(self) -> Lines:
         heads = list(dict.fromkeys(name for line in self._flat for name in line))
@@ -228,12 +229,3 @@ class EstimateResult(Result[Answers]):
             rows.append((name, layout, total, rate_text(rate.value if rate else None), one.reason or one.bottleneck or ""))
         heads = ("id", "layout", "memory", "tokens/s", "why")
         return [Section("Estimates", [text_table(heads, rows, heads[2:4])])]
-
-
-def _flattened(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves of nested tables by dotted names; lists stay as they are."""
-    for name, value in table.items():
-        if isinstance(value, dict) and value:
-            yield from _flattened(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

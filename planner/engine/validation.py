@@ -160,7 +160,7 @@ def _memory(quantity: str, answer: Answer, request: Request) -> tuple[Figure | N
         apart = memory.overhead
     if quantity == "reserved_bytes":
         engine = find_engine(request.engine or str(answer.assumed["engine"]))
-        alone = (answer.layout.gpus if answer.layout else 1) == 1
+        alone = answer.gpus == 1
         apart = min(apart, engine.context_bytes + (0.0 if alone else engine.communicator_bytes))
     known = memory.weights + memory.optimizer + memory.kv_cache
     total = memory.total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -93,6 +93,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+encoded = msgspec.json.Encoder().encode_lines
+"""Writes entries as JSON lines."""
 _DECODER = msgspec.json.Decoder(Line)
 
 
@@ -104,11 +106,6 @@ def utc_now() -> str:
 def identity(request: Mapping[str, Any], figures: Mapping[str, Range]) -> str:
     """The id of a prediction."""
     return hashlib.sha256(msgspec.json.encode((request, figures), order="deterministic")).hexdigest()[:8]
-
-
-def encoded(lines: Iterable[Line]) -> bytes:
-    """The lines as they are written."""
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
 def decoded(text: bytes) -> tuple[list[Line], int]:

@@ -84,6 +84,5 @@ def memory_heading(row: PlanRow) -> str:
     memory = row.answer.memory_bytes
     if memory is None:
         return f"{device_name(row.gpu)} · {UNKNOWN}"
-    count = row.answer.layout.gpus if row.answer.layout else 1
-    which = f", fullest of {count:,}" if count > 1 else ""
+    which = f", fullest of {row.answer.gpus:,}" if row.answer.gpus > 1 else ""
     return f"{device_name(row.gpu)}{which} · {used_text(memory.total.value, memory.capacity)} · {left_text(memory)}"

@@ -1,9 +1,9 @@
-"""Changes to a workload by dotted keys, as `--set` and the Python interface give them."""
+"""Dotted keys of nested tables, and changes to a workload by them, as `--set` and the Python interface give them."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -42,6 +42,15 @@ def retold(fields: Mapping[str, Any], before: Mapping[str, Any], changes: Collec
     alike = all(fields.get(key) == before.get(key) for key in TOLD)
     told = {key: before[key] for key in ("title", "description") if key in before and alike and key not in changes}
     return {key: value for key, value in fields.items() if alike or key in changes or key not in {"title", "description"}} | told
+
+
+def leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything in nested tables; lists and empty tables stay as they are."""
+    for key, value in tables.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def with_settings(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from ranges.residuals import BY_LOAD, LABELS, LOAD, Design, LeftOut
 from ranges.unseen import SAME_WORK, UnseenClasses, sources_left_out
 
 from planner.engine.answers.answer import Answer
-from planner.engine.evaluate.chosen_rows.releases import names_of
+from planner.engine.evaluate.chosen_rows import names_of
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
 from planner.engine.explain.open_waits import APART, COLD, TOGETHER
 from planner.engine.explain.unstated import FP16_SUMS_OPEN, SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Literal
+
 from widgets.actions.action import Action
 
 
-def _table(name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
+def _key(
+    scope: Literal["table", "form", "choice", "group"],
+    name: str,
+    keys: str,
+    key_text: str,
+    label: str,
+    description: str,
+    widget_action: str,
+) -> Action:
     return Action(
-        id=f"table-{name}",
+        id=f"{scope}-{name}",
         keys=keys,
         key_text=key_text,
         label=label,
         description=description,
         widget_action=widget_action,
-        scope="table",
+        scope=scope,
     )
 
 
-def _form(name: str, keys: str, key_text: str, widget_action: str) -> Action:
-    return Action(
-        id=f"form-{name}",
-        keys=keys,
-        key_text=key_text,
-        label=f"{name} field",
-        description=f"{name.capitalize()} field of the form.",
-        widget_action=widget_action,
-        scope="form",
-    )
-
+_table, _form = partial(_key, "table"), partial(_key, "form")
+_choice, _group = partial(_key, "choice"), partial(_key, "group")
 
 TABLE = (
     _table("mark", "space", "space", "mark", "Mark the row for c, or no longer, and go to the next.", "mark"),
@@ -49,30 +51,17 @@ TABLE = (
     _table("page-up", "ctrl+u,pageup", "^u", "page up", "Half a page up.", "page(-1)"),
 )
 FORM = (
-    _form("next", "down", "↓ tab", "app.focus_next"),
-    _form("previous", "up", "↑ ⇧tab", "app.focus_previous"),
-    Action(
-        id="form-reset",
-        keys="ctrl+r",
-        key_text="^r",
-        label="as preset",
-        description="Put the field back to what the preset has. In a number + and - step to the next sensible value.",
-        widget_action="reset",
-        scope="form",
+    _form("next", "down", "↓ tab", "next field", "Next field of the form.", "app.focus_next"),
+    _form("previous", "up", "↑ ⇧tab", "previous field", "Previous field of the form.", "app.focus_previous"),
+    _form(
+        "reset",
+        "ctrl+r",
+        "^r",
+        "as preset",
+        "Put the field back to what the preset has. In a number + and - step to the next sensible value.",
+        "reset",
     ),
 )
-
-
-def _choice(name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
-    return Action(
-        id=f"choice-{name}",
-        keys=keys,
-        key_text=key_text,
-        label=label,
-        description=description,
-        widget_action=widget_action,
-        scope="choice",
-    )
 
 
 CHOICE = (
@@ -80,18 +69,6 @@ CHOICE = (
     _choice("previous", "left", "←", "previous", "Previous value of such a field.", "step(-1)"),
     _choice("next", "right", "→", "next", "Next value of such a field.", "step(1)"),
 )
-
-
-def _group(name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
-    return Action(
-        id=f"group-{name}",
-        keys=keys,
-        key_text=key_text,
-        label=label,
-        description=description,
-        widget_action=widget_action,
-        scope="group",
-    )
 
 
 GROUP = (

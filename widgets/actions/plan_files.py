@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -77,7 +77,7 @@ def row_text(row: PlanRow, task: Mapping[str, Any]) -> str:
     answer, layout = row.answer, row.answer.layout
     parts = [
         f"#{row.rank}" if row.rank is not None else row.verdict,
-        f"{layout.gpus if layout else 1} × {device_name(row.gpu)}",
+        f"{answer.gpus} × {device_name(row.gpu)}",
         layout.text if layout else "",
         f"memory {percent_text(memory_share(answer))}",
         f"{figure_text(throughput(answer), rate_text)} {throughput_label(task)} ({BASIS_WORDS[row.basis]})",
@@ -100,20 +100,12 @@ def write_export(text: str, name: str, suffix: str, state: Path | None, when: dt
 def plan_command(preset: Preset, as_loaded: Mapping[str, Any], now: Mapping[str, Any], basis: BasisChoice) -> PlanCommand:
     """`gpu-planner plan …` with every change made to the preset since it was loaded."""
     from planner.present.command_line import PlanCommand, spelled
+    from planner.workload.changes import leaves
 
-    before, after = dict(_flat(as_loaded)), dict(_flat(now))
+    before, after = dict(leaves(as_loaded)), dict(leaves(now))
     told = {"title", "description"} - after.keys()  # plan leaves them out, too
     changed = [
         key for key in sorted((before.keys() | after.keys()) - told) if key not in after or before.get(key, ...) != after[key]
     ]
     settings = [text for key in changed for text in spelled(key, after.get(key))]
     return PlanCommand(preset.name if preset.origin != "file" else str(preset.path), settings, basis=basis)
-
-
-def _flat(workload: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything in a workload."""
-    for key, value in workload.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

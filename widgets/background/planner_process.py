@@ -75,7 +75,7 @@ class PlannerProcess:
         self._forgotten = max(what, self._forgotten, key=FORGETS.index)
 
     def end(self) -> None:
-        """End the copy, whatever it is at; who waits for an answer is told that there is none."""
+        """End the copy at once; a caller that waits for an answer gets `UnansweredError`."""
         if not self._ended:
             self._ended = True
             os.kill(self._process, signal.SIGKILL)  # nobody else has waited for it, so its number is still its own
@@ -174,7 +174,7 @@ def _answer(options: AppOptions, asked: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _answered(question: Callable[[], Any]) -> tuple[Any, Sequence[Problem] | None]:
-    """(answer, what is wrong with the question); no problem is named where the planner is at fault: the other process asks itself, and tells."""
+    """(answer, what is wrong with the question); an empty list where the planner is at fault: the other process then repeats the question and reports the failure."""
     try:
         return question(), None
     except UserError as error:

@@ -65,7 +65,7 @@ class TelemetryWatch:
 
     @property
     def sees_gpus(self) -> bool:
-        """Whether the last reading tells of a GPU."""
+        """Whether the last reading has a GPU."""
         with self._window_lock:
             return bool(self._window and self._window[-1].devices)
 
@@ -120,7 +120,7 @@ class TelemetryWatch:
             self._poller.thinned = thin
 
     def list_processes(self, wanted: bool) -> None:
-        """Have readings of this machine tell who uses each GPU, for as long as somebody looks."""
+        """List the processes on each GPU in readings of this machine, as long as they are shown."""
         if self._poller is not None:
             self._poller.lists_processes = wanted
 

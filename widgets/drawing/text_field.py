@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textual import events
-from textual.widgets import Input, OptionList
+from textual.widgets import Input
 
 MOST_PASTED = 4096
 """Characters of a paste that are taken: as many as the longest path has. Each change of a field is read and planned."""
@@ -25,11 +25,3 @@ class Entry(Input):
 
     def _on_paste(self, event: events.Paste) -> None:
         event.text = event.text[:MOST_PASTED]  # what is left of it the base takes
-
-
-def move_cursor(listing: OptionList, step: int) -> None:
-    """Move in a list while the text above it keeps the focus; `step` above 0: down."""
-    if step > 0:
-        listing.action_cursor_down()
-    else:
-        listing.action_cursor_up()

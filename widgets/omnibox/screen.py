@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
@@ -18,11 +17,11 @@ from planner.errors import UserError
 from planner.text import one_line
 from widgets.base_app import BaseApp
 from widgets.drawing.text import shorten_end, shorten_middle
-from widgets.drawing.text_field import Entry, move_cursor
+from widgets.drawing.text_field import Entry
 from widgets.omnibox.finding import Thing, find, setting
 from widgets.panes.workload.history import difference
 from widgets.panes.workload.values import put
-from widgets.screens.overlay import Overlay
+from widgets.screens.overlay import NarrowedList
 
 if TYPE_CHECKING:
     from planner.session import Session
@@ -38,7 +37,7 @@ HINT = "model, hub id, config.json, preset, GPU, 8 x L40S, command, key=value"
 MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
 
 
-class OmniScreen(Overlay[Thing | None]):
+class OmniScreen(NarrowedList[Thing | None]):
     """Asks for one thing; answers None when the user backs out."""
 
     DEFAULT_CSS = """
@@ -50,11 +49,6 @@ class OmniScreen(Overlay[Thing | None]):
         #omni-preview { height: auto; min-height: 2; margin: 1 0 0 0; }
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "back", show=False),
-        Binding("down", "move(1)", "next", show=False),
-        Binding("up", "move(-1)", "previous", show=False),
-    ]
 
     def __init__(self, app: BaseApp, things: Callable[[], Sequence[Thing]], title: str, hint: str = HINT) -> None:
         """`things`: all that can be found by now."""
@@ -153,14 +147,6 @@ class OmniScreen(Overlay[Thing | None]):
             most = max(40, preview.size.width * 6)
             preview.update(Content.styled(shorten_end(text, most, self._app.symbols.ellipsis), style))
             self.query_one(".box").border_subtitle = Content("esc back" if style == FAULTY else KEYS)
-
-    def action_move(self, step: int) -> None:
-        """Move in the list while the text keeps the focus."""
-        move_cursor(self.query_one(OptionList), step)
-
-    def action_leave(self) -> None:
-        """Back out."""
-        self.dismiss(None)
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)

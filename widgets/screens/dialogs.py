@@ -47,7 +47,7 @@ class ConfirmScreen(Overlay[bool]):
 class NameScreen(Overlay[str | None]):
     """Asks for a name; escape gives None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back", show=False)]
 
     def __init__(self, title: str, name: str, hint: str) -> None:
         super().__init__()
@@ -65,7 +65,3 @@ class NameScreen(Overlay[str | None]):
     def _submit(self, event: Input.Submitted) -> None:
         if event.value.strip():
             self.dismiss(event.value.strip())
-
-    def action_leave(self) -> None:
-        """Back out."""
-        self.dismiss(None)

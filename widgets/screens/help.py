@@ -64,7 +64,7 @@ FIRST: Mapping[str, Sequence[str]] = {
     "machine": ("Measure",),
     "benchmark": ("Measure",),
 }
-"""Pane -> groups of keys that are told first."""
+"""Pane -> groups of keys that are listed first."""
 KEY = 10
 """Cells of the keys at the left."""
 

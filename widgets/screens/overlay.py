@@ -12,7 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 from textual.worker import Worker, WorkerState
 
 Result = TypeVar("Result")
@@ -65,6 +65,21 @@ class Overlay(ModalScreen[Result]):
         """A fault of a worker of this screen is reported as every other."""
         if event.state is WorkerState.ERROR:
             self.app.post_message(Worker.StateChanged(event.worker, event.state))
+
+
+class NarrowedList(Overlay[Result]):
+    """A screen with a list, and above it a field that narrows it and keeps the focus."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "back", show=False),
+        Binding("down", "move(1)", "next", show=False),
+        Binding("up", "move(-1)", "previous", show=False),
+    ]
+
+    def action_move(self, step: int) -> None:
+        """Move in the list; `step` above 0: down."""
+        listing = self.query_one(OptionList)
+        (listing.action_cursor_down if step > 0 else listing.action_cursor_up)()
 
 
 class ScrolledOverlay(Overlay[None]):

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import msgspec
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from planner.text import one_line
-from widgets.drawing.text_field import Entry, move_cursor
-from widgets.screens.overlay import Overlay
+from widgets.drawing.text_field import Entry
+from widgets.screens.overlay import NarrowedList
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -29,14 +27,8 @@ class Item(msgspec.Struct, frozen=True):
     """Text beside it, dim."""
 
 
-class PickerScreen(Overlay[str | None]):
+class PickerScreen(NarrowedList[str | None]):
     """Asks for one item; answers its value, or None when the user backs out."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "back", show=False),
-        Binding("down", "move(1)", "next", show=False),
-        Binding("up", "move(-1)", "previous", show=False),
-    ]
 
     def __init__(self, title: str, items: Sequence[Item], current: str | None = None) -> None:
         super().__init__()
@@ -79,14 +71,6 @@ class PickerScreen(Overlay[str | None]):
         )
         current = next((index for index, item in enumerate(kept) if item.value == self._current), 0)
         listing.highlighted = current if kept else None
-
-    def action_move(self, step: int) -> None:
-        """Move in the list while the filter keeps the focus."""
-        move_cursor(self.query_one(OptionList), step)
-
-    def action_leave(self) -> None:
-        """Back out without choosing."""
-        self.dismiss(None)
 
     @on(Input.Submitted)
     def _submit(self) -> None:

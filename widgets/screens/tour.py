@@ -25,7 +25,7 @@ class Step(NamedTuple):
 
     title: str
     pane: str
-    """Pane that is in sight meanwhile."""
+    """Pane that is in sight during this step."""
     lit: str
     """Widget that is lit."""
     text: str

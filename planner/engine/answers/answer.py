@@ -72,3 +72,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     network: Network | None = None
     """Between nodes; present where an offer, or the candidate, has any."""
     version: str = ""
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs of its layout; 1 where there is none."""
+        return self.layout.gpus if self.layout else 1

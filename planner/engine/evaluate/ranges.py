@@ -133,7 +133,7 @@ def _left(chip: Chip) -> float:
 
 
 def _requests_of_means(job: Job) -> float:
-    """Requests of a load that ends, whose answers may be all alike, of which the less it matters the fewer run at once; infinite for any other."""
+    """Requests of a load that ends and whose answers may all have the same length; infinite for any other. The fewer of them run at once, the less that matters."""
     w = job.workload
     if job.task != "serve" or not w.requests or drawn_outputs(w) == w.output_tokens:
         return math.inf

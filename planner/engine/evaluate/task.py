@@ -29,11 +29,11 @@ class Task(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def searches(self) -> dict[tuple[int, bytes], Any]:
-        """What the search keeps of this task, for tasks that are nearly the same."""
+        """Results of the search for this task, kept for tasks that differ from it in little."""
         return {}
 
     def changed(self, workload: Workload) -> Task:
-        """`workload`, made of this task's by changes, as a task of the same models; what the search has kept serves both."""
+        """A task for `workload`, a changed copy of this task's, with the same models and the same kept results of the search."""
         task = Task(workload, self.models)
         task.__dict__["searches"] = self.searches
         return task

@@ -12,9 +12,8 @@ from planner.engine.answers.answer import Answer, ParameterCounts
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.columns import Floats, added
-from planner.engine.evaluate.chosen_rows.chosen import Chosen
-from planner.engine.evaluate.chosen_rows.releases import ReleaseEnds, release_ends
-from planner.engine.evaluate.chosen_rows.releases import evidence as releases_evidence
+from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds, release_ends
+from planner.engine.evaluate.chosen_rows import evidence as releases_evidence
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
 from planner.engine.explain.figures import figures, serve_figures, train_figures

@@ -10,8 +10,7 @@ import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.columns import Flags, Floats
-from planner.engine.evaluate.chosen_rows.chosen import Chosen
-from planner.engine.evaluate.chosen_rows.releases import ReleaseEnds
+from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds
 from planner.engine.explain.open_waits import OpenWaits
 from planner.engine.explain.physical_limits import limits_of
 from planner.engine.explain.row_records import positive, records

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.engine.columns import Floats
-from planner.engine.evaluate.chosen_rows.chosen import Chosen
+from planner.engine.evaluate.chosen_rows import Chosen
 from planner.engine.job.job import Job
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import prompts_in_step, prompts_queued

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.engine.columns import Floats
-from planner.engine.evaluate.chosen_rows.chosen import Chosen
+from planner.engine.evaluate.chosen_rows import Chosen
 from planner.engine.job.engines import GENERIC
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip

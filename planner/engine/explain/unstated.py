@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Table, added
-from planner.engine.evaluate.chosen_rows.chosen import Chosen
+from planner.engine.evaluate.chosen_rows import Chosen
 from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import attended_tokens, forward_flop_per_s, score_bytes

@@ -201,7 +201,7 @@ def _row(one: _Candidate, answer: Answer, context: float, longest: float, where:
         longest_context_tokens=most,
         longest_context_layout="·".join(f"{name}{degree:.0f}" for name, degree in degrees if degree > 1) or "single",
         answer=answer,
-        request=_as_given(request, answer.layout.gpus if answer.layout else 1),
+        request=_as_given(request, answer.gpus),
     )
 
 

@@ -8,9 +8,8 @@ from planner.engine.job.defaults import Defaults
 from planner.engine.job.encoders import USUAL_SEQUENCE, source_numbers
 from planner.engine.job.engine import Engine
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES, UNPACK_HOST_S, UNPACKED_BYTES, uniform_bytes, weight_numbers
-from planner.engine.memory.footprint import footprint
+from planner.engine.memory.footprint import RECIPES, footprint
 from planner.engine.memory.layers.layer_execution import LayerExecution
-from planner.engine.memory.recipes import RECIPES
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture

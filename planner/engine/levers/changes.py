@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """Changes of one group are steps of the same thing: of these the first that is enough will do."""
+        """Name of the setting that is changed; of the changes of one group only the first that is enough is offered."""
         return "adapters" if "lora" in self.keys else next(iter(self.keys))
 
 

@@ -135,14 +135,13 @@ def _lever(plans: ChangedPlans, change: Change, near: PlanRow) -> Lever | None:
     if not solved and (near.answer.fits or tradeoff is None or tradeoff.saves_bytes < _least_saving(near)):
         return None
     row = best or near
-    count = row.answer.layout.gpus if row.answer.layout else 1
-    place = f"{count:,} × {row.gpu}"
+    place = f"{row.answer.gpus:,} × {row.gpu}"
     result = f"not enough alone on {place}" if best is None else _result(place, best)
     return Lever(
         change=change.keys,
         text=f"{change.text}: {result}",
         gpu=row.gpu if solved else None,
-        gpus=count if solved else None,
+        gpus=row.answer.gpus if solved else None,
         costs=change.costs,
         saves_bytes=tradeoff.saves_bytes if tradeoff else None,
         slowdown=tradeoff.slowdown if tradeoff else None,

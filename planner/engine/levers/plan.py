@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.levers.changed_plans import ChangedPlans
-from planner.engine.levers.hints import with_hints
+from planner.engine.levers.changes import Change, changes_of
 from planner.engine.levers.levers import levers_for
 from planner.engine.levers.savings import savings_for
+from planner.engine.levers.tradeoff import tradeoff_of_change
 from planner.engine.search.plan import cut
+from planner.units import percent_text
+from planner.workload.tasks import Workload
+
+LEAST_SLOWDOWN = 0.005
+"""A change that costs less time than this is not called slower."""
 
 
 def with_help(
@@ -25,7 +33,45 @@ def with_help(
     plans = ChangedPlans(task, supply)
     shown = cut(plan, top, each_gpu=each_gpu)
     if hints:
-        shown = msgspec.structs.replace(shown, rows=with_hints(plans, shown.rows))
+        shown = msgspec.structs.replace(shown, rows=_with_hints(plans, shown.rows))
     if levers and not any(row.rank for row in plan.rows):
         return msgspec.structs.replace(shown, levers=levers_for(plans, plan.rows))
     return msgspec.structs.replace(shown, levers=savings_for(plans, plan)) if levers and hints else shown
+
+
+def _with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
+    """`rows`, each that is no solution with the change that would make its GPU one, judged by the same engine."""
+    pending = {row.gpu for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
+    hints: dict[str, str] = {}
+    for change in changes_of(plans.task.workload):
+        if not pending:
+            break
+        if not _is_hint(change, plans.task.workload):
+            continue
+        keys = change.keys | {"gpus_considered": sorted(pending)}
+        solved = {choice.node_type.gpu.name: choice for choice in reversed(plans.solutions(keys))}
+        hints |= {row.gpu: _hint(plans, change, keys, row) for row in plans.rows(list(solved.values()))}
+        pending -= solved.keys()
+    return [
+        msgspec.structs.replace(row, why=f"{row.why} → {hints[row.gpu]}")
+        if row.rank is None and row.gpu in hints and not row.here
+        else row
+        for row in rows
+    ]
+
+
+def _is_hint(change: Change, workload: Workload) -> bool:
+    """Whether `change` leaves the GPU and the job as they are; adapters are how most fine-tuning is done."""
+    if "gpus_considered" in change.keys:
+        return False
+    return change.costs != "job" or (change.group == "adapters" and workload.task == "finetune")
+
+
+def _hint(plans: ChangedPlans, change: Change, keys: dict[str, object], row: PlanRow) -> str:
+    count = row.answer.gpus
+    text = f"{'more GPUs' if 'max_gpus' in change.keys else change.text} would do, on {count:,} GPU{'s' * (count != 1)}"
+    if change.costs not in {"time", "precision"}:
+        return text
+    found = tradeoff_of_change(plans.task, plans.with_keys(keys), plans.supply, row, change.keys, as_planned=True)
+    slower = found.slowdown if found else 0.0
+    return f"{text}, {percent_text(slower)} slower" if slower >= LEAST_SLOWDOWN else text

@@ -111,7 +111,7 @@ def _state(row: PlanRow) -> LeverState:
     assert row.usd_per_h is not None
     return LeverState(
         gpu=row.gpu,
-        gpus=row.answer.layout.gpus if row.answer.layout else 1,
+        gpus=row.answer.gpus,
         usd_per_h=row.usd_per_h.value,
         usd_per_month=row.usd_per_month.value if row.usd_per_month else None,
         job_usd=row.job_usd.value if row.job_usd else None,

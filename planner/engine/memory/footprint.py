@@ -1,22 +1,51 @@
-"""Footprint of one training job, whatever hardware it is spread over."""
+"""Recipes of training, and the footprint of one training job, whatever hardware it is spread over."""
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import asdict, replace
 
 from planner.engine.memory.layers.activations import activation_bytes, source_bytes
 from planner.engine.memory.layers.layer_execution import LayerExecution
 from planner.engine.memory.layers.recomputation import kept_of_layer
-from planner.engine.memory.recipes import Recipe
 from planner.engine.records.footprint import Footprint
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
 from planner.workload.optimizers import Optimizer
 
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes per parameter (weights to states), and per element of activations (the last two)."""
+
+    weight_bytes: float
+    gradient_bytes: float
+    master_bytes: float = 0.0
+    """A second copy of the weights in FP32, which the optimizer updates."""
+    cast_bytes: float = 0.0
+    """Autocast's copies of linear weights."""
+    state_bytes: float = 4.0
+    """One full state of the optimizer."""
+    product_bytes: float = 2.0
+    """An element of inputs and outputs of matrix products, and of the gradients that they make."""
+    residual_bytes: float = 2.0
+    """An element of the residual stream."""
+
+    @property
+    def autocast(self) -> bool:
+        """Weights are FP32, products are computed in 16 bit."""
+        return self.cast_bytes > 0
+
+
+RECIPES = {
+    "fp32": Recipe(weight_bytes=4, gradient_bytes=4, product_bytes=4, residual_bytes=4),
+    "amp": Recipe(weight_bytes=4, gradient_bytes=4, cast_bytes=2, residual_bytes=4),
+    "mixed": Recipe(weight_bytes=2, gradient_bytes=4, master_bytes=4),
+    "bf16": Recipe(weight_bytes=2, gradient_bytes=2, state_bytes=2),
+}
+"""Name of a recipe -> its bytes: everything FP32; FP32 under autocast; 16-bit weights with an FP32 master copy; everything 16 bit."""
+
 CHUNKS = 8
 """Pieces a chunked loss cuts the tokens into (torchtune's default)."""
-
-
 LOSS_TRAFFIC, FUSED_LOSS_TRAFFIC = 24.0, 8.0
 """Bytes per token and vocabulary entry. Operator by operator: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two
 FP32 gradients and a 16-bit one written backward. In fused kernels (torch.compile; Liger, arXiv:2410.10989 §3.2): 16-bit logits read for the

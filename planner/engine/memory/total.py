@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.columns.limits import chunk_tokens, most_sequences
-from planner.engine.memory.beside.rollouts import rollout_terms
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import (
@@ -25,6 +24,7 @@ from planner.engine.memory.inference import (
     prompt_pass,
 )
 from planner.engine.memory.overhead import overhead_terms
+from planner.engine.memory.rollouts import rollout_terms
 from planner.engine.memory.stages import linear_weights_bytes, micro_batches, stage_parameters, zero_ranks
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
@@ -164,7 +164,7 @@ def terms_of(t: Table) -> list[Term]:
 
 
 def _warm_up(t: Table, terms: list[Term]) -> Term:
-    """What an engine takes at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
+    """Bytes that an engine takes at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
 
     vLLM computes both before it gives the cache what is left.
     """
@@ -191,7 +191,7 @@ def weights_on_host(t: Table) -> Floats:
 
 
 def _prefixes_on_host(t: Table) -> Floats:
-    """Bytes of the prefixes that are kept in the host's memory for one GPU; 0 where their number is not told."""
+    """Bytes of the prefixes that are kept in the host's memory for one GPU; 0 where their number is not given."""
     return t.job.host_prefixes * cached_prefix_bytes(t)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
-from planner.engine.memory.sequence_parallel import gathered_tokens
 from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
@@ -20,6 +19,7 @@ BUCKET_ELEMENTS = 5e8
 
 _STATES = "ZeRO (arXiv:1910.02054) §3: bytes per parameter of the recipe and the optimizer"
 _SAVED = "tensors autograd keeps, operator by operator (PyTorch 2.13, transformers 5.23)"
+_SPLIT = "sequence parallelism (arXiv:2205.05198 §4.2.2): all-gathered before a product, reduce-scattered after it"
 _SHARDED = "PyTorch FSDP: the layer at work, the prefetched one, and the root's own parameters"
 
 
@@ -45,7 +45,7 @@ def peak_of(t: Table) -> Phase:
 
 def terms_at(t: Table, at: Phase) -> list[Term]:
     """Everything that takes memory in one phase."""
-    return [*_weights(t, at), *_gradients(t, at), *_activations(t, at), *_logits(t, at), *_buffers(t, at)]
+    return [*_weights(t, at), *_gradients(t, at), *_activations(t, at), _logits(t, at), *_buffers(t, at)]
 
 
 def _trained(t: Table, at: Phase) -> Floats:
@@ -124,75 +124,65 @@ def _activations(t: Table, at: Phase) -> list[Term]:
     ranks = np.where(t.engine.whole_between > 0, s.tp, 1.0)
     whole_inputs = np.where(t.engine.keeps_gathered > 0, s.tp, ranks)
     inputs = (whole_inputs - 1) * np.minimum(t.job.activation_bytes, 2.0) * t.model.width * (t.job.adapters == 0)
-    terms = []
-    for name, size in (
-        ("norms", f.norms * ranks),
-        ("attention", at.attention + inputs),
-        ("attention scores", f.scores * at.scores),
-        ("MLP or experts", f.mlp + inputs),
-        ("dropout masks", f.dropout * ranks),
-    ):
-        values = {"layers": at.layers, "tokens": tokens, "bytes": size}
-        terms.append(
-            Term(
-                "activations", name, at.layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes} B each", values, _SAVED
-            )
-        )
-    residual = (ranks - 1) * f.boundary * at.backward
-    around = at.backward * f.backward + residual + at.head * f.head * ranks
-    read = s.micro_batch * t.job.input_tokens / s.tp
+    residual = (ranks - 1) * f.boundary
     return [
-        *terms,
-        Term(
-            "activations",
+        _of_layers("norms", at.layers, tokens, f.norms * ranks),
+        _of_layers("attention", at.layers, tokens, at.attention + inputs),
+        _of_layers("attention scores", at.layers, tokens, f.scores * at.scores),
+        _of_layers("MLP or experts", at.layers, tokens, f.mlp + inputs),
+        _of_layers("dropout masks", at.layers, tokens, f.dropout * ranks),
+        _of_tokens(
             "of the encoder, and keys and values of its output",
-            read * (at.read + at.reading * f.source_backward),
-            "{tokens} tokens · {bytes} B each",
-            {"tokens": read, "bytes": at.read + at.reading * f.source_backward},
-            _SAVED,
+            s.micro_batch * t.job.input_tokens / s.tp,
+            at.read + at.reading * f.source_backward,
         ),
-        Term(
-            "activations",
-            "what recomputed layers keep",
-            at.boundaries * tokens * (at.boundary + (ranks - 1) * f.boundary),
-            "{layers} layers · {tokens} tokens · {bytes} B each",
-            {"layers": at.boundaries, "tokens": tokens, "bytes": at.boundary + (ranks - 1) * f.boundary},
-            _SAVED,
-        ),
-        Term(
-            "activations",
-            "stored scores being recomputed",
-            at.rescored * tokens * f.scores,
-            "{tokens} tokens · {bytes} B each",
-            {"tokens": tokens, "bytes": at.rescored * f.scores},
-            _SAVED,
-        ),
-        Term(
-            "activations",
+        _of_layers("what recomputed layers keep", at.boundaries, tokens, at.boundary + residual),
+        _of_tokens("stored scores being recomputed", tokens, at.rescored * f.scores),
+        _of_tokens(
             "of the head, and gradients inside a layer",
-            tokens * around,
-            "{tokens} tokens · {bytes} B each",
-            {"tokens": tokens, "bytes": around},
-            _SAVED,
+            tokens,
+            at.backward * f.backward + residual * at.backward + at.head * f.head * ranks,
         ),
-        gathered_tokens(t, at, tokens),
+        _of_tokens("gathered for tensor parallelism", tokens, _gathered_bytes(t, at), _SPLIT),
     ]
 
 
-def _logits(t: Table, at: Phase) -> list[Term]:
+def _of_layers(name: str, layers: Floats, tokens: Floats, size: Floats) -> Term:
+    """Activations of `size` bytes a token in each of so many layers."""
+    values = {"layers": layers, "tokens": tokens, "bytes": size}
+    return Term("activations", name, layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes} B each", values, _SAVED)
+
+
+def _of_tokens(name: str, tokens: Floats, size: Floats, source: str = _SAVED) -> Term:
+    """Activations of `size` bytes a token."""
+    values = {"tokens": tokens, "bytes": size}
+    return Term("activations", name, tokens * size, "{tokens} tokens · {bytes} B each", values, source)
+
+
+def _gathered_bytes(t: Table, at: Phase) -> Floats:
+    """Bytes of a token that sequence parallelism gathers for a product over ranks of tensor parallelism, beyond the share that is kept.
+
+    A layer's backward holds the input, gathered again for the gradient of the weights, and the input's gradient before it is reduced and
+    scattered; the head holds its input. Frozen weights need no input.
+    """
     s = t.layout
-    entries = s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
-    values = {"tokens": s.micro_batch * t.job.sequence / s.cp, "vocabulary": t.model.vocabulary, "tp": s.tp, "bytes": at.logits}
-    return [
-        Term(
-            "logits",
-            "logits and their loss",
-            entries * at.logits,
-            "{tokens} tokens · {vocabulary} logits · {bytes} B ÷ {tp} ranks",
-            values,
-            _SAVED,
-        )
-    ]
+    element = np.minimum(t.job.activation_bytes, 2.0)
+    tensors = at.backward * (1.0 + (t.job.adapters == 0)) + at.head
+    gathered: Floats = (s.tp - 1) * tensors * element * t.model.width * (t.engine.whole_between == 0)
+    return gathered
+
+
+def _logits(t: Table, at: Phase) -> Term:
+    s = t.layout
+    tokens = s.micro_batch * t.job.sequence / s.cp
+    return Term(
+        "logits",
+        "logits and their loss",
+        tokens * t.model.vocabulary / s.tp * at.logits,
+        "{tokens} tokens · {vocabulary} logits · {bytes} B ÷ {tp} ranks",
+        {"tokens": tokens, "vocabulary": t.model.vocabulary, "tp": s.tp, "bytes": at.logits},
+        _SAVED,
+    )
 
 
 def _buffers(t: Table, at: Phase) -> list[Term]:

@@ -38,7 +38,7 @@ def branches(
 
 def row_words(row: PlanRow) -> str:
     """'8 × L40S'."""
-    return f"{row.answer.layout.gpus if row.answer.layout else 1} × {row.gpu}"
+    return f"{row.answer.gpus} × {row.gpu}"
 
 
 def _yes(holds: object) -> str:

@@ -213,7 +213,7 @@ def _bottleneck(row: PlanRow, advice: Advice | None) -> Step:
 
 def _right_size(plan: Plan, row: PlanRow) -> Step:
     layout = row.answer.layout
-    gpus = layout.gpus if layout else 1
+    gpus = row.answer.gpus
     reasons = [f"{plan.counts.fit:,} of {plan.counts.considered:,} candidates fit; this one is {row.why}"]
     if row.job_h is not None:
         reasons.append(f"done in {duration_text(row.job_h.value * 3600)}")

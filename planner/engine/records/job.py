@@ -148,7 +148,7 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     kv_offload: N = default(0.0)
     """1: prefixes are kept in the host's memory and read from there."""
     host_prefixes: N = default(0.0)
-    """Distinct prefixes there; 0: not told."""
+    """Distinct prefixes there; 0: not given."""
     serves: N = default(0.0)
     max_num_seqs: N = default(0.0)
     """Most requests in flight on a replica, and most tokens of an iteration; 0: the engine's own."""

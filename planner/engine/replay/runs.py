@@ -49,7 +49,7 @@ class Run(msgspec.Struct, frozen=True):
     warm: int
     """The first so many only fill the replica."""
     measured: int
-    """The next so many are told of; those behind them keep it busy."""
+    """Number of requests after these whose times are reported; those that follow only keep the replica busy."""
 
 
 def stretch(recorded: Recorded, begin_s: float, end_s: float, replicas: int, lead_s: float) -> list[Run]:

@@ -105,8 +105,7 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
     if place == 1:
         return f"{first}{each}"
     if workload.objective == "fewest-gpus":
-        count = row.answer.layout.gpus if row.answer.layout else 1
-        return f"{count:,} GPU{'s' * (count != 1)}"
+        return f"{row.answer.gpus:,} GPU{'s' * (row.answer.gpus != 1)}"
     if score < 1.005 * best:
         return f"as good as the first ({first}{each})"
     if workload.objective == "flop-per-usd":

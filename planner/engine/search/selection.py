@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.engine.columns import Floats, Rows
-from planner.engine.evaluate.chosen_rows.chosen import Chosen
-from planner.engine.evaluate.chosen_rows.releases import ReleaseEnds, release_ends
+from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds, release_ends
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.supply.node_types import NodeType
 

@@ -1,19 +1,24 @@
-"""Inputs of a study, and the GPUs it compares."""
+"""Inputs of a study: the GPUs it compares, and training steps measured in its conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from planner.engine.performance.operators.chip import FindChip
-from planner.engine.study.measured_sizes import FindArchitecture, measured_sizes
 from planner.engine.study.price_sets import PriceSet
-from planner.engine.study.sizes import DEFAULT_GPUS, Study
+from planner.engine.study.sizes import DEFAULT_GPUS, Size, Study
+from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.hardware.prices.offers import Offer
+from planner.workload.architecture import Architecture
 from planner.workload.studies import PublishedStudy
+from planner.workload.study_models import is_study_model, stated_shape
+
+FindArchitecture = Callable[[str | dict[str, Any]], Architecture]
 
 
 class StudyInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,3 +55,33 @@ class StudyInputs(msgspec.Struct, frozen=True, kw_only=True):
     def _took_part(self, device: Gpu, study: Study) -> bool:
         sizes = measured_sizes(self.measured.get(device.name, ()), study, self.architecture)
         return any(vocabulary == study.vocabulary for _, vocabulary in sizes)
+
+
+def measured_sizes(
+    points: Sequence[TrainPoint], study: Study, architecture: FindArchitecture
+) -> dict[tuple[Size, int], TrainPoint]:
+    """Measured steps in the conditions of the study, by size and vocabulary."""
+    found: dict[tuple[Size, int], TrainPoint] = {}
+    for point in points:
+        given = point.parameters
+        same = (given.get("recipe"), given.get("optimizer"), given.get("sequence")) == ("amp", "adamw", study.sequence)
+        shape = shape_of(point, architecture)
+        batch = given.get("batch")
+        if same and point.dtype == "bf16" and point.step_s and shape is not None and isinstance(batch, int):
+            width, depth, vocabulary = shape
+            found[Size(width, depth, batch), vocabulary] = point
+    return found
+
+
+def shape_of(point: TrainPoint, architecture: FindArchitecture) -> tuple[int, int, int] | None:
+    """(width, depth, vocabulary) of the study's model that a step was measured on; None: it was another model."""
+    given = point.parameters
+    if not is_study_model(given):
+        return None
+    if (shape := stated_shape(given)) is not None:
+        return shape
+    try:
+        model = architecture(str(given["model"]))
+    except UserError:
+        return None
+    return model.width, model.layers, model.vocabulary

@@ -17,8 +17,7 @@ from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import FEW, StudyAnswer, StudyCurve, StudyPoint
 from planner.engine.estimate.estimate import estimate
 from planner.engine.study.crossovers import leaders, leading_price, pairs_of
-from planner.engine.study.inputs import StudyInputs
-from planner.engine.study.measured_sizes import measured_sizes
+from planner.engine.study.inputs import StudyInputs, measured_sizes
 from planner.engine.study.price_sets import Price, price_set
 from planner.engine.study.published import compared
 from planner.engine.study.sizes import DEFAULT_PRICES, MOST_PARAMETERS, Size, Study, sizes_of

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LEFT_OUT = frozenset(
     {"nvidia", "amd", "intel", "apple", "geforce", "tesla", "instinct", "radeon", "gpu", "generation", "edition", "oam"}
 )
-"""Words that tell no two parts apart."""
+"""Words that distinguish no two parts."""
 _SOCKET = re.compile(r"sxm[2-7]?")
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\d?x?")
 _SIZE = re.compile(r"(\d{1,4})(?:gb|gib|g)")

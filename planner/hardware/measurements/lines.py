@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -26,14 +26,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """(run, point) of measurements that were removed; runs that have no other go with them."""
 
 
+encoded = msgspec.json.Encoder().encode_lines
+"""Writes lines of the file."""
 _DECODER = msgspec.json.Decoder(Line)
 DAMAGE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 """Errors raised by decoding a line that is not one of ours."""
-
-
-def encoded(lines: Iterable[Line]) -> bytes:
-    """The lines as they are written."""
-    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
 def decoded(text: bytes) -> tuple[list[Line], list[str]]:

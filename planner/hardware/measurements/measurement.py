@@ -66,7 +66,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Number of times it was measured, with other points in between."""
     telemetry: dict[str, Any] = {}
     """Clocks, power, energy, temperature and time throttled of the device, from `readings` of the worker before and after the samples;
-    `poll_hz`: how often the planner read the device meanwhile."""
+    `poll_hz`: how often the planner read the device during them."""
     peak_memory_bytes: float | None = None
     method: int = 1
     """Version of the way of measuring."""

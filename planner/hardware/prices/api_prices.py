@@ -22,7 +22,7 @@ class ApiPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     provider: str
     model: str = ""
-    """The catalogue's name of the model; empty for one that is not to be had otherwise."""
+    """The catalogue's name of the model; empty for a model that is sold by the token alone."""
     input_usd_per_million: Rate
     cached_usd_per_million: Rate | None = None
     """Input that the provider has in its cache; None: billed as other input."""

@@ -72,7 +72,7 @@ class HangWatch:
         return min(LOOK_AGAIN_S, max(0.0, min(self._silent_after, self._point_until) - time.monotonic()))
 
     def complaint(self, *, suspended: bool) -> str:
-        """Why it counts as hung; empty: it does not. `suspended`: a signal has stopped it, which only another one would end."""
+        """Reason why the worker counts as hung; empty: it does not. `suspended`: a signal has stopped it, which only another one would end."""
         now = time.monotonic()
         self._suspended_since = (self._suspended_since or now) if suspended else None
         if self._suspended_since is not None and now >= self._suspended_since + SUSPENDED_S:

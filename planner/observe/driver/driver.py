@@ -120,7 +120,7 @@ class Driver:
         self._opened = True
 
     def _reply(self) -> Reply:
-        """The next line that is no mere sign of life."""
+        """The next reply; empty lines, which only show that the process lives, are skipped."""
         until_s = time.monotonic() + TOTAL_S
         while (left_s := until_s - time.monotonic()) > 0:
             line = self._line(min(self._silence_s + LATER_S, left_s))

@@ -36,7 +36,7 @@ class Source(NamedTuple):
     """File name without its ending, which names the board among those of a fleet."""
     data: bytes
     chosen: bool
-    """Whether it was named itself; files of a folder that are no results are left out."""
+    """Whether the user named this file, not only its folder; files of a folder that hold no results are left out."""
 
 
 def sources(given: str) -> Iterator[Source]:

@@ -110,10 +110,6 @@ def seconds_of(text: str) -> float:
     """A number of seconds, or a date as seconds since 1970 (UTC where it names no zone); raises ValueError."""
     if (number := as_number(text)) is not None:
         return number / (1e3 if number > MILLISECONDS else 1.0)
-    whole, dot, rest = text.strip().partition(".")
-    if dot:  # Python reads six digits of a second; the traces have seven
-        digits = rest[: next((place for place, sign in enumerate(rest) if not sign.isdigit()), len(rest))]
-        text = f"{whole}.{digits[:6]}{rest[len(digits) :]}"
     moment = dt.datetime.fromisoformat(text.strip())
     return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()
 

@@ -127,7 +127,7 @@ def verdict(decision: Decision) -> str:
         why = f" The nearest, {row_device(nearest)}: {nearest.why}." if nearest else ""
         return f"{nothing_fits_text(counts)}.{why}"
     layout = row.answer.layout
-    what = f"{layout.gpus if layout else 1:,} × {row_device(row)}" + (f" as {layout.text}" if layout and layout.gpus > 1 else "")
+    what = f"{row.answer.gpus:,} × {row_device(row)}" + (f" as {layout.text}" if layout and layout.gpus > 1 else "")
     reason = f"{row.why}; {counts.fit:,} of {counts.considered:,} candidates fit."
     if row.owned is not None:
         return f"{_owned_verdict(row, what)}: {reason}"

@@ -84,7 +84,7 @@ class UnseenClasses:
 
 
 def sources_left_out(residuals: Sequence[Residual]) -> LeftOut:
-    """Every source left out in turn; a class that it alone tells of in a kind has the wider range of one without published values.
+    """Every source left out in turn; a class that only this source has values of, in a kind, gets the wider range of a class without any.
 
     How wide all others are is judged without these.
     """

@@ -9,7 +9,7 @@ import pytest
 from engine_sample import ask
 
 from planner.engine.answers.answer import Answer
-from planner.engine.evaluate.chosen_rows.releases import names_of
+from planner.engine.evaluate.chosen_rows import names_of
 
 SERVED: dict[str, Any] = {"task": "serve", "model": "llama-3.2-1b", "gpu": "H100 SXM5 80GB", "concurrency": 8}
 ALONE: dict[str, Any] = {"task": "generate", "model": "llama-2-7b", "gpu": "A100 80GB SXM", "batch": 32}

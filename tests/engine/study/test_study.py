@@ -22,7 +22,7 @@ from bench.study import Wish, steps
 from bench.study import depth_of as bench_depth
 from planner.engine.answers.study import StudyAnswer, StudyCurve, story
 from planner.engine.study.crossovers import leaders
-from planner.engine.study.measured_sizes import shape_of
+from planner.engine.study.inputs import shape_of
 from planner.engine.study.price_sets import price_set, price_set_names
 from planner.engine.study.sizes import DEPTH_LAWS, WIDTHS, Study, depth_of, sizes_of
 from planner.engine.study.upper_envelope import crossing_range, highest

@@ -29,7 +29,7 @@ ROOMY_WIDTH = 60
 GAUGE, GAUGE_WIDTH = 12, 76
 """Cells of a gauge with the blanks behind it, and cells of a pane from which there are any."""
 EXTREMES, EXTREMES_WIDTH = 15, 112
-"""Cells of the mean and the highest of a history, and cells of a pane from which they are told."""
+"""Cells of the mean and the highest of a history, and cells of a pane from which they are shown."""
 LEGEND_LINES, ROOMY_LEGEND_LINES = 2, 5
 MOST_TICKS = 6
 OTHER_FIGURES = 4

@@ -26,12 +26,12 @@ NO_FAULT = ("idle", "application clocks", "display clocks", "sync boost")
 
 
 def counters(device: DeviceSnapshot) -> Sequence[tuple[str, str]]:
-    """(label, field) of the figures that tell how busy a GPU is: of the GPU where there are counters, else of time."""
+    """(label, field) of the figures of how busy a GPU is: hardware counters where there are any, else shares of time."""
     return BUSY_COUNTERS if device.sm_active_fraction is not None else FALLBACK_COUNTERS
 
 
 def activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
-    """(label, fraction) of the same."""
+    """(label, fraction) of these figures."""
     return [(label, getattr(device, name)) for label, name in counters(device)]
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from planner.units import is_known
 from planner.workload import tasks
-from planner.workload.changes import with_one_load
+from planner.workload.changes import ABSENT, with_one_load, with_settings
 from widgets.drawing.text import shorten_middle
 
 Kind = Literal["choice", "switch", "count", "number", "percent", "lengths", "crowd", "text", "names", "prices"]
@@ -43,20 +42,10 @@ def turned_to(workload: Mapping[str, Any], task: str) -> dict[str, Any]:
 
 def put(workload: Mapping[str, Any], dotted: str, value: Any) -> dict[str, Any]:
     """A copy with `value` at a dotted key; None takes the key out, and a table left empty with it. A load replaces one given in another way."""
-    changed: dict[str, Any] = copy.deepcopy(dict(workload))
-    *tables, last = dotted.split(".")
-    table = changed
-    for name in tables:
-        inner = table.get(name)
-        if not isinstance(inner, dict):
-            inner = table[name] = {}
-        table = inner
-    if value is None:
-        table.pop(last, None)
-        if tables and (not table or dotted == "lora.rank"):
-            changed.pop(tables[0], None)
-    else:
-        table[last] = value
+    changed = with_settings(workload, {dotted: ABSENT if value is None else value})
+    table, _, _ = dotted.rpartition(".")
+    if value is None and table and (not get(changed, table) or dotted == "lora.rank"):
+        changed.pop(table.split(".")[0])
     return with_one_load(changed, (dotted,))
 
 

@@ -30,7 +30,7 @@ def open_screen(app: BaseApp) -> None:
     """Ask what as many of the highlighted GPU can run."""
     row = app.table.highlighted
     if row is not None:
-        open_fit(app, row.gpu, row.answer.layout.gpus if row.answer.layout else 1)
+        open_fit(app, row.gpu, row.answer.gpus)
 
 
 def open_fit(app: BaseApp, gpu: str, gpus: int) -> None:

@@ -27,7 +27,7 @@ EDGES = 8
 """Cells of the border, the blanks inside it and the scroll bar."""
 LEAST_COMPARED = 2
 ALIKE = 0.005
-"""Share below which two figures are told as the same."""
+"""Difference, as a share, below which two figures are shown as the same."""
 
 
 def open_screen(app: BaseApp) -> None:
@@ -92,7 +92,7 @@ class _Table(msgspec.Struct, frozen=True):
                     yield from self._figure(one, columns)
 
     def _names(self) -> list[str]:
-        return [f"{row.answer.layout.gpus if row.answer.layout else 1:,} × {device_name(row.gpu)}" for row in self.rows]
+        return [f"{row.answer.gpus:,} × {device_name(row.gpu)}" for row in self.rows]
 
     def _memory(self) -> list[str]:
         """Memory of every row, in the same form: the short one where one of them needs it."""

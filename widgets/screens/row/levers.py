@@ -128,7 +128,7 @@ class LeverScreen(Overlay[Change | None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,a,q", "leave", "back", show=False),
+        Binding("escape,a,q", "dismiss", "back", show=False),
         *(Binding(str(number), f"take({number})", f"change {number}", show=False) for number in range(1, MOST + 1)),
     ]
 
@@ -176,10 +176,6 @@ class LeverScreen(Overlay[Change | None]):
         """Close with the change of this number."""
         if number <= len(self.changes):
             self.dismiss(self.changes[number - 1])
-
-    def action_leave(self) -> None:
-        """Back out."""
-        self.dismiss(None)
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:

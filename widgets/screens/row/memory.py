@@ -56,9 +56,8 @@ class ItemsScreen(TextOverlay):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,M", "dismiss", "back", show=False)]
 
     def __init__(self, row: PlanRow, plan: Plan, symbols: Symbols) -> None:
-        count = row.answer.layout.gpus if row.answer.layout else 1
-        which = ", the fullest GPU" if count > 1 else ""
-        super().__init__(f"Memory · {count:,} × {device_name(row.gpu)}{which}")
+        which = ", the fullest GPU" if row.answer.gpus > 1 else ""
+        super().__init__(f"Memory · {row.answer.gpus:,} × {device_name(row.gpu)}{which}")
         self._row, self._plan, self._symbols = row, plan, symbols
         self._detail: MemoryDetail | None = None
         self._levers: Sequence[Lever] = ()

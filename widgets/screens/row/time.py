@@ -40,9 +40,9 @@ COMPONENTS: Mapping[str, str] = {
 PHASE, SECONDS, SHARE = 10, 9, 6
 """Cells of the left columns."""
 BESIDE = 104
-"""Cells from which the marks are told beside the chart."""
+"""Cells from which the marks are explained beside the chart."""
 MARKS, MOST_MARKS = 44, 12
-"""Cells of that column, and how many marks are told."""
+"""Cells of that column, and number of marks that it explains."""
 TIGHT, ROOMY, SHAPED, WIDE = 68, 86, 106, 132
 """Widths from which the table has more columns."""
 BAR, ROOF_LABEL = 24, 14
@@ -78,7 +78,7 @@ class TimeScreen(TextOverlay):
     def __init__(self, row: PlanRow, symbols: Symbols) -> None:
         layout = row.answer.layout
         spread = f" as {layout.text}" if layout and layout.gpus > 1 else ""
-        super().__init__(f"Time · {layout.gpus if layout else 1:,} × {device_name(row.gpu)}{spread}")
+        super().__init__(f"Time · {row.answer.gpus:,} × {device_name(row.gpu)}{spread}")
         self._symbols = symbols
         self._detail: TimeDetail | None = None
 
@@ -93,7 +93,7 @@ class TimeScreen(TextOverlay):
 
 
 def time_lines(detail: TimeDetail, symbols: Symbols, width: int, screen_height: int) -> list[Content]:
-    """Everything there is to tell, in `width` cells; the chart leaves room for the phases on a screen of that height."""
+    """The whole text, in `width` cells; the chart leaves room for the phases on a screen of that height."""
     lines = [*_phases(detail, symbols, width), Content("")]
     height = min(22, max(9, screen_height * 92 // 100 - len(lines) - 5))
     roofline = list(_roofline(detail, symbols, width, height))

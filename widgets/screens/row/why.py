@@ -100,7 +100,7 @@ class WhyScreen(TextOverlay):
         self.draw()
 
     def show_part(self, gpu: Gpu | None, own: Owned | None) -> None:
-        """Show what the data of its GPU tell: the network between nodes, and what the row costs on GPUs that are bought."""
+        """Show what depends on the data of its GPU: the network between nodes, and the cost of the row on GPUs that are bought."""
         self._owned = own
         self._network = between_nodes(self._row, gpu, str(self._plan.task.get("task", "")))
         self.draw()

@@ -48,7 +48,7 @@ def cache_of_answer(g: Table) -> Floats:
 
 
 def rollout_terms(t: Table, terms: list[Term]) -> list[Term]:
-    """What generating takes beside `terms`, those of the update: the pool that an engine keeps, or what one that slept needs beyond the update's peak."""
+    """Memory of generating beyond `terms`, those of the update: the pool that an engine keeps, or what an engine that slept needs beyond the update's peak."""
     if t.rollout_job is None:
         return []
     g = generating_table(t)

@@ -1,1 +1,0 @@
-"""Rows of evaluated candidates that become answers, and what is computed for them alone."""

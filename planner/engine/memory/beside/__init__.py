@@ -1,1 +1,0 @@
-"""Memory of other work on the same GPUs."""
