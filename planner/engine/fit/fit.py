@@ -125,9 +125,9 @@ def _rows_of_kind(kind: str, candidates: Sequence[_Candidate]) -> tuple[list[Fit
     evaluated = evaluated_requests(kind, items)
     answers = answered(kind, items, evaluated)
     alone = _alone_tokens_per_s(items) if kind == "serve" else np.full(len(items), np.nan)
-    rows = []
+    rows, reach = [], np.nan_to_num(contexts, nan=-1.0)
     for row, (one, number, answer, others) in enumerate(zip(chosen, best, answers, by_key.values(), strict=True)):
-        longest = max(others, key=lambda other: np.nan_to_num(contexts[other], nan=-1.0))
+        longest = max(others, key=lambda other: reach[other])
         found = _row(one, answer, contexts[number], contexts[longest], candidates[longest].prepared)
         fast = float(alone[row]) if answer.fits and np.isfinite(alone[row]) else None
         rows.append(msgspec.structs.replace(found, alone_tokens_per_s=fast))

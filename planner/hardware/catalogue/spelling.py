@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.units import GIB
@@ -32,6 +33,7 @@ class Spelled(NamedTuple):
     """0 where the name says none."""
 
 
+@lru_cache(maxsize=4096)
 def spelled(name: str) -> Spelled:
     """`name` in its parts: ('h100', 'sxm', 80) of 'NVIDIA H100-SXM5-80GB'."""
     words = _WORD.findall(re.sub(r"(\d)\s+(gi?b)\b", r"\1\2", name.casefold()))

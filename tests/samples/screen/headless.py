@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from textual._compositor import Compositor
 from textual._context import active_app
 from textual.app import App, ScreenStackError
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.message_pump import MessagePump
 from textual.notifications import Notification
 from textual.pilot import Pilot
@@ -19,12 +22,15 @@ from textual.widgets import Input, TextArea
 
 ACTS = ("press", "_post_mouse_events", "resize_terminal")
 """Methods of `Pilot` through which a test does what a user does."""
+PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
+"""Rules of the style sheets that were read so far."""
 
 
 def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patch Textual for one test."""
     keep_still(monkeypatch)
     draw_when_used(monkeypatch)
+    parse_styles_once(monkeypatch)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_for_the_busy)
 
 
@@ -35,16 +41,36 @@ def keep_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TextArea, "cursor_blink", False)
 
 
+def parse_styles_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what style sheets say from one app to the next: the same text, from the same place, with the same colours."""
+    parse = Stylesheet._parse_rules
+
+    def parse_once(sheet: Stylesheet, css: str, **where: Any) -> list[RuleSet]:
+        key = css, *where.values(), frozenset(sheet._variables.items())
+        if key not in PARSED:
+            PARSED[key] = parse(sheet, css, **where)
+        return PARSED[key]
+
+    monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
+
+
 def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw what stands there before each key, click and change of size, and at the end, instead of sixty times a second.
 
-    Layout, messages and callbacks keep their times; what is to be drawn anew adds up until then.
+    Layout, messages and callbacks keep their times; what is to be drawn anew adds up until then. Of a whole screen that nobody looks at
+    each widget makes its lines, and they are not put together.
     """
-    draw, run = Compositor.render_update, App.run_test
+    draw, compose, run = Compositor.render_update, Compositor.render_full_update, App.run_test
     drawing = False
 
     def draw_if_asked(compositor: Compositor, *, full: bool = False, **how: Any) -> Any:
         return draw(compositor, full=full, **how) if full or drawing or not active_app.get().is_headless else None
+
+    def compose_if_seen(compositor: Compositor, **how: Any) -> Any:
+        if not drawing:
+            return compose(compositor, **how)
+        compositor._dirty_regions.clear()
+        return deque(compositor._get_renders(compositor.size.region), maxlen=0)
 
     def draw_now(app: App[Any]) -> None:
         nonlocal drawing
@@ -69,6 +95,7 @@ def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
                 draw_now(app)
 
     monkeypatch.setattr(Compositor, "render_update", draw_if_asked)
+    monkeypatch.setattr(Compositor, "render_full_update", compose_if_seen)
     monkeypatch.setattr(App, "run_test", run_and_draw)
     for name in ACTS:
         monkeypatch.setattr(Pilot, name, drawn_before(getattr(Pilot, name)))

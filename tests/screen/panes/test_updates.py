@@ -16,7 +16,7 @@ from widgets.app import PlannerApp
 from widgets.drawing.updates import LeanCompositor
 from widgets.panes.workload.form import Form
 
-render_update = LeanCompositor.render_update
+render_update, render_full_update = LeanCompositor.render_update, LeanCompositor.render_full_update
 Drawn = list[list[tuple[int, int, str]]]
 """Updates, each as the row, the first cell and the text of what is drawn."""
 
@@ -35,6 +35,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
         return update
 
     monkeypatch.setattr(LeanCompositor, "render_update", kept)
+    monkeypatch.setattr(LeanCompositor, "render_full_update", render_full_update)
     return updates
 
 
