@@ -14,6 +14,7 @@ from planner.engine.search.ranking import Scored, ranked
 from planner.present.cells import spread_text
 from planner.present.plan import fit_text
 from planner.units import bytes_text
+from planner.workload.tasks import Targets
 
 
 def test_what_may_not_fit_comes_after_what_does_and_says_what_it_may_need() -> None:
@@ -104,6 +105,8 @@ def test_what_has_no_price_says_that_it_comes_after_what_has_one(objective: str,
     assert (last.rank, last.here) == (2, True)
     assert last.why.startswith("no price: comes last; ") == said
     (alone,) = ranked([Scored(own, 1e18)], of)
+    assert alone.why.startswith("no price is known: by number of GPUs; ") == said  # it has a deadline
+    (alone,) = ranked([Scored(own, 1e18)], msgspec.structs.replace(of, targets=Targets()))
     assert alone.why.startswith("no price is known: by speed; ") == said
 
 
@@ -128,10 +131,13 @@ def test_rows_that_miss_stand_by_how_far_they_are_from_their_targets() -> None:
     assert shares == sorted(shares)
 
 
-def test_where_nothing_is_a_solution_what_fits_does_so_in_memory() -> None:
+def test_where_some_miss_a_target_what_fits_does_so_in_memory() -> None:
     none, some = (plan("llama-3.1-70b-chat-service", targets={"p95_request_s": limit}) for limit in (1.0, 5.0))
+    every = plan("llama-3.1-70b-chat-service", targets={}, gpus_considered=["B200 SXM"])
     assert fit_text(none).endswith(" fit in memory")
-    assert fit_text(some).endswith(" fit")
+    assert any(row.verdict == "misses-target" and not row.here for row in some.rows)
+    assert fit_text(some).endswith(" fit in memory")
+    assert fit_text(every).endswith(" fit")
 
 
 @pytest.mark.parametrize(
