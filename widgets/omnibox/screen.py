@@ -19,7 +19,8 @@ from planner.text import one_line
 from widgets.base_app import BaseApp
 from widgets.drawing.text import shorten_end, shorten_middle
 from widgets.drawing.text_field import Entry, move_cursor
-from widgets.omnibox.finding import Thing, find, setting
+from widgets.omnibox.finding import Thing, find, near, setting
+from widgets.panes.workload.fields import fields_for
 from widgets.panes.workload.history import difference
 from widgets.panes.workload.values import put
 from widgets.screens.overlay import Overlay
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 KIND, NAME = 9, 34
 """Cells of what a thing is, and of its name."""
-FOUND, FAULTY = "$foreground", "$text-error"
-"""Styles of what is known of a thing, and of why it cannot be taken."""
+FOUND, FAULTY, NOTHING = "$foreground", "$text-error", "$text-warning"
+"""Styles of what is known of a thing, of why it cannot be taken, and of that there is none."""
 QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
 KEYS = "enter takes it · esc back"
@@ -87,13 +88,19 @@ class OmniScreen(Overlay[Thing | None]):
 
     def _narrow(self, text: str) -> None:
         listing = self.query_one(OptionList)
-        self._found = find(text, self._things)
+        found = find(text, self._things, fields_for(self._app.form.workload))
+        self._found = found or near(text, self._things)
         listing.set_options([self._option(thing) for thing in self._found])
-        listing.highlighted = 0 if self._found else None
-        if not self._found and not self._app.form.models:
+        listing.highlighted = 0 if found else None
+        if not found and not self._app.form.models:
             self._tell("reading the catalogue …")
-        elif not self._found:
-            self._tell("nothing is called that; an id of the hub is organisation/name, a path begins with ./ or /", "$text-warning")
+        elif not found:
+            also = (
+                "down picks what is spelled alike"
+                if self._found
+                else "an id of the hub is organisation/name, a path begins with ./ or /"
+            )
+            self._tell(f"nothing is called that; {also}", NOTHING)
 
     def _option(self, thing: Thing) -> Option:
         name = shorten_middle(one_line(thing.value), NAME, self._app.symbols.ellipsis)
@@ -152,7 +159,7 @@ class OmniScreen(Overlay[Thing | None]):
             preview = self.query_one("#omni-preview", Static)
             most = max(40, preview.size.width * 6)
             preview.update(Content.styled(shorten_end(text, most, self._app.symbols.ellipsis), style))
-            self.query_one(".box").border_subtitle = Content("esc back" if style == FAULTY else KEYS)
+            self.query_one(".box").border_subtitle = Content(KEYS if style not in {FAULTY, NOTHING} else "esc back")
 
     def action_move(self, step: int) -> None:
         """Move in the list while the text keeps the focus."""

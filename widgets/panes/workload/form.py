@@ -335,7 +335,7 @@ class Form(VerticalScroll, can_focus=False):
                 self.post_message(self.Changed(self._workload))
             return
         try:
-            value = values.parse(field.kind, event.value)
+            value = field.read(event.value)
         except ValueError as wrong:
             self._faults[field.key] = str(wrong)
             event.input.query_ancestor(FieldLine).mark_fault(str(wrong))
@@ -364,6 +364,6 @@ class Form(VerticalScroll, can_focus=False):
 def _differs(field: Field, text: str, value: Any) -> bool:
     """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
     try:
-        return bool(values.parse(field.kind, text) != value) and text != values.show(field.kind, value)
+        return bool(field.read(text) != value) and text != values.show(field.kind, value)
     except ValueError:
         return True
