@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
+from planner.present.labels import told
 from widgets import crash_report, state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import bindings
@@ -223,8 +224,7 @@ class PlannerApp(BaseApp):
             self.call_after_refresh(self.action_act, awaited)
         if self.ready:
             self.content.show_problems(event.problems)
-            first = event.problems[0]
-            self.main.query_one(AnswerLine).refuse(f"{first.key}: {first.message}" if first.key else first.message)
+            self.main.query_one(AnswerLine).refuse(told(event.problems[0]))
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
         """Show the memory and the reason of the row."""

@@ -15,6 +15,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from planner.errors import UserError
+from planner.present.labels import told
 from planner.text import one_line
 from widgets.base_app import BaseApp
 from widgets.drawing.text import shorten_end, shorten_middle
@@ -205,4 +206,4 @@ def _checked(session: Session, workload: Mapping[str, Any], changed: Mapping[str
 def _reason(wrong: UserError) -> str:
     problem = wrong.problems[0]
     near = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
-    return f"{problem.key}: {problem.message}{near}" if problem.key else f"{problem.message}{near}"
+    return f"{told(problem)}{near}"

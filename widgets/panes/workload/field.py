@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from planner.present.labels import LABELS
 from widgets.panes.workload.values import Kind, parse
 
 CHOSEN = "auto"
@@ -22,7 +23,6 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     """Dotted name in the workload."""
-    label: str
     kind: Kind = "number"
     unit: str = ""
     choices: tuple[str, ...] = ()
@@ -37,6 +37,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Heading below which it stands; empty: at the top."""
     needs: str = ""
     """Other key; the field is shown while that has a value."""
+
+    @property
+    def label(self) -> str:
+        """Words before its editor."""
+        return LABELS[self.key]
 
     @property
     def picked(self) -> bool:

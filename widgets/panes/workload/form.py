@@ -18,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from planner.errors import Problem
+from planner.present.labels import with_labels
 from planner.workload.changes import LOADS, retold
 from widgets.actions.action import bindings
 from widgets.actions.moves import FORM
@@ -213,7 +214,7 @@ class Form(VerticalScroll, can_focus=False):
                 elsewhere.append(problem)
             else:
                 hint = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
-                faults[at_fault] = problem.message + hint
+                faults[at_fault] = with_labels(problem.message) + hint
         for line, fault in faults.items():
             line.mark_fault(fault)
         return elsewhere
