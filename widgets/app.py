@@ -15,7 +15,6 @@ from textual.screen import Screen
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from planner.present.labels import told
 from widgets import crash_report, state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import bindings
@@ -223,8 +222,11 @@ class PlannerApp(BaseApp):
         if awaited and self.plan is not None and self.screen is self.main:  # of the rows that stay
             self.call_after_refresh(self.action_act, awaited)
         if self.ready:
+            from planner.present.labels import told
+
             self.content.show_problems(event.problems)
             self.main.query_one(AnswerLine).refuse(told(event.problems[0]))
+            self.refresh_headline()
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
         """Show the memory and the reason of the row."""

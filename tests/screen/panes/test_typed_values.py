@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tui_sample import first_note, sample_options, settle
+from tui_sample import PRESET, first_note, sample_options, settle
 
 from planner.errors import Problem
 from planner.present.labels import LABELS, key_of, told, with_labels
 from planner.workload.tasks import Request, Targets
+from widgets.actions.sessions import open_session
 from widgets.app import PlannerApp
+from widgets.opening import open_preset
 from widgets.panes.answer import AnswerLine
+from widgets.panes.headline import Headline
 from widgets.panes.workload import values
 from widgets.panes.workload.field_line import FieldEntry
 from widgets.panes.workload.fields import FIELDS
+from widgets.state_files import session_names
 
 
 def test_every_field_has_a_label_and_every_label_a_field() -> None:
@@ -84,3 +88,59 @@ async def test_what_no_request_can_have_is_said_at_its_field(tmp_path: Path, typ
         await pilot.press(*typed)
         await settle(pilot)
         assert says in str(app.form.query_one("#fault-field-input-tokens").content)  # type: ignore[attr-defined]
+
+
+def headline(app: PlannerApp) -> str:
+    return str(app.main.query_one(Headline).content)
+
+
+async def test_an_answer_to_what_was_asked_before_is_told_as_such(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        for typed in ("abc", "0"):  # cannot be read, cannot be planned
+            await pilot.press("home", "shift+end", *typed)
+            await settle(pilot)
+            assert "last answer: " in headline(app), typed
+        await pilot.press("home", "shift+end", *"700")
+        await settle(pilot)
+        assert "last answer" not in headline(app)
+        assert "700 in" in headline(app)
+
+
+@pytest.mark.parametrize("typed", ["0", "abc"])
+async def test_a_refused_value_that_was_put_back_does_not_return_by_undo(tmp_path: Path, typed: str) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.show_pane("workload")
+        await app.form.change({"output_tokens": 300})
+        await settle(pilot)
+        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        await pilot.press(*typed)
+        await settle(pilot)
+        assert app.form.query(".-faulty")
+        await pilot.press("ctrl+r")
+        await settle(pilot)
+        assert (app.form.workload["input_tokens"], app.form.workload["output_tokens"]) == (600, 300)
+        await app.form.undo()
+        assert (app.form.workload["input_tokens"], app.form.workload["output_tokens"]) == (600, 200)
+
+
+async def test_a_form_that_was_changed_is_kept_when_another_preset_is_opened(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await open_preset(app, "study-600m")
+        await settle(pilot)
+        assert not session_names(app.options.state), "nothing was changed"
+        await app.form.change({"micro_batch": 3})
+        await settle(pilot)
+        await open_preset(app, PRESET)
+        await settle(pilot)
+        (name,) = session_names(app.options.state)
+        assert f"J takes {name} up again" in await first_note(pilot)
+        open_session(app, name)
+        await settle(pilot)
+        assert app.form.workload["micro_batch"] == 3
