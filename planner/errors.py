@@ -11,6 +11,11 @@ from typing import NamedTuple
 LONGEST_NAME = 200
 """Characters of a name that are compared."""
 
+LONG_NUMBER = 10**15
+"""Whole numbers from here on are shown as 1e+15: more digits say nothing, and may be those of a rounded number."""
+MOST_FLOAT = 10**308
+"""About the largest whole number that any float is as large as."""
+
 
 class Problem(NamedTuple):
     """One fault of the user's input."""
@@ -56,7 +61,7 @@ class Problems:
 
 def shown(value: object) -> str:
     """`value` as shown in a message, shortened where it is long."""
-    text = repr(value)
+    text = f"{value:g}" if isinstance(value, int) and LONG_NUMBER <= abs(value) < MOST_FLOAT else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

@@ -16,6 +16,8 @@ from planner.errors import Problem, UserError, nearest_names, shown
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
 """Most faults reported of one document; with more it is another kind of document."""
+MOST_NAMED = 4
+"""Keys of a table that are named where one is accepted."""
 MOST_NAME = 100
 """Characters of an unknown key that are shown."""
 
@@ -107,29 +109,46 @@ def _choices(kind: Any) -> tuple[str, ...]:
     return tuple(str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part))
 
 
+def takes_texts(kind: type[msgspec.Struct], name: str) -> bool:
+    """Whether the field `name` of a `kind` is a list of texts."""
+    field = _fields(kind).get(name)
+    lists = [get_args(part)[0] for part, _ in alternatives(field.type) if get_origin(part) is list] if field else []
+    return any(item is str or get_origin(item) is Literal for of in lists for item, _ in alternatives(of))
+
+
 def _accepted(kind: Any) -> str:
     words: list[str] = []
     for part, bounds in alternatives(kind):
         if get_origin(part) is Literal:
             words += [repr(choice) for choice in get_args(part)]
         elif get_origin(part) in {list, tuple}:
-            words.append(f"a list, each item {_accepted(get_args(part)[0])}{_range(bounds)}")
-        elif get_origin(part) is dict or (isinstance(part, type) and issubclass(part, msgspec.Struct)):
+            words.append(f"a list{_range(bounds, 'items')}, each item {_accepted(get_args(part)[0])}")
+        elif get_origin(part) is dict:
             words.append("a table")
+        elif isinstance(part, type) and issubclass(part, msgspec.Struct):
+            names = tuple(_fields(part))
+            words.append(f"a table of {', '.join(names[:MOST_NAMED])}{' …' if len(names) > MOST_NAMED else ''}")
         else:
             words.append(_WORDS.get(part, str(part)) + _range(bounds))
     return " or ".join(([", ".join(words[:-1])] if len(words) > 1 else []) + words[-1:])
 
 
-def _range(bounds: msgspec.Meta | None) -> str:
-    """The range of a number or the length of a text or list, in words."""
+def _range(bounds: msgspec.Meta | None, counted: str = "characters") -> str:
+    """The range of a number or the length of a text or list, in words; `counted`: its parts."""
     if bounds is None:
         return ""
     if bounds.max_length is not None:
-        return f" (at most {bounds.max_length:,})"
+        return f" of at most {bounds.max_length:,} {counted}"
     ends = (("from", bounds.ge), ("above", bounds.gt), ("to", bounds.le), ("below", bounds.lt))
-    said = [f"{word} {end:,}" if isinstance(end, int) else f"{word} {end:g}" for word, end in ends if end is not None]
+    said = [f"{word} {_written_out(end)}" for word, end in ends if end is not None]
     return f" {' '.join(said)}{' on' if bounds.ge is not None and len(said) == 1 else ''}"
+
+
+def _written_out(end: float) -> str:
+    """An end of a range without an exponent, up to a billion and down to a millionth: '0.000001'."""
+    if end == int(end):
+        return f"{int(end):,}" if abs(end) <= 10**9 else f"{end:g}"
+    return f"{end:f}".rstrip("0") if abs(end) >= 1e-6 else f"{end:g}"
 
 
 def _join(key: str, name: str) -> str:

@@ -222,9 +222,11 @@ class PlannerApp(BaseApp):
         if awaited and self.plan is not None and self.screen is self.main:  # of the rows that stay
             self.call_after_refresh(self.action_act, awaited)
         if self.ready:
+            from planner.present.labels import told
+
             self.content.show_problems(event.problems)
-            first = event.problems[0]
-            self.main.query_one(AnswerLine).refuse(f"{first.key}: {first.message}" if first.key else first.message)
+            self.main.query_one(AnswerLine).refuse(told(event.problems[0]))
+            self.refresh_headline()
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:
         """Show the memory and the reason of the row."""

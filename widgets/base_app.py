@@ -193,7 +193,8 @@ class BaseApp(MendedApp):
             task = self.form.workload if self.plan is None else self.plan.task
             name = f"{self.preset.name} · modified" if self.modified else self.preset.name
             row = self.table.highlighted if self.panes is not None else None
-            self.main.query_one(Headline).show(*headline_parts(name, task, self.plan, row, self.here, today))
+            before = self.main.query_one(AnswerLine).is_of_before
+            self.main.query_one(Headline).show(*headline_parts(name, task, self.plan, row, self.here, today), of_before=before)
 
     # what actions and screens ask for
 

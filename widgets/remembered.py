@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from planner.session import Session
     from planner.workload.presets import Preset
 
+MOST_NAME = 50
+"""Letters of a preset's name in the name of a session made of it."""
+
 
 def as_left(app: BaseApp) -> dict[str, Any] | None:
     """The screen as it is; None before there is a plan."""
@@ -33,6 +37,16 @@ def as_left(app: BaseApp) -> dict[str, Any] | None:
         "pane": app.active_pane,
         "table": dict(app.table.place),
     }
+
+
+def keep_modified(app: BaseApp) -> None:
+    """Keep a form that differs from its preset as a session, before another takes its place, and say how it comes back."""
+    left = as_left(app) if app.modified else None
+    if left is None or app.preset is None:
+        return
+    name = re.sub(r"[^A-Za-z0-9_]+", "-", app.preset.name).strip("-")[:MOST_NAME] + "-modified"
+    if state_files.save_named_session(app.options.state, name, left).kept:
+        app.notify(f"J takes {name} up again, also after a restart.", title="The form that was changed is kept", timeout=6)
 
 
 def remember(app: BaseApp) -> None:

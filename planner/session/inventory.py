@@ -154,7 +154,7 @@ class Inventory:
         """Workloads by name: shipped ones, and the user's."""
         from planner.workload.presets import PresetShelf
 
-        return PresetShelf(paths.presets_folder() / "workloads", self.config)
+        return PresetShelf(paths.presets_folder() / "workloads", self.config, self.models)
 
     @cached_property
     def ceiling_records(self) -> CeilingRecords:

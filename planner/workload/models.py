@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from planner.workload.uploads import Uploads
 
 GGUF = ".gguf"
+FILES = (".json", GGUF)
+"""Ends of the files that hold a model."""
 CONFIG = "\n[config]\n"
 """Line of a model's file that its head ends at."""
 STORED_AS, TAKEN_AS = "stored_as", "taken_as"
@@ -90,6 +92,10 @@ class ModelShelf:
         """The model of the catalogue with that name or alias; None for a path, or an id of the hub that is not in it."""
         folded = name.strip().casefold()
         return None if is_path(folded) or (folded not in self._paths and folded not in self._aliases) else self.find(name)
+
+    def is_known(self, name: str) -> bool:
+        """Whether `name` is a model's without asking the hub: of the catalogue, of an upload of one, or of a file."""
+        return bool(name.endswith(FILES) or self.known(name) or self._uploads.find(name))
 
     def config(self, name: str) -> dict[str, Any]:
         """The config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
@@ -234,4 +240,4 @@ def _with_quantisation(config: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def is_path(model: str) -> bool:
     """Whether a model's text can only be the path of a config.json, of its directory, or of a GGUF file."""
-    return model.endswith((".json", GGUF, "/")) or model.startswith(_PATHS)
+    return model.endswith((*FILES, "/")) or model.startswith(_PATHS)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -13,7 +14,8 @@ from planner.durable import write_whole
 from planner.errors import Problem, UserError, nearest_names, shown
 from planner.reading import kind_of, read_text, read_toml, toml_files, user_path
 from planner.schema import read_struct
-from planner.workload.models import is_path
+from planner.workload.huggingface.hub import is_hub_id
+from planner.workload.models import FILES, ModelShelf, is_path
 from planner.workload.tasks import Workload
 
 Origin = Literal["shipped", "user", "file"]
@@ -35,9 +37,11 @@ class Preset(msgspec.Struct, frozen=True):
 class PresetShelf:
     """Workload presets: the shipped ones, and the user's in `user/presets/`, which win over shipped ones of the same name."""
 
-    def __init__(self, shipped: Path, user: Path) -> None:
+    def __init__(self, shipped: Path, user: Path, models: ModelShelf | None = None) -> None:
+        """`models`: those whose names are told from a preset's."""
         self._shipped = shipped
         self._user = user / "presets"
+        self._models = models
 
     def names(self) -> tuple[str, ...]:
         """Every name, sorted; no file is opened, so a broken one does no harm here."""
@@ -71,14 +75,30 @@ class PresetShelf:
 
     def _locate(self, name: str | Path) -> tuple[Path, Origin]:
         given = str(name)
-        if isinstance(name, Path) or given.endswith(".toml") or "/" in given:
+        if isinstance(name, Path) or given.endswith((".toml", *FILES)) or "/" in given:
+            if given.endswith(FILES) or (is_hub_id(given) and not given.endswith(".toml") and not kind_of(user_path(given))):
+                self._refuse_model(given, "is a model, not a preset" if self._is_known(given) else "is no file here")
             return user_path(given), "file"
         folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
         for folder, origin in folders:
             if path := next((path for path in toml_files(folder) if path.stem == given), None):
                 return path, origin
+        if self._is_known(given):
+            self._refuse_model(given, "is a model, not a preset")
+        models = self._models.names() if self._models else ()
+        near = nearest_names(given, (*self.names(), *models))
+        if near and near[0] in models:
+            self._refuse_model(near[0], f"is not a known preset; {near[0]!r} is a model", given)
         near = nearest_names(given, self.names())
         raise UserError(Problem("", "preset", f"{given!r} is not a known preset; a path to a .toml file works too.", near))
+
+    def _is_known(self, name: str) -> bool:
+        return self._models is not None and self._models.is_known(name)
+
+    def _refuse_model(self, model: str, why: str, given: str = "") -> NoReturn:
+        """Raises `UserError` for the name of a model in place of a preset's, and says how to plan it. `given`: its spelling, where that differs."""
+        how = shlex.join(["gpu-planner", "plan", "--set", f"model={model}", "--set", "task=serve"])
+        raise UserError(Problem("", "preset", f"{given or model!r} {why}. A service of a model is planned with: {how}"))
 
 
 def read_workload(data: Mapping[str, Any], where: str) -> Workload:

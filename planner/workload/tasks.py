@@ -101,9 +101,16 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     p95: Tokens | None = None
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for what no lengths can have: half of them reach p50 and a twentieth p95, so that the mean follows."""
+        """Raise `ValueError` for what no lengths can have: half of them reach p50 and a twentieth p95, so that the mean follows.
+
+        A mean above p95 is a tail of very few requests, which p95 alone cannot tell.
+        """
         if self.p50 is not None and self.p95 is not None and self.p50 > self.p95:
             raise ValueError(f"p50 = {self.p50:g} is more than p95 = {self.p95:g}")
+        if self.p50 is None and self.p95 is not None and self.p95 < self.mean:
+            raise ValueError(
+                f"p95 = {self.p95:g} is below the mean of {self.mean:g}; a few very long requests need a p50 beside them"
+            )
         for name, given, most in (("p50", self.p50, 2 * self.mean), ("p95", self.p95, 20 * self.mean)):
             if given is not None and given > most:
                 raise ValueError(f"{name} = {given:g} is impossible where the mean is {self.mean:g}; it is at most {most:g}")

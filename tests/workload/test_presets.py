@@ -12,6 +12,7 @@ from repository import ROOT, RunPlanner
 
 from planner.errors import UserError
 from planner.paths import presets_folder
+from planner.session import Session
 from planner.workload.models import ModelShelf
 from planner.workload.presets import PresetShelf
 from planner.workload.tasks import Lengths, Lora, Targets, Workload
@@ -309,3 +310,34 @@ def test_a_preset_loads_from_a_path_with_the_model_beside_it(shelf: PresetShelf,
         shelf.load(tmp_path / "absent.toml")
     with pytest.raises(UserError, match=r"is not a known preset.*llama-3\.1-8b-lora"):
         shelf.load("llama-3.1-8b-lorra")
+
+
+@pytest.mark.parametrize(
+    ("given", "why", "model"),
+    [
+        ("qwen3-14b", "is a model, not a preset", "qwen3-14b"),
+        ("Qwen/Qwen3-14B", "is a model, not a preset", "Qwen/Qwen3-14B"),
+        ("qwen3-14b-awq", "is a model, not a preset", "qwen3-14b-awq"),
+        ("./mine/config.json", "is a model, not a preset", "./mine/config.json"),
+        ("nobody/nothing-3b", "is no file here", "nobody/nothing-3b"),
+        ("qwne3-14b", "is not a known preset; 'qwen3-14b' is a model", "qwen3-14b"),
+    ],
+)
+def test_the_name_of_a_model_in_place_of_a_preset_is_told_how_to_plan_it(tmp_path: Path, given: str, why: str, model: str) -> None:
+    presets = Session.open(config=tmp_path, state=tmp_path).presets
+    with pytest.raises(UserError) as caught:
+        presets.load(given)
+    assert str(caught.value) == (
+        f"preset: {given!r} {why}. A service of a model is planned with: gpu-planner plan --set model={model} --set task=serve"
+    )
+
+
+def test_a_path_that_has_the_form_of_a_hub_id_is_read_where_there_is_a_file(
+    shelf: PresetShelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "chat").write_text('model = "qwen3-8b"\ntask = "serve"\n')
+    assert shelf.load("mine/chat").workload.model == "qwen3-8b"
+    with pytest.raises(UserError, match=r"mine/none\.toml: cannot be read"):
+        shelf.load("mine/none.toml")

@@ -15,7 +15,6 @@ from planner.present.command_line import value_of
 from planner.workload.huggingface.hub import is_hub_id
 from planner.workload.models import is_path
 from widgets.panes.workload import fields as spec
-from widgets.panes.workload import values
 from widgets.panes.workload.field import Field
 
 Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting"]
@@ -23,6 +22,10 @@ EXACT, BEGINS = 1e6, 1e3
 """Scores above every fuzzy match: of the very name, and of its beginning."""
 MOST = 12
 ON_THIS_MACHINE = "config.json on this machine"
+MOST_NEAR = 3
+"""Names of a similar spelling that are offered where nothing is called as typed."""
+SIGNS = re.compile(r"[^a-z0-9]+")
+"""Signs between the parts of a name, which people leave out: 'llama3 70b' is found in 'llama-3.1-70b'."""
 MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
 """A number of GPUs, and the beginning of their name."""
 
@@ -36,16 +39,25 @@ class Thing(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def find(text: str, things: Iterable[Thing]) -> list[Thing]:
-    """The things that `text` may mean: settings and models to be looked up as typed, then those with such a name."""
+def find(text: str, things: Iterable[Thing], fields: Sequence[Field] = ()) -> list[Thing]:
+    """The things that `text` may mean: settings and models to be looked up as typed, then those with such a name.
+
+    `fields`: those that an amount may be meant for, as in '20 users'.
+    """
     typed = text.strip()
     if not typed:
         return list(things)[:MOST]
     search, wanted, things = FuzzySearch(), typed.casefold(), list(things)
-    found = [*_as_typed(typed), *_machines(wanted, things)]
+    found = [*_as_typed(typed), *_machines(wanted, things), *_amounts(wanted, fields)]
     scored = [(_score(search, wanted, thing), place, thing) for place, thing in enumerate(things)]
     scored = sorted((one for one in scored if one[0] > 0), key=lambda one: (-one[0], one[1]))
     return [*found, *(thing for _, _, thing in scored if thing not in found)][:MOST]
+
+
+def near(text: str, things: Iterable[Thing]) -> list[Thing]:
+    """The things whose names are spelled most like `text`."""
+    named = {thing.value: thing for thing in things if thing.kind != "command"}
+    return [named[name] for name in nearest_names(text.strip(), named, MOST_NEAR)]
 
 
 def _as_typed(typed: str) -> list[Thing]:
@@ -66,6 +78,16 @@ def _machines(wanted: str, things: Iterable[Thing]) -> Iterator[Thing]:
                 yield Thing("machines", f"{typed[1]} × {thing.value}", "what they can run")
 
 
+def _amounts(wanted: str, fields: Sequence[Field]) -> list[Thing]:
+    """Settings of the fields that a number was typed with: before or after their label or key, else their unit."""
+    first, _, after = wanted.partition(" ")
+    before, _, last = wanted.rpartition(" ")
+    amounts = {name.strip(): amount for name, amount in ((after, first), (before, last)) if amount[:1].isdigit()}
+    named = [(one, amounts[name]) for one in fields for name in (one.label.casefold(), one.key) if name in amounts]
+    counted = [(one, amounts[one.unit.casefold()]) for one in fields if one.unit.casefold() in amounts]
+    return [Thing("setting", f"{field.label}={amount}", field.about) for field, amount in dict(named or counted).items()]
+
+
 def _is_folder_of_a_model(typed: str) -> bool:
     """Whether a folder of this name here holds a model: few begin its path with a dot."""
     try:
@@ -81,8 +103,8 @@ def _score(search: FuzzySearch, wanted: str, thing: Thing) -> float:
     if name.startswith(wanted):
         return BEGINS + len(wanted) / len(name)
     by_name = search.match(wanted, name)[0]
-    words = thing.detail.casefold()
-    return by_name or (1.0 if all(word in f"{name} {words}" for word in wanted.split()) else 0.0)
+    words, plain = f"{name} {thing.detail.casefold()}", SIGNS.sub("", name)
+    return by_name or (1.0 if all(word in words or (SIGNS.sub("", word) or word) in plain for word in wanted.split()) else 0.0)
 
 
 def setting(text: str, workload: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +123,7 @@ def setting(text: str, workload: Mapping[str, Any]) -> dict[str, Any]:
             return {wanted: value_of(given.strip()) if given.strip() else None}
         raise ValueError(f"no key is called {name.strip()!r}" + (f"; did you mean {' or '.join(hints)}?" if hints else "."))
     field = near[0]
-    value = values.parse(field.kind, given)
+    value = field.read(given)
     if field.kind in {"choice", "switch"} and field.choices and value is not None and given.strip() not in field.choices:
         raise ValueError(f"{field.label} is one of {', '.join(field.choices)}.")
     return {field.key: value}

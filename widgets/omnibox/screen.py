@@ -14,11 +14,13 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from planner.errors import UserError
+from planner.present.labels import told
 from planner.text import one_line
 from widgets.base_app import BaseApp
 from widgets.drawing.text import shorten_end, shorten_middle
 from widgets.drawing.text_field import Entry
-from widgets.omnibox.finding import Thing, find, setting
+from widgets.omnibox.finding import Thing, find, near, setting
+from widgets.panes.workload.fields import fields_for
 from widgets.panes.workload.history import difference
 from widgets.panes.workload.values import put
 from widgets.screens.overlay import NarrowedList
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 KIND, NAME, LEAST_NAME = 9, 34, 22
 """Cells of what a thing is, and of its name at most and at least: what is known of it stands behind the longest."""
-FOUND, FAULTY = "$foreground", "$text-error"
-"""Styles of what is known of a thing, and of why it cannot be taken."""
+FOUND, FAULTY, NOTHING = "$foreground", "$text-error", "$text-warning"
+"""Styles of what is known of a thing, of why it cannot be taken, and of that there is none."""
 QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
 KEYS = "enter takes it · esc back"
@@ -81,14 +83,20 @@ class OmniScreen(NarrowedList[Thing | None]):
 
     def _narrow(self, text: str) -> None:
         listing = self.query_one(OptionList)
-        self._found = find(text, self._things)
+        found = find(text, self._things, fields_for(self._app.form.workload))
+        self._found = found or near(text, self._things)
         longest = max((len(one_line(thing.value)) for thing in self._found), default=0)
         listing.set_options([self._option(thing, min(NAME, max(LEAST_NAME, longest))) for thing in self._found])
-        listing.highlighted = 0 if self._found else None
-        if not self._found and not self._app.form.models:
+        listing.highlighted = 0 if found else None
+        if not found and not self._app.form.models:
             self._tell("reading the catalogue …")
-        elif not self._found:
-            self._tell("nothing is called that; an id of the hub is organisation/name, a path begins with ./ or /", "$text-warning")
+        elif not found:
+            also = (
+                "down picks what is spelled alike"
+                if self._found
+                else "an id of the hub is organisation/name, a path begins with ./ or /"
+            )
+            self._tell(f"nothing is called that; {also}", NOTHING)
 
     def _option(self, thing: Thing, cells: int) -> Option:
         name = shorten_middle(one_line(thing.value), cells, self._app.symbols.ellipsis)
@@ -147,7 +155,7 @@ class OmniScreen(NarrowedList[Thing | None]):
             preview = self.query_one("#omni-preview", Static)
             most = max(40, preview.size.width * 6)
             preview.update(Content.styled(shorten_end(text, most, self._app.symbols.ellipsis), style))
-            self.query_one(".box").border_subtitle = Content("esc back" if style == FAULTY else KEYS)
+            self.query_one(".box").border_subtitle = Content(KEYS if style not in {FAULTY, NOTHING} else "esc back")
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
@@ -185,4 +193,4 @@ def _checked(session: Session, workload: Mapping[str, Any], changed: Mapping[str
 def _reason(wrong: UserError) -> str:
     problem = wrong.problems[0]
     near = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
-    return f"{problem.key}: {problem.message}{near}" if problem.key else f"{problem.message}{near}"
+    return f"{told(problem)}{near}"

@@ -59,6 +59,11 @@ class AnswerLine(Static):
         self._problem = problem
         self._answered()
 
+    @property
+    def is_of_before(self) -> bool:
+        """Whether the answer is not to the workload in the form, which cannot be planned."""
+        return bool(self._problem)
+
     def on_resize(self) -> None:
         """Fit to the new width."""
         self._draw()

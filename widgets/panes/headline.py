@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
 
+LAST_ANSWER = "last answer"
+"""Words before a workload that is not the one asked for."""
 GAP = 3
 """Least number of cells between the two sides."""
+ROUNDED = 10
+"""Mean tokens from which they are told as a whole number."""
 MANY = 1000
 """Requests a second from which they are told as a whole number."""
 
@@ -30,11 +34,14 @@ class Headline(Static):
         super().__init__(id="headline")
         self._left: Sequence[str] = ()
         self._right: Sequence[str] = ()
+        self._of_before = False
 
-    def show(self, left: Sequence[str], right: Sequence[str]) -> None:
-        """Set the parts of both sides, most telling first."""
-        if (left, right) != (self._left, self._right):
-            self._left, self._right = left, right
+    def show(self, left: Sequence[str], right: Sequence[str], *, of_before: bool = False) -> None:
+        """Set the parts of both sides, most telling first; `of_before`: what is planned is not what is asked for now."""
+        if of_before and len(left) > 1:
+            left = [left[0], f"{LAST_ANSWER}: {left[1]}", *left[2:]]
+        if (left, right, of_before) != (self._left, self._right, self._of_before):
+            self._left, self._right, self._of_before = left, right, of_before
             self._draw()
 
     def on_resize(self) -> None:
@@ -55,7 +62,13 @@ class Headline(Static):
         rest = _fit_parts(self._left[1:], space)
         gap = room - len(head) - 2 - len(rest) - len(right)
         self.update(
-            Content.assemble((head, "bold $foreground"), "  ", (rest, "$quiet"), " " * max(GAP, gap), (right, "$quiet")),
+            Content.assemble(
+                (head, "bold $foreground"),
+                "  ",
+                (rest, "$quiet 60%" if self._of_before else "$quiet"),
+                " " * max(GAP, gap),
+                (right, "$quiet"),
+            ),
             layout=False,
         )
 
@@ -125,5 +138,5 @@ def tokens_text(lengths: Any) -> str:
     """Token lengths of a workload: 600, or {'mean': 600, 'p95': 1500} -> '600 (p95 1,500)'."""
     if isinstance(lengths, Mapping):
         tail = f" (p95 {lengths['p95']:,.0f})" if lengths.get("p95") else ""
-        return f"{lengths['mean']:,.0f}{tail}"
+        return f"{lengths['mean']:{',.0f' if lengths['mean'] >= ROUNDED else '.3g'}}{tail}"
     return f"{lengths:,.0f}"

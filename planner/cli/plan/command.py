@@ -72,6 +72,10 @@ def plan(
 
     Without PRESET the workload is what --set says, where that gives its model and task; else changes of llama-3.1-70b-chat-service.
 
+    Keys of --set, the commonest: model, task, weight_dtype, engine; of a service input_tokens, output_tokens, request_rate_per_s or
+    daily_users or concurrency, targets.p95_request_s; of training sequence, global_batch, train_tokens, recipe, lora.rank; everywhere
+    max_gpus, market, providers, regions. `gpu-planner schema preset` describes all of them, and docs/guide/serving.md those of a service.
+
     Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]

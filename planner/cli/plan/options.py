@@ -13,15 +13,16 @@ from planner.cli.options import Invocation, Number, Numbers, basis_option, optio
 from planner.errors import Problem, Problems, UserError
 from planner.paths import DEFAULT_PRESET
 from planner.present.command_line import PlanCommand, value_of
+from planner.present.labels import key_of
+from planner.schema import takes_texts
 from planner.workload.changes import ABSENT, fields_of, with_settings
-from planner.workload.tasks import Objective
+from planner.workload.tasks import Objective, Workload
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
     from planner.engine.procurement.paying import Terms
     from planner.hardware.prices.api_prices import ApiPrice
     from planner.session import Session
-    from planner.workload.tasks import Workload
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
@@ -32,10 +33,19 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
             problems.add("", f"{setting!r} is not KEY=VALUE, such as targets.p95_request_s=3.")
+        elif of := key_of(key.strip()):
+            problems.add(key.strip(), f"is what the form calls {of}; --set takes that key.")
         else:
-            changes[key.strip()] = value_of(text.strip()) if text.strip() else ABSENT
+            changes[key.strip()] = _as_listed(key.strip(), value_of(text.strip())) if text.strip() else ABSENT
     problems.raise_if_any()
     return changes
+
+
+def _as_listed(key: str, value: Any) -> Any:
+    """`value`, as a list where it is names with commas between for a key that takes a list of them."""
+    if isinstance(value, str) and takes_texts(Workload, key):
+        return [name for part in value.split(",") if (name := part.strip())]
+    return value
 
 
 def given_settings(settings: Sequence[str]) -> dict[str, Any]:
@@ -135,7 +145,9 @@ def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
 
 workload_options = options(
     click.argument("preset", required=False, shell_complete=preset_names),
-    settings_option("Change one key of the workload (targets.p95_request_s=3); no value: choose for me."),
+    settings_option(
+        "Change one key of the workload (targets.p95_request_s=3); no value: choose for me. The help's text names the keys."
+    ),
     click.option(
         "--gpu", "gpus", multiple=True, metavar="NAME", shell_complete=gpu_names, help="Consider this GPU only (repeat for more)."
     ),

@@ -163,7 +163,7 @@ def test_epochs_of_a_training_set_are_as_long_as_their_tokens() -> None:
         ({"epochs": 3}, "dataset_tokens", "epochs = 3 alone does not say"),
         ({"dataset_tokens": 1e9}, "epochs", "dataset_tokens = 1e+09 alone does not say"),
         ({"epochs": 3, "dataset_tokens": 1e9, "train_tokens": 3e9}, "train_tokens", "and so does epochs"),
-        ({"epochs": -1, "dataset_tokens": 1e9}, "epochs", "from 1e-06 to 1e+09"),
+        ({"epochs": -1, "dataset_tokens": 1e9}, "epochs", "from 0.000001 to 1,000,000,000"),
     ],
 )
 def test_the_length_of_a_job_is_said_once_and_whole(fields: dict[str, Any], key: str, words: str) -> None:

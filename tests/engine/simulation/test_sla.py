@@ -194,8 +194,8 @@ def test_one_token_has_no_time_between_tokens() -> None:
 @pytest.mark.parametrize(
     ("fields", "key", "words"),
     [
-        ({"targets": Targets(p99_ttft_s=0)}, "targets.p99_ttft_s", "from 1e-06"),
-        ({"targets": Targets(p50_request_s=-1)}, "targets.p50_request_s", "from 1e-06"),
+        ({"targets": Targets(p99_ttft_s=0)}, "targets.p99_ttft_s", "from 0.000001"),
+        ({"targets": Targets(p50_request_s=-1)}, "targets.p50_request_s", "from 0.000001"),
         ({"arrival_variation": -0.1}, "arrival_variation", "from 0 to 10"),
         ({"batch_window_s": 0.03, "request_rate_per_s": None, "concurrency": 4}, "request_rate_per_s", "missing"),
     ],

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from widgets.panes.workload.values import Kind
+from planner.present.labels import LABELS
+from widgets.panes.workload.values import Kind, parse
 
 CHOSEN = "auto"
 """Text of a field whose value is chosen; what was chosen stands behind it."""
@@ -20,7 +23,6 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     """Dotted name in the workload."""
-    label: str
     kind: Kind = "number"
     unit: str = ""
     choices: tuple[str, ...] = ()
@@ -37,6 +39,16 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Other key; the field is shown while that has a value."""
 
     @property
+    def label(self) -> str:
+        """Words before its editor."""
+        return LABELS[self.key]
+
+    @property
     def picked(self) -> bool:
         """Whether its value is picked from a list."""
         return self.kind in {"choice", "switch"}
+
+    def read(self, text: str) -> Any:
+        """The value typed, or None for an empty field and for the words that stand in one; raises ValueError with what is accepted."""
+        word = text.strip().casefold()
+        return None if word.isalpha() and word in {CHOSEN, self.empty} and word not in self.choices else parse(self.kind, text)

@@ -61,6 +61,8 @@ class FieldEntry(Entry):
         super().__init__(id=field_id(field.key), select_on_focus=True)
         self._kind = field.kind
         self._heard = ""
+        self._lowered = False
+        """Whether the key before was the one that steps down."""
 
     @property
     def ahead(self) -> bool:
@@ -81,10 +83,14 @@ class FieldEntry(Entry):
 
     async def _on_key(self, event: events.Key) -> None:
         before = self.value[: self.cursor_position]
-        if event.character in {"+", "-"} and self._kind in NUMBERS and not before.casefold().endswith("e"):
+        if self._lowered and event.character and event.character.isdigit():
+            self.notify("- took the next value down, and the digit begins a new one: none is below 0.", timeout=5)
+        self._lowered = False
+        if event.character in {"+", "-"} and self._kind in NUMBERS and self.value and not before.casefold().endswith("e"):
             event.stop()
             event.prevent_default()
             self.step(1 if event.character == "+" else -1)
+            self._lowered = event.character == "-"
             return
         await super()._on_key(event)
 

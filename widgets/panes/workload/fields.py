@@ -49,10 +49,9 @@ TRAINERS = tuple(name for name, records in ENGINES.items() if records[0].trains)
 SERVERS = tuple(name for name, records in ENGINES.items() if records[0].generates and name != GENERIC)
 
 
-def _target(percentile: int, what: str, label: str, about: str) -> Field:
+def _target(percentile: int, what: str, about: str) -> Field:
     return Field(
         key=f"targets.p{percentile}_{what}_s",
-        label=f"p{percentile} {label}",
         unit="s",
         tasks=(SERVE,),
         empty="none",
@@ -62,22 +61,21 @@ def _target(percentile: int, what: str, label: str, about: str) -> Field:
 
 def _targets(percentile: int) -> tuple[Field, ...]:
     return (
-        _target(percentile, "request", "total", "are answered within this"),
-        _target(percentile, "ttft", "TTFT", "first tokens within this"),
-        _target(percentile, "tpot", "TPOT", "gaps between tokens"),
+        _target(percentile, "request", "are answered within this"),
+        _target(percentile, "ttft", "first tokens within this"),
+        _target(percentile, "tpot", "gaps between tokens"),
     )
 
 
 MODEL: tuple[Field, ...] = (
-    Field(key="model", label="model", kind="choice", about="by name, hub id, or config.json"),
-    Field(key="task", label="task", kind="choice", choices=get_args(tasks.TaskName), words=tuple(TASK_WORDS.values())),
-    Field(key="weight_dtype", label="weights", kind="choice", choices=WEIGHT_FORMATS, tasks=RUNS),
-    Field(key="kv_dtype", label="KV cache", kind="choice", choices=get_args(tasks.KvDtype), tasks=RUNS),
-    Field(key="recipe", label="recipe", kind="choice", choices=get_args(tasks.Recipe), words=RECIPE_WORDS, tasks=TRAINS),
-    Field(key="optimizer", label="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
+    Field(key="model", kind="choice", about="by name, hub id, or config.json"),
+    Field(key="task", kind="choice", choices=get_args(tasks.TaskName), words=tuple(TASK_WORDS.values())),
+    Field(key="weight_dtype", kind="choice", choices=WEIGHT_FORMATS, tasks=RUNS),
+    Field(key="kv_dtype", kind="choice", choices=get_args(tasks.KvDtype), tasks=RUNS),
+    Field(key="recipe", kind="choice", choices=get_args(tasks.Recipe), words=RECIPE_WORDS, tasks=TRAINS),
+    Field(key="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
     Field(
         key="lora.rank",
-        label="LoRA rank",
         kind="count",
         tasks=(FINETUNE,),
         empty="no LoRA",
@@ -85,7 +83,6 @@ MODEL: tuple[Field, ...] = (
     ),
     Field(
         key="lora.base",
-        label="LoRA base",
         kind="choice",
         choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"),
         tasks=(FINETUNE,),
@@ -95,7 +92,6 @@ MODEL: tuple[Field, ...] = (
 LOAD: tuple[Field, ...] = (
     Field(
         key="input_tokens",
-        label="input",
         kind="lengths",
         unit="tokens",
         tasks=RUNS,
@@ -103,7 +99,6 @@ LOAD: tuple[Field, ...] = (
     ),
     Field(
         key="output_tokens",
-        label="output",
         kind="lengths",
         unit="tokens",
         tasks=(GENERATE, SERVE),
@@ -111,20 +106,16 @@ LOAD: tuple[Field, ...] = (
     ),
     Field(
         key="prefix_tokens",
-        label="cached",
         kind="count",
         unit="tokens",
         tasks=(SERVE,),
         empty="none",
         about="of a prompt, in the prefix cache",
     ),
-    Field(key="batch", label="batch", kind="count", unit="seqs", tasks=(GENERATE, PREFILL), about="texts worked on side by side"),
-    Field(
-        key="request_rate_per_s", label="load", unit="req/s", tasks=(SERVE,), empty="none", about="requests that come, on average"
-    ),
+    Field(key="batch", kind="count", unit="seqs", tasks=(GENERATE, PREFILL), about="texts worked on side by side"),
+    Field(key="request_rate_per_s", unit="req/s", tasks=(SERVE,), empty="none", about="requests that come, on average"),
     Field(
         key="daily_users",
-        label="users",
         unit="a day",
         tasks=(SERVE,),
         empty="none",
@@ -132,7 +123,6 @@ LOAD: tuple[Field, ...] = (
     ),
     Field(
         key="targets.burst",
-        label="burst",
         kind="percent",
         unit="%",
         tasks=(SERVE,),
@@ -140,7 +130,6 @@ LOAD: tuple[Field, ...] = (
     ),
     Field(
         key="concurrency",
-        label="at once",
         kind="crowd",
         unit="clients",
         tasks=(SERVE,),
@@ -148,25 +137,22 @@ LOAD: tuple[Field, ...] = (
     ),
     Field(
         key="requests",
-        label="requests",
         unit="in all",
         tasks=(GENERATE, SERVE),
         empty="no end",
         about="of a job: for hours and dollars",
     ),
-    Field(key="sequence", label="sequence", kind="count", unit="tokens", tasks=TRAINS, about="of one training sequence"),
+    Field(key="sequence", kind="count", unit="tokens", tasks=TRAINS, about="of one training sequence"),
     Field(
         key="global_batch",
-        label="batch",
         kind="count",
         unit="seqs",
         tasks=TRAINS,
         about="sequences a step, over all GPUs",
     ),
-    Field(key="micro_batch", label="micro", kind="count", unit="seqs", tasks=TRAINS, about="sequences a GPU takes at a time"),
+    Field(key="micro_batch", kind="count", unit="seqs", tasks=TRAINS, about="sequences a GPU takes at a time"),
     Field(
         key="train_tokens",
-        label="train on",
         unit="tokens",
         tasks=TRAINS,
         empty="no end",
@@ -177,27 +163,25 @@ LIMITS: tuple[Field, ...] = (
     *_targets(95),
     Field(
         key="targets.deadline_h",
-        label="deadline",
         unit="h",
         tasks=(*TRAINS, GENERATE, SERVE),
         empty="none",
         about="the job has to end within this",
     ),
-    Field(key="targets.budget_usd", label="budget", unit="$", empty="none", about="of a job; of a service, a month"),
+    Field(key="targets.budget_usd", unit="$", empty="none", about="of a job; of a service, a month"),
 )
 SEARCH: tuple[Field, ...] = (
-    Field(key="max_gpus", label="at most", kind="count", unit="GPUs", about="the search ends there"),
-    Field(key="market", label="market", kind="choice", choices=get_args(tasks.Market)),
-    Field(key="objective", label="objective", kind="choice", choices=get_args(tasks.Objective)),
+    Field(key="max_gpus", kind="count", unit="GPUs", about="the search ends there"),
+    Field(key="market", kind="choice", choices=get_args(tasks.Market)),
+    Field(key="objective", kind="choice", choices=get_args(tasks.Objective)),
 )
 FINE: tuple[Field, ...] = (
-    Field(key="engine", label="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
-    Field(key="engine", label="engine", kind="choice", choices=SERVERS, tasks=RUNS),
-    Field(key="checkpointing", label="recompute", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
-    Field(key="sharding", label="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
+    Field(key="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
+    Field(key="engine", kind="choice", choices=SERVERS, tasks=RUNS),
+    Field(key="checkpointing", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
+    Field(key="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
     Field(
         key="disaggregated",
-        label="split P:D",
         kind="switch",
         choices=(NO, YES),
         words=("every replica reads prompts and decodes", "disaggregated: some replicas read prompts, the others decode"),
@@ -205,7 +189,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="batch_window_s",
-        label="gather",
         unit="s",
         tasks=(SERVE,),
         empty="none",
@@ -213,7 +196,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="arrival_variation",
-        label="uneven",
         unit="σ/mean",
         tasks=(SERVE,),
         empty="1",
@@ -221,7 +203,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="max_num_seqs",
-        label="slots",
         kind="count",
         unit="seqs",
         tasks=(SERVE,),
@@ -229,7 +210,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="max_num_batched_tokens",
-        label="iteration",
         kind="count",
         unit="tokens",
         tasks=(SERVE,),
@@ -237,7 +217,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="images",
-        label="pictures",
         unit="each",
         tasks=RUNS,
         empty="none",
@@ -245,7 +224,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="image_tokens",
-        label="of tokens",
         kind="count",
         tasks=RUNS,
         about="of each picture, in the prompt",
@@ -253,7 +231,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="kv_offload",
-        label="cache in",
         kind="switch",
         choices=(NO, YES),
         words=("the GPU's memory alone", "the host's memory, too: prefixes are read over PCIe"),
@@ -261,7 +238,6 @@ FINE: tuple[Field, ...] = (
     ),
     Field(
         key="warmup_requests",
-        label="warm-up",
         kind="count",
         tasks=(SERVE,),
         empty="none",
@@ -269,17 +245,15 @@ FINE: tuple[Field, ...] = (
         needs="requests",
     ),
     *_targets(99),
-    Field(key="dtype", label="compute", kind="choice", choices=get_args(tasks.Dtype)),
-    Field(key="attention", label="attention", kind="choice", choices=get_args(tasks.Attention), tasks=TRAINS),
-    Field(key="loss", label="loss", kind="choice", choices=get_args(tasks.Loss), tasks=TRAINS),
-    Field(key="offload", label="offload", kind="choice", choices=get_args(tasks.Offload), tasks=TRAINS),
-    Field(key="compile", label="compile", kind="switch", choices=(NO, YES), words=("eager", "torch.compile"), tasks=TRAINS),
-    Field(
-        key="dataset_tokens", label="data set", unit="tokens", tasks=TRAINS, empty="none", about="with epochs, instead of train on"
-    ),
-    Field(key="epochs", label="epochs", tasks=TRAINS, empty="none", about="passes over the data set"),
-    Field(key="targets.headroom", label="keep free", kind="percent", unit="%", about="of the memory, for fragmentation"),
-    Field(key="power_limit_w", label="power cap", unit="W", empty="none", about="of each GPU, as nvidia-smi -pl"),
+    Field(key="dtype", kind="choice", choices=get_args(tasks.Dtype)),
+    Field(key="attention", kind="choice", choices=get_args(tasks.Attention), tasks=TRAINS),
+    Field(key="loss", kind="choice", choices=get_args(tasks.Loss), tasks=TRAINS),
+    Field(key="offload", kind="choice", choices=get_args(tasks.Offload), tasks=TRAINS),
+    Field(key="compile", kind="switch", choices=(NO, YES), words=("eager", "torch.compile"), tasks=TRAINS),
+    Field(key="dataset_tokens", unit="tokens", tasks=TRAINS, empty="none", about="with epochs, instead of train on"),
+    Field(key="epochs", tasks=TRAINS, empty="none", about="passes over the data set"),
+    Field(key="targets.headroom", kind="percent", unit="%", about="of the memory, for fragmentation"),
+    Field(key="power_limit_w", unit="W", empty="none", about="of each GPU, as nvidia-smi -pl"),
 )
 GROUPS: Mapping[str, tuple[Field, ...]] = {
     "": MODEL,

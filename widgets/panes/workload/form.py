@@ -18,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from planner.errors import Problem
+from planner.present.labels import with_labels
 from planner.workload.changes import LOADS, retold
 from widgets.actions.action import bindings
 from widgets.actions.moves import FORM
@@ -159,13 +160,13 @@ class Form(VerticalScroll, can_focus=False):
         self._workload = copy.deepcopy(dict(base if workload is None else workload))
         await self._rebuild()
 
-    async def change(self, changes: Mapping[str, Any], words: str = "") -> None:
-        """Set several keys at once, by dotted name (None: take it out): one change."""
+    async def change(self, changes: Mapping[str, Any], words: str = "", *, typed: bool = False) -> None:
+        """Set several keys at once, by dotted name (None: take it out): one change. `typed`: part of what is typed in that field."""
         before, changed = self._workload, dict(self._workload)
         for key, value in changes.items():
             changed = values.turned_to(changed, value) if key == "task" else values.put(changed, key, value)
         if changed != before:
-            await self._show(changed, words or ",".join(changes))
+            await self._show(changed, words or ",".join(changes), typed=typed)
 
     async def undo(self) -> str:
         """Take the last change back and tell it; empty when there is none."""
@@ -185,13 +186,15 @@ class Form(VerticalScroll, can_focus=False):
         return told
 
     async def action_reset(self) -> None:
-        """Put the field with the cursor back to what the preset has."""
+        """Put the field with the cursor back to what the preset has; a value that was refused does not come back by undo."""
         focused = self.screen.focused
         if focused is None or focused.id == "field-preset" or self not in focused.ancestors or isinstance(focused, GroupLine):
             return
         field, before = self._field_of(focused), self._workload
         faulty = self._faults.pop(field.key, None) is not None
-        await self.change({field.key: values.get(self._base, field.key)})
+        refused = focused.query_ancestor(FieldLine).has_class("-faulty")
+        await self.change({field.key: values.get(self._base, field.key)}, typed=refused)
+        self._history.close()
         self._fill()
         if faulty and self._workload is before:
             self.post_message(self.Changed(self._workload))
@@ -213,7 +216,7 @@ class Form(VerticalScroll, can_focus=False):
                 elsewhere.append(problem)
             else:
                 hint = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
-                faults[at_fault] = problem.message + hint
+                faults[at_fault] = with_labels(problem.message) + hint
         for line, fault in faults.items():
             line.mark_fault(fault)
         return elsewhere
@@ -335,7 +338,7 @@ class Form(VerticalScroll, can_focus=False):
                 self.post_message(self.Changed(self._workload))
             return
         try:
-            value = values.parse(field.kind, event.value)
+            value = field.read(event.value)
         except ValueError as wrong:
             self._faults[field.key] = str(wrong)
             event.input.query_ancestor(FieldLine).mark_fault(str(wrong))
@@ -364,6 +367,6 @@ class Form(VerticalScroll, can_focus=False):
 def _differs(field: Field, text: str, value: Any) -> bool:
     """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
     try:
-        return bool(values.parse(field.kind, text) != value) and text != values.show(field.kind, value)
+        return bool(field.read(text) != value) and text != values.show(field.kind, value)
     except ValueError:
         return True

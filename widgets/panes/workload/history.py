@@ -64,6 +64,8 @@ class History:
 
     def _move(self, source: list[Step], target: list[Step], workload: dict[str, Any]) -> dict[str, Any] | None:
         self._open = ""
+        while source and source[-1].workload == workload:  # typed, and put back before the cursor left
+            source.pop()
         if not source:
             return None
         step = source.pop()

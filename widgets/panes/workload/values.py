@@ -86,7 +86,7 @@ def _parse_lengths(text: str) -> Any:
     if slash:
         return {"mean": numbers[0], "p95": numbers[1]}
     if numbers[0] != int(numbers[0]):
-        return {"mean": numbers[0]}
+        raise ValueError(f"{text!r} is no whole number; one with a fraction is a mean, with its p95: 1.5/4.")
     return int(numbers[0])
 
 

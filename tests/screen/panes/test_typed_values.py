@@ -1,0 +1,146 @@
+"""What is typed into the form: refused in the words of the form, and never taken for something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tui_sample import PRESET, first_note, sample_options, settle
+
+from planner.errors import Problem
+from planner.present.labels import LABELS, key_of, told, with_labels
+from planner.workload.tasks import Request, Targets
+from widgets.actions.sessions import open_session
+from widgets.app import PlannerApp
+from widgets.opening import open_preset
+from widgets.panes.answer import AnswerLine
+from widgets.panes.headline import Headline
+from widgets.panes.workload import values
+from widgets.panes.workload.field_line import FieldEntry
+from widgets.panes.workload.fields import FIELDS
+from widgets.state_files import session_names
+
+
+def test_every_field_has_a_label_and_every_label_a_field() -> None:
+    assert {field.key for field in FIELDS} == set(LABELS)
+    assert all(len(label) <= 10 for label in LABELS.values())
+    fields = set(Request.__struct_fields__) | {f"targets.{name}" for name in Targets.__struct_fields__} | {"lora.rank", "lora.base"}
+    assert set(LABELS) <= fields
+
+
+@pytest.mark.parametrize(
+    ("label", "key"),
+    [("users", "daily_users"), ("Load", "request_rate_per_s"), ("at once", "concurrency"), ("p95 TTFT", "targets.p95_ttft_s")],
+)
+def test_a_label_leads_to_its_key(label: str, key: str) -> None:
+    assert key_of(label) == key
+
+
+def test_a_key_is_no_label() -> None:
+    assert [key_of(key) for key in ("batch", "model", "requests", "gpus", "daily_users", "nothing")] == [""] * 6
+
+
+def test_a_message_names_labels_beside_keys() -> None:
+    assert told(Problem("", "daily_users", "is not accepted beside request_rate_per_s.")) == (
+        "users (daily_users): is not accepted beside load (request_rate_per_s)."
+    )
+    assert with_labels("of the batch, beside targets.p95_request_s and my_daily_users_file") == (
+        "of the batch, beside p95 total (targets.p95_request_s) and my_daily_users_file"
+    )
+    assert told(Problem("", "engine", "is unknown.")) == "engine: is unknown."
+
+
+@pytest.mark.parametrize(("text", "says"), [("1.5", "no whole number; one with a fraction is a mean"), ("abc", "is no number")])
+def test_a_length_is_whole(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        values.parse("lengths", text)
+    assert values.parse("lengths", "1.5/4") == {"mean": 1.5, "p95": 4.0}
+
+
+async def test_a_sign_before_a_number_is_never_dropped_in_silence(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        entry = app.form.query_one("#field-input-tokens", FieldEntry)
+        app.show_pane("workload")
+        entry.focus()
+        entry.value = ""
+        await pilot.press(*"-5")
+        await settle(pilot)
+        assert entry.value == "-5"
+        assert app.form.fault_count or "-5" in str(app.main.query_one(AnswerLine).content)
+        entry.value = "512"
+        entry.action_select_all()
+        await pilot.press("-", "5")
+        assert entry.value == "5"
+        assert "took the next value down" in await first_note(pilot)
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"), [("600/100", "p95 = 100 is below the mean of 600"), ("0", "or mean/p95, such as 600/1500")]
+)
+async def test_what_no_request_can_have_is_said_at_its_field(tmp_path: Path, typed: str, says: str) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.show_pane("workload")
+        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        await pilot.press(*typed)
+        await settle(pilot)
+        assert says in str(app.form.query_one("#fault-field-input-tokens").content)  # type: ignore[attr-defined]
+
+
+def headline(app: PlannerApp) -> str:
+    return str(app.main.query_one(Headline).content)
+
+
+async def test_an_answer_to_what_was_asked_before_is_told_as_such(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        for typed in ("abc", "0"):  # cannot be read, cannot be planned
+            await pilot.press("home", "shift+end", *typed)
+            await settle(pilot)
+            assert "last answer: " in headline(app), typed
+        await pilot.press("home", "shift+end", *"700")
+        await settle(pilot)
+        assert "last answer" not in headline(app)
+        assert "700 in" in headline(app)
+
+
+@pytest.mark.parametrize("typed", ["0", "abc"])
+async def test_a_refused_value_that_was_put_back_does_not_return_by_undo(tmp_path: Path, typed: str) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.show_pane("workload")
+        await app.form.change({"output_tokens": 300})
+        await settle(pilot)
+        app.form.query_one("#field-input-tokens", FieldEntry).focus()
+        await pilot.press(*typed)
+        await settle(pilot)
+        assert app.form.query(".-faulty")
+        await pilot.press("ctrl+r")
+        await settle(pilot)
+        assert (app.form.workload["input_tokens"], app.form.workload["output_tokens"]) == (600, 300)
+        await app.form.undo()
+        assert (app.form.workload["input_tokens"], app.form.workload["output_tokens"]) == (600, 200)
+
+
+async def test_a_form_that_was_changed_is_kept_when_another_preset_is_opened(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await open_preset(app, "study-600m")
+        await settle(pilot)
+        assert not session_names(app.options.state), "nothing was changed"
+        await app.form.change({"micro_batch": 3})
+        await settle(pilot)
+        await open_preset(app, PRESET)
+        await settle(pilot)
+        (name,) = session_names(app.options.state)
+        assert f"J takes {name} up again" in await first_note(pilot)
+        open_session(app, name)
+        await settle(pilot)
+        assert app.form.workload["micro_batch"] == 3

@@ -1,0 +1,80 @@
+"""The box that finds and sets: what a text typed into it may mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import OptionList, Static
+from tui_sample import sample_options, settle
+
+from widgets.app import PlannerApp
+from widgets.omnibox.finding import Thing, find, near, setting
+from widgets.panes.workload.fields import fields_for
+
+THINGS = [
+    Thing("model", "llama-3.1-70b"),
+    Thing("model", "qwen3-4b"),
+    Thing("model", "qwen3-14b"),
+    Thing("gpu", "L40S"),
+    Thing("command", "undo", "takes the last change back"),
+]
+SERVICE = {"task": "serve", "model": "qwen3-14b", "request_rate_per_s": 5, "sharding": "none"}
+
+
+@pytest.mark.parametrize("typed", ["llama3 70b", "llama 70b", "LLAMA31 70B", "3.1-70b"])
+def test_the_signs_between_the_parts_of_a_name_may_be_left_out(typed: str) -> None:
+    assert [thing.value for thing in find(typed, THINGS)] == ["llama-3.1-70b"]
+
+
+def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
+    assert not find("qwne3-14b", THINGS)
+    assert [thing.value for thing in near("qwne3-14b", THINGS)][:2] == ["qwen3-14b", "qwen3-4b"]
+    assert not near("zzzz", THINGS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "settings"),
+    [
+        ("20 users", ["users=20"]),
+        ("users 20", ["users=20"]),
+        ("2.5 req/s", ["load=2.5"]),
+        ("4k input", ["input=4k"]),
+        ("20 at once", ["at once=20"]),
+        ("12 tokens", ["input=12", "output=12", "cached=12", "iteration=12"]),
+        ("20 people", []),
+        ("users many", []),
+    ],
+)
+def test_an_amount_with_the_name_of_a_field_is_a_setting(typed: str, settings: list[str]) -> None:
+    found = find(typed, THINGS, fields_for(SERVICE))
+    assert [thing.value for thing in found if thing.kind == "setting"] == settings
+    for text in settings:
+        assert setting(text, SERVICE)
+
+
+def test_a_field_takes_the_word_that_stands_in_it_while_it_is_empty() -> None:
+    assert setting("load=none", SERVICE) == {"request_rate_per_s": None}
+    assert setting("slots=auto", SERVICE) == {"max_num_seqs": None}
+    assert setting("sharding=none", SERVICE | {"task": "train"}) == {"sharding": "none"}, "there it is a value"
+    assert setting("uneven=1", SERVICE) == {"arrival_variation": 1}
+    with pytest.raises(ValueError, match="'nothing' is no number"):
+        setting("load=nothing", SERVICE)
+
+
+async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("colon", *"qwne3-0.6b")
+        await settle(pilot)
+        box = app.screen
+        assert "nothing is called that; down picks" in str(box.query_one("#omni-preview", Static).content)
+        assert "qwen3-0.6b" in str(box.query_one(OptionList).get_option_at_index(0).prompt)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.screen is box
+        assert str(box.query_one("#omni-preview", Static).content).startswith("nothing is called that")
+        await pilot.press("down", "enter")
+        await settle(pilot)
+        assert str(box.query_one("#omni-preview", Static).content) == "model: 'qwen3-0.6b' has no layers here.", "it was looked up"
