@@ -287,6 +287,7 @@ def heading(plan: Plan) -> list[str]:
 
 
 def fit_text(plan: Plan) -> str:
-    """How many candidates fit; in memory, where none of them is a solution."""
+    """How many candidates fit; in memory, where some of them miss a target."""
     counts = plan.counts
-    return f"{counts.fit:,} of {counts.considered:,} fit{'' if plan.best is not None or not counts.fit else ' in memory'}"
+    missing = plan.best is None or any(row.verdict == "misses-target" and not row.here for row in plan.rows)
+    return f"{counts.fit:,} of {counts.considered:,} fit{' in memory' if missing and counts.fit else ''}"

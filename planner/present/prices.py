@@ -19,12 +19,13 @@ TERM_WORDS = {"on-demand": "by the hour", "spot": "spot", "reserved-1y": "1 year
 
 
 def provider_text(row: PlanRow, task: Mapping[str, Any]) -> str | None:
-    """The provider of a row, with its term where several are ranked; 'own' or 'to buy' if not rented; None: no offer."""
+    """The provider of a row, with its term where several are ranked, or it is not the usual one; 'own' or 'to buy' if not rented; None: no offer."""
     if row.owned is not None:
         return "to buy" if row.owned.bought else "own"
     if row.offer is None:
         return None
-    return f"{row.offer.provider} {row.offer.market}" if task.get("market") == "any" else row.offer.provider
+    usual = row.offer.market == "on-demand" and task.get("market") != "any"
+    return row.offer.provider if usual else f"{row.offer.provider} {row.offer.market}"
 
 
 def wire_text(network: Network) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, exact_option, pass_invocation
-from planner.cli.plan.options import NAMES, money_options, plan_command, ranked, terms_of, workload_options
+from planner.cli.plan.options import NAMES, money_options, plan_command, ranked, rest_of_preset, terms_of, workload_options
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
@@ -84,6 +84,8 @@ def plan(
     each_gpu = top is None and form is None and len(command.gpus) != 1
     shown = top or (None if form else DEFAULT_GPUS)
     name, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
+    if command.preset and command.settings and given["preset"] is None:
+        say(f"note: {rest_of_preset(command, workload)}")
     chart = None
     if money and form is None:
         from planner.present.choice.frontier import frontier_chart

@@ -117,6 +117,22 @@ class Ranked(NamedTuple):
     plan: Plan
 
 
+PRESETS_OWN = ("request_rate_per_s", "input_tokens", "output_tokens", "weight_dtype", "kv_dtype", "engine", "max_gpus")
+"""Keys of the usual preset that are told where they are left as they are, beside its targets."""
+
+
+def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
+    """Note on the keys of `workload` that come from the usual preset, as the command names none."""
+    fields = msgspec.to_builtins(workload)
+    known = {key: fields.get(key) for key in PRESETS_OWN} | {f"targets.{key}": x for key, x in fields["targets"].items()}
+    kept = [
+        f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
+        for key, value in known.items()
+        if value is not None and key not in parse_settings(command.settings)
+    ]
+    return f"what --set leaves out is as in {command.preset} (with model and task given, it is chosen for you): {' '.join(kept)}"
+
+
 workload_options = options(
     click.argument("preset", required=False, shell_complete=preset_names),
     settings_option("Change one key of the workload (targets.p95_request_s=3); no value: choose for me."),

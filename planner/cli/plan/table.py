@@ -13,6 +13,7 @@ from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.cells import Table
 from planner.present.choice.certainty import sensitivity, standing
+from planner.present.choice.chosen import chosen_text
 from planner.present.lines.text_table import TextTable, fitted
 from planner.present.plan import legend, plan_table, reason, reasons
 from planner.text import one_line
@@ -30,6 +31,8 @@ def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
     print_fitted(fit, [STYLES[table.style(row)] for row in plan.rows], out)
     if signs := legend(plan.rows):
         out.print(Text(signs, style="dim"))
+    if chosen := chosen_text(plan):
+        out.print(Text(chosen, style="dim"))
     if each_gpu and plan.counts.shown < plan.counts.considered:
         out.print(Text("the best row of each GPU; --top 50 lists the 50 best of all", style="dim"))
     if words := standing(plan):

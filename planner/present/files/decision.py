@@ -25,7 +25,7 @@ from planner.present.memory import memory_section
 from planner.present.money.costs import cost_sections
 from planner.present.money.owning import Owned, owned, owned_sentences
 from planner.present.names import model_name, row_device
-from planner.present.plan import columns_for
+from planner.present.plan import columns_for, fit_text
 from planner.present.prices import money_sentences
 from planner.present.row_figures import row_figures
 from planner.present.time import time_section
@@ -121,14 +121,14 @@ def sections(decision: Decision) -> list[Section]:
 
 def verdict(decision: Decision) -> str:
     """Action and reason, in a sentence or two."""
-    row, counts = decision.chosen, decision.plan.counts
+    row = decision.chosen
     if row is None:
         nearest = next((other for other in decision.plan.rows if not other.here), None)
         why = f" The nearest, {row_device(nearest)}: {nearest.why}." if nearest else ""
-        return f"{nothing_fits_text(counts)}.{why}"
+        return f"{nothing_fits_text(decision.plan.counts)}.{why}"
     layout = row.answer.layout
     what = f"{layout.gpus if layout else 1:,} × {row_device(row)}" + (f" as {layout.text}" if layout and layout.gpus > 1 else "")
-    reason = f"{row.why}; {counts.fit:,} of {counts.considered:,} candidates fit."
+    reason = f"{row.why}; {fit_text(decision.plan).replace(' fit', ' candidates fit')}."
     if row.owned is not None:
         return f"{_owned_verdict(row, what)}: {reason}"
     if row.offer is None:

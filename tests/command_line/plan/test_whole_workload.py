@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from repository import RunPlanner
@@ -34,6 +35,23 @@ def test_one_of_the_two_changes_the_preset(run_planner: RunPlanner) -> None:
     done = run_planner("plan", "--set", "model=qwen3-8b", "--gpu", "H200 SXM", "--top", "1", "--json")
     task = json.loads(done.stdout)["task"]
     assert (task["model"], task["targets"]["p95_request_s"]) == ("qwen3-8b", 5.0)
+
+
+def test_what_nobody_gave_is_named_below_the_table(run_planner: RunPlanner) -> None:
+    out, said = _plan(run_planner, "model=qwen3-8b", "task=serve")
+    chosen = "chosen for you: input_tokens 512, output_tokens 128, weight_dtype bf16, kv_dtype bf16, engine vllm"
+    assert f"{chosen}; no load: each row at its best number of requests at once; no limit on latency" in out
+    assert "what --set leaves out" not in said
+    out, said = _plan(run_planner, "model=qwen3-8b", "targets.p95_request_s=4")
+    assert "chosen for you" not in out
+    assert "as in llama-3.1-70b-chat-service" in said
+    assert "request_rate_per_s=16.667 input_tokens=600 output_tokens=200 weight_dtype=fp8" in said
+    assert "p95_request_s" not in said
+
+
+def test_a_price_that_may_be_taken_away_is_told_in_its_row(run_planner: RunPlanner) -> None:
+    out, _ = _plan(run_planner, "model=qwen3-8b", "task=serve", "market=spot")
+    assert re.search(r"^1 .* spot\b", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

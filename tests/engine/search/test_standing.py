@@ -128,10 +128,13 @@ def test_rows_that_miss_stand_by_how_far_they_are_from_their_targets() -> None:
     assert shares == sorted(shares)
 
 
-def test_where_nothing_is_a_solution_what_fits_does_so_in_memory() -> None:
+def test_where_some_miss_a_target_what_fits_does_so_in_memory() -> None:
     none, some = (plan("llama-3.1-70b-chat-service", targets={"p95_request_s": limit}) for limit in (1.0, 5.0))
+    every = plan("llama-3.1-70b-chat-service", targets={}, gpus_considered=["B200 SXM"])
     assert fit_text(none).endswith(" fit in memory")
-    assert fit_text(some).endswith(" fit")
+    assert any(row.verdict == "misses-target" and not row.here for row in some.rows)
+    assert fit_text(some).endswith(" fit in memory")
+    assert fit_text(every).endswith(" fit")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""Values that a plan was made with though nobody gave them, on one line below its table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.units import number_text
+
+if TYPE_CHECKING:
+    from planner.engine.answers.plan import Plan
+
+TOLD = (
+    "input_tokens",
+    "output_tokens",
+    "sequence",
+    "weight_dtype",
+    "kv_dtype",
+    "optimizer",
+    "engine",
+)
+"""Keys that change an answer most, in the order they are told; a report and the page of a row list all."""
+LATENCIES = ("request_s", "ttft_s", "tpot_s")
+
+
+def chosen_text(plan: Plan) -> str:
+    """'chosen for you: input_tokens 512, weight_dtype bf16; no limit on latency'; empty where all was given.
+
+    Values are those of the first row, as others may need another dtype.
+    """
+    if not plan.rows:
+        return ""
+    assumed, task = (plan.best or plan.rows[0]).answer.assumed, plan.task
+    values = [f"{key} {_text(assumed[key])}" for key in TOLD if key in assumed]
+    parts = [f"chosen for you: {', '.join(values)}"] if values else []
+    if task.get("task") == "serve":
+        if "concurrency" in assumed and not task.get("request_rate_per_s") and not task.get("requests"):
+            parts.append("no load: each row at its best number of requests at once")
+        if not any(key.endswith(LATENCIES) for key in task.get("targets", ())):
+            parts.append("no limit on latency")
+    return "; ".join(parts)
+
+
+def _text(value: object) -> str:
+    return number_text(value) if isinstance(value, (int, float)) else str(value)
