@@ -37,7 +37,7 @@ class TargetEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Latencies against the load, simulated at each of its points."""
+    """Latencies against the load, at each of its points by the method of the plan."""
 
     by: Literal["rate", "in-flight"]
     """Unit of the load: requests a second, or requests in flight."""
@@ -52,4 +52,4 @@ class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Share by which requests come faster than the load says, for which latencies are simulated."""
     replicas: int
     requests: int
-    """Requests simulated at each point."""
+    """Requests simulated at each point; 0 where formulas say what a closed loop takes."""

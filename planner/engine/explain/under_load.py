@@ -1,22 +1,30 @@
-"""Latency of a row of a plan against its load: the replicas it has, simulated from nearly idle until requests outrun them."""
+"""Latency of a row of a plan against its load, by the method of the plan.
+
+The replicas it has are simulated from nearly idle until requests outrun them; where clients wait for their answers, formulas of a closed loop give the
+latency of each number in flight.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.plan import PlanRow
-from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
-from planner.engine.columns import Floats
+from planner.engine.answers.under_load import Latency as LatencyName
+from planner.engine.answers.under_load import LoadPoint, TargetEnd, UnderLoad
+from planner.engine.columns import Floats, Table, full
 from planner.engine.evaluate.replicas import most_sequences
 from planner.engine.evaluate.request_rate import MEASURED, SEEDS
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.explain.time_detail import evaluated_row
+from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
+from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules
 from planner.engine.performance.simulation.iteration_time import IterationTime, iteration_time
 from planner.engine.performance.simulation.load import Load, replica_load
@@ -54,8 +62,14 @@ def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
     asked = job.request_rate_per_s if by_rate else float(base.concurrency[0] or replica.rules.sequences[0]) * layout.dp
     full = replica.most(asked) if by_rate else None
     loads = _loads(asked, full, layout.dp)
-    summary = replica.at(loads / asked)
-    points = [_point(row, float(load), summary, number) for number, load in enumerate(loads) if not summary.saturated[number]]
+    if by_rate:
+        found = replica.at(loads / asked)
+        points = [
+            _point(row, float(load), found, i, found.utilisation[i]) for i, load in enumerate(loads) if not found.saturated[i]
+        ]
+    else:
+        loop = _loop(evaluated.table, np.ceil(loads / layout.dp), float(replica.rules.sequences[0]))
+        points = [_point(row, float(load), loop, i, 1.0) for i, load in enumerate(loads)]
     return UnderLoad(
         by="rate" if by_rate else "in-flight",
         asked=asked,
@@ -64,8 +78,31 @@ def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
         ends=_ends(points, job.workload.targets),
         burst=burst if by_rate else 0.0,
         replicas=layout.dp,
-        requests=SEEDS * MEASURED,
+        requests=SEEDS * MEASURED if by_rate else 0,
     )
+
+
+class _Latencies(Protocol):
+    """Latencies of several loads, as columns."""
+
+    @property
+    def request_s(self) -> Latency: ...
+    @property
+    def ttft_s(self) -> Latency: ...
+    @property
+    def tpot_s(self) -> Latency: ...
+
+
+def _loop(table: Table, clients: Floats, most: float) -> ServeColumns:
+    """The one replica of `table` with so many `clients` [points], of whom `most` are served at once.
+
+    With c clients, B of them served and X requests a second, the others wait (c - B) ÷ X each (Little's law).
+    """
+    layout = replace(table.layout, gpus=full(table.layout.gpus, clients.size), sequences=np.minimum(clients, most))
+    served = serve_of(replace(table, layout=layout), continuous=True)
+    wait_s = np.maximum(clients - most, 0.0) / served.requests_per_s
+    ttft_s, request_s = (latency.map(lambda seconds: seconds + wait_s) for latency in (served.ttft_s, served.request_s))
+    return replace(served, ttft_s=ttft_s, request_s=request_s)
 
 
 class _Replica:
@@ -99,23 +136,23 @@ class _Replica:
 def _loads(asked: float, full: float | None, replicas: int) -> Floats:
     """The loads to simulate, from low to high, among them the one asked for."""
     if full is None:
-        return np.unique(np.maximum(np.array(TIMES_ASKED) * asked, float(replicas)))
+        return np.unique(np.maximum(np.ceil(np.array(TIMES_ASKED) * asked), float(replicas)))
     return np.unique(np.array([share * full for share in SHARES_OF_FULL] + [asked] * (asked <= full)))
 
 
-def _point(row: PlanRow, load: float, summary: Summary, number: int) -> LoadPoint:
+def _point(row: PlanRow, load: float, found: _Latencies, number: int, busy: float) -> LoadPoint:
     return LoadPoint(
         load=load,
-        request_s=_percentiles(row.answer.request_s, summary.request_s, number),
-        ttft_s=_percentiles(row.answer.ttft_s or row.answer.request_s, summary.ttft_s, number),
-        tpot_s=_percentiles(row.answer.tpot_s or row.answer.request_s, summary.tpot_s, number)
-        if np.isfinite(summary.tpot_s.mean[number])
+        request_s=_percentiles(row.answer.request_s, found.request_s, number),
+        ttft_s=_percentiles(row.answer.ttft_s or row.answer.request_s, found.ttft_s, number),
+        tpot_s=_percentiles(row.answer.tpot_s or row.answer.request_s, found.tpot_s, number)
+        if np.isfinite(found.tpot_s.mean[number])
         else None,
-        busy=float(summary.utilisation[number]),
+        busy=float(busy),
     )
 
 
-def _percentiles(own: Percentiles | None, found: object, number: int) -> Percentiles:
+def _percentiles(own: Percentiles | None, found: Latency, number: int) -> Percentiles:
     """The figures of `found` at one point, each with the range of the row's `own`."""
 
     def figure(name: str) -> Figure:
@@ -130,7 +167,7 @@ def _ends(points: Sequence[LoadPoint], targets: Targets) -> list[TargetEnd]:
     """The highest load at which each limit is kept."""
     found = []
     for limit in targets.latency_limits():
-        latency: Latency = "ttft" if limit.latency == "ttft" else "tpot" if limit.latency == "tpot" else "request"
+        latency: LatencyName = "ttft" if limit.latency == "ttft" else "tpot" if limit.latency == "tpot" else "request"
         curve = [(one.load, figure) for one in points if (figure := _of(one, latency, limit.share)) is not None]
         sides = {side: _last_within([(load, getattr(figure, side)) for load, figure in curve], limit.seconds) for side in SIDES}
         value, least, most = (sides[side] for side in SIDES)
@@ -143,7 +180,7 @@ SIDES = ("value", "high", "low")
 """Sides of a latency's range that give the load at which it reaches a limit, and the low and the high end of that load's range."""
 
 
-def _of(point: LoadPoint, latency: Latency, share: str) -> Figure | None:
+def _of(point: LoadPoint, latency: LatencyName, share: str) -> Figure | None:
     percentiles: Percentiles | None = getattr(point, f"{latency}_s")
     figure: Figure | None = getattr(percentiles, share) if percentiles is not None else None
     return figure

@@ -62,7 +62,12 @@ def _basis(found: UnderLoad) -> str:
     basis = found.points[0].request_s.mean.basis
     replicas = f"{found.replicas:,} replica{'s' * (found.replicas != 1)}"
     burst = f", each at {percent_text(found.burst)} more than the load shown (targets.burst)" if found.burst else ""
-    return f"Simulated on {replicas}: {found.requests:,} requests a point{burst}; speeds rest on {BASIS_WORDS[basis]}."
+    how = (
+        f"Simulated on {replicas}: {found.requests:,} requests a point"
+        if found.requests
+        else f"By formulas of clients that wait, on {replicas}"
+    )
+    return f"{how}{burst}; speeds rest on {BASIS_WORDS[basis]}."
 
 
 def _figure(point: LoadPoint, latency: Latency, share: str) -> Figure | None:

@@ -86,6 +86,30 @@ def test_clients_that_wait_have_a_load_of_requests_in_flight() -> None:
     assert found.points[-1].load == 128.0
 
 
+@pytest.mark.parametrize("changes", [{"concurrency": 20}, {"concurrency": 7, "output_tokens": {"mean": 100, "p95": 300}}])
+def test_clients_that_wait_have_one_latency_in_plan_and_curve(changes: dict[str, object]) -> None:
+    workload, row = asked(request_rate_per_s=None, targets={}, **changes)
+    found = session().under_load(workload, row)
+    assert found is not None
+    (here,) = [one for one in found.points if one.load == found.asked]
+    for name in ("request_s", "ttft_s", "tpot_s"):
+        own, at_load = getattr(row.answer, name), getattr(here, name)
+        assert [figure.value for figure in (own.mean, own.p50, own.p95, own.p99)] == pytest.approx(
+            [figure.value for figure in (at_load.mean, at_load.p50, at_load.p95, at_load.p99)]
+        )
+    assert all(after.request_s.mean.value > before.request_s.mean.value for before, after in itertools.pairwise(found.points))
+
+
+def test_clients_beyond_the_most_that_are_served_wait_by_littles_law() -> None:
+    """Twice the clients on a full replica take twice the time, as no more are answered."""
+    workload, row = asked(request_rate_per_s=None, concurrency=256, max_num_seqs=256, max_gpus=1, targets={})
+    found = session().under_load(workload, row)
+    assert found is not None
+    means = {one.load: one.request_s.mean.value for one in found.points}
+    assert means[512.0] == pytest.approx(2 * means[256.0], rel=1e-3)
+    assert means[1024.0] == pytest.approx(4 * means[256.0], rel=1e-3)
+
+
 def test_what_serves_nobody_has_no_latency_by_load() -> None:
     workload = read_workload({"model": "llama-3.1-8b", "task": "prefill", "input_tokens": 600, "gpus_considered": ["H100 SXM"]}, "")
     row = session().plan(workload, levers=False).rows[0]
