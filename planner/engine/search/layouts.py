@@ -202,12 +202,18 @@ def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
 
 
 def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
+    """Layouts of training. Adapters on packed weights have no tensor parallelism.
+
+    bitsandbytes keeps a packed matrix as one flat run of blocks (`Params4bit`), which transformers' plan by columns and rows cannot divide
+    (huggingface/transformers#38122, 2025-05); FSDP shards it as it is.
+    """
     a = job.architecture
     refused = ZERO_STAGE[job.workload.sharding or "none"] > job.engine.most_pipelined_zero
     refused = refused or a.source is not None  # stages of equal layers are known for one stack
     pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters and not refused else (1,)
+    whole = job.adapters > 0 and job.weight_bits_packed > 0  # such weights are not split, see the docstring
     for gpus, inside in _counts(job, per_node, most):
-        for tp, pp in product(_tensor_degrees(job, inside), pipelines):
+        for tp, pp in product([1] if whole else _tensor_degrees(job, inside), pipelines):
             ranks = gpus // (tp * pp)
             if ranks < 1 or ranks * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= inside):
                 continue

@@ -82,3 +82,13 @@ def test_parts_without_flash_attention_have_another_fused_one() -> None:
     assert (left_open.prefill_s, left_open.memory_bytes) == (given.prefill_s, given.memory_bytes)
     assert ask(**asked | {"gpu": H100}).assumed["attention"] == "flash"
     assert ask(**asked | {"engine": "llama.cpp"}, attention="flash").fits
+
+
+def test_adapters_on_packed_weights_have_no_tensor_parallelism() -> None:
+    """bitsandbytes keeps a matrix as one flat run of blocks, which no plan by columns and rows divides; ZeRO shards it as it is."""
+    packed, whole = (
+        {row.answer.layout.tp for row in plan("llama-3.1-70b-qlora", **base).rows if row.answer.layout}
+        for base in ({}, {"lora": {"rank": 16, "base": "bf16"}})
+    )
+    assert packed == {1}
+    assert max(whole) > 1
