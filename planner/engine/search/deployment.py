@@ -194,9 +194,14 @@ def _job_hours(e: Evaluated, workload: Workload) -> Floats:
     return np.full(e.table.rows, np.nan)
 
 
+def is_bounded(workload: Workload) -> bool:
+    """Whether `workload` says how much is to be done in a time: more GPUs than it needs are then no better."""
+    return bool(workload.request_rate_per_s or isinstance(workload.concurrency, int) or workload.targets.deadline_h)
+
+
 def _score(e: Evaluated, workload: Workload, tokens_per_s: Floats, usd_per_h: Floats, gpus: Floats) -> Floats:
-    """The objective as a column; unknown prices come after known ones, among themselves the faster first, under a rate those of fewer GPUs."""
-    unpriced = 1e18 * gpus if workload.request_rate_per_s else 1e18 / np.maximum(tokens_per_s, 1e-30)
+    """The objective as a column; unknown prices come after known ones, among themselves the fewer GPUs where the work is bounded, else the faster."""
+    unpriced = 1e18 * gpus if is_bounded(workload) else 1e18 / np.maximum(tokens_per_s, 1e-30)
     if workload.objective == "fastest":
         return e.serve.request_s.p95 if e.serve and workload.request_rate_per_s else 1 / tokens_per_s
     if workload.objective == "fewest-gpus":

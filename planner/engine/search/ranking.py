@@ -8,6 +8,7 @@ from typing import NamedTuple, get_args
 import msgspec
 
 from planner.engine.answers.plan import EACH, SOLUTIONS, PlanRow, Verdict
+from planner.engine.search.deployment import is_bounded
 from planner.engine.search.paired_draws import chances_of_first, uncertain
 from planner.engine.search.selection import Choice
 from planner.units import percent_text
@@ -98,7 +99,8 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
         "fewest-gpus": ("fewest GPUs", "more"),
     }[workload.objective]
     if row.usd_per_h is None and workload.objective in BY_PRICE:
-        return "no price is known: by speed" if place == 1 else "no price: comes last"
+        by = "number of GPUs" if is_bounded(workload) else "speed"
+        return f"no price is known: by {by}" if place == 1 else "no price: comes last"
     if place > 1 and _out_of_reach(row):
         return "nobody in the catalogue rents it out: comes last"
     each = EACH if ranked_by_token(row, workload) else ""

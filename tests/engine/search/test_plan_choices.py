@@ -374,6 +374,18 @@ def test_a_gpu_costs_a_replica_more_at_most_than_asked_for_alone(gpu: str) -> No
     assert beside.answer.request_s.p95.value == pytest.approx(alone.answer.request_s.p95.value, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("load", "targets"),
+    [({"concurrency": 20}, {}), ({"concurrency": 20}, {"p95_request_s": 3}), ({"request_rate_per_s": 2.0}, {"p95_request_s": 3})],
+)
+def test_without_a_price_the_fewest_gpus_that_serve_the_load_come_first(load: dict[str, Any], targets: dict[str, float]) -> None:
+    asked = {"concurrency": None, "request_rate_per_s": None, **load, "targets": targets, "gpus_considered": ["A800 80GB SXM"]}
+    found = plan("llama-3.1-70b-chat-service", model="qwen3-14b", weight_dtype="bf16", kv_dtype="bf16", **asked)
+    rows = solutions(found)
+    assert "by number of GPUs" in rows[0].why
+    assert gpus_of(rows[0]) == min(map(gpus_of, rows)) <= 4
+
+
 def test_a_part_that_nobody_rents_out_is_ranked_where_it_is_named_or_owned() -> None:
     """The catalogue has parts of people's desks, which would fill every ranking with rows without a price."""
     named = plan("qwen3-30b-a3b-service", gpus_considered=["GeForce RTX 3060"])

@@ -14,6 +14,7 @@ from planner.engine.search.ranking import Scored, ranked
 from planner.present.cells import spread_text
 from planner.present.plan import fit_text
 from planner.units import bytes_text
+from planner.workload.tasks import Targets
 
 
 def test_what_may_not_fit_comes_after_what_does_and_says_what_it_may_need() -> None:
@@ -104,6 +105,8 @@ def test_what_has_no_price_says_that_it_comes_after_what_has_one(objective: str,
     assert (last.rank, last.here) == (2, True)
     assert last.why.startswith("no price: comes last; ") == said
     (alone,) = ranked([Scored(own, 1e18)], of)
+    assert alone.why.startswith("no price is known: by number of GPUs; ") == said  # it has a deadline
+    (alone,) = ranked([Scored(own, 1e18)], msgspec.structs.replace(of, targets=Targets()))
     assert alone.why.startswith("no price is known: by speed; ") == said
 
 
