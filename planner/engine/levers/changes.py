@@ -102,7 +102,7 @@ def _of_inference(w: Workload) -> Iterator[Change]:
         yield Change({"weight_dtype": "int4"}, "int4 weights", "precision", 0.5)
     if isinstance(w.concurrency, int):
         for count in _halves(w.concurrency, 1):
-            yield Change({"concurrency": count}, f"{count:,} at once", "time", 0.6)
+            yield Change({"concurrency": count}, f"{count:,} at once instead of {w.concurrency:,}", "job", 3.0)
     for count in _halves(w.batch if w.task != "serve" else None, 1):
         yield Change({"batch": count}, f"batch of {count:,}", "time", 0.2)
     if w.task != "serve" and w.offload in {None, "none"}:

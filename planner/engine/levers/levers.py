@@ -29,11 +29,12 @@ class _Found(NamedTuple):
     lever: Lever
 
     @property
-    def order(self) -> tuple[bool, float]:
-        """Solutions by what they cost, then the rest by what they save."""
+    def order(self) -> tuple[bool, bool, float]:
+        """Solutions by what they cost, then the rest by what they save; of either, those of other work than was asked for last."""
+        other = self.lever.costs == "job"
         if self.lever.gpu:
-            return False, self.change.worth + max(0.0, self.lever.slowdown or 0.0)
-        return True, -(self.lever.saves_bytes or 0.0)
+            return False, other, self.change.worth + max(0.0, self.lever.slowdown or 0.0)
+        return True, other, -(self.lever.saves_bytes or 0.0)
 
 
 def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:

@@ -88,8 +88,20 @@ def test_solutions_come_first_and_what_only_costs_time_before_another_job(case: 
     dear = ["time", "precision", "margin", "hardware", "job"]
     gentle = [dear.index(lever.costs) for lever in promised(case) if lever.costs and (lever.slowdown or 0.0) < 0.05]
     assert gentle == sorted(gentle)
-    rest = [lever.saves_bytes or 0.0 for lever in levers if lever.gpu is None]
-    assert rest == sorted(rest, reverse=True)
+    rest = [(lever.costs == "job", -(lever.saves_bytes or 0.0)) for lever in levers if lever.gpu is None]
+    assert rest == sorted(rest)
+
+
+def test_half_the_load_is_other_work_and_says_what_it_was() -> None:
+    """The smaller load stood second, as if it were as good as another format."""
+    asked = CASES["70B served by one L40S"] | {"targets": {"p95_request_s": 9}, "gpus_considered": ["L40S", "L4"]}
+    levers = session().plan(session().workload(asked, "test"), basis="spec").levers
+    fewer = [place for place, lever in enumerate(levers) if "concurrency" in lever.change]
+    assert fewer
+    for place in fewer:
+        assert "at once instead of 8" in levers[place].text
+        assert "another job" in cost_text(levers[place])
+        assert all(after.costs == "job" or not after.gpu for after in levers[place:])
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -20,12 +20,12 @@ from planner.engine.answers.plan import Plan, PlanRow
 from planner.errors import UserError
 from planner.present.choice.trial import Trial, alternatives, difference
 from planner.present.levers import cost_text
+from planner.present.lines.folding import folded
 from planner.present.names import device_name
 from widgets.background import questions
 from widgets.background.opened import Asked
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import shorten_end
 from widgets.panes.workload.values import put
 from widgets.screens.overlay import Overlay
 
@@ -169,8 +169,13 @@ class LeverScreen(Overlay[Change | None]):
         listing.highlighted = at if at is not None else (0 if self.changes else None)
 
     def _option(self, number: int, one: Change, effect: str, room: int) -> Option:
-        words = shorten_end(one.words, room).ljust(room)
-        return Option(Content.assemble((f"{number} ", "bold $accent"), f"{words}  ", (effect or self._symbols.ellipsis, "$quiet")))
+        first, *more = folded(one.words, room)
+        rest = "".join(f"\n  {line}" for line in more)
+        return Option(
+            Content.assemble(
+                (f"{number} ", "bold $accent"), f"{first.ljust(room)}  ", (effect or self._symbols.ellipsis, "$quiet"), rest
+            )
+        )
 
     def action_take(self, number: int) -> None:
         """Close with the change of this number."""
