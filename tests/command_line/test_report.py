@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html.parser
 import json
 import re
@@ -39,6 +40,20 @@ def test_the_report_says_what_to_take_and_why(run_planner: RunPlanner) -> None:
     assert "Buy: " in text
     assert "a million tokens cost" in text
     assert "| model | llama-3.1-70b |" in text
+
+
+def test_a_figure_says_how_old_its_price_is_and_where_none_of_its_kind_is_published(run_planner: RunPlanner) -> None:
+    asked = ("--gpu", "B200 SXM", "--set", "model=qwen3-14b", "--set", "task=serve", "--set", "concurrency=20")
+    told = json.loads(run_planner("report", *asked, "--json").stdout)
+    row = told["plan"]["rows"][0]
+    missing = row["answer"]["assumed"]["ranges_without_source"]
+    assert "time to first token" in missing
+    assert "serving throughput" not in missing
+    lines = {line.split(" | ")[0].removeprefix("| "): line for line in run_planner("report", *asked).stdout.splitlines()}
+    assert lines["first token, p95"].endswith("of the GPU's rates; none of this figure |")
+    assert lines["output tokens/s"].endswith("○ published measurement |")
+    days = (dt.date.fromisoformat(told["made_on"]) - dt.date.fromisoformat(row["offer"]["as_of"])).days
+    assert lines["a month"].endswith(f"price of {row['offer']['as_of']}, {days:,} days old |")
 
 
 def test_nothing_fits_is_a_decision_too(run_planner: RunPlanner) -> None:

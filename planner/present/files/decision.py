@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail
@@ -29,7 +30,7 @@ from planner.present.plan import columns_for, fit_text
 from planner.present.prices import money_sentences
 from planner.present.row_figures import row_figures
 from planner.present.time import time_section
-from planner.units import duration_text, usd_text
+from planner.units import counted, duration_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.procurement.paying import Terms
@@ -162,9 +163,36 @@ def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
         text, limit = known.long_text, targets.get(known.target)
         ranged = figure.low != figure.high
         reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if ranged else "exact"
-        basis = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}" if ranged else ""
+        basis = _basis(known.label, figure, row) if ranged else _price_age(decision, row)
         rows.append((known.label_of(row), text(figure.value), reach, f"< {text(limit)}" if limit else "", basis))
     return text_table(("what", "value", "range, nine times in ten", "wanted", "rests on"), rows, ("value",))
+
+
+KINDS = (
+    ("first token", "time to first token"),
+    ("next token", "time per output token"),
+    ("tokens/s of one stream", "time per output token"),
+    ("whole request", "request time"),
+    ("output tokens/s", "serving throughput"),
+    ("requests/s", "serving throughput"),
+)
+"""How the label of a figure begins, and the kind that `ranges_without_source` calls it."""
+
+
+def _basis(label: str, figure: Figure, row: PlanRow) -> str:
+    """What the speed behind a figure rests on, and whether no value of its own kind is published."""
+    words = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}"
+    missing = str(row.answer.assumed.get("ranges_without_source", ""))
+    alone = any(label.startswith(begins) and kind in missing for begins, kind in KINDS)
+    return f"{words} of the GPU's rates; none of this figure" if alone and figure.basis == "public" else words
+
+
+def _price_age(decision: Decision, row: PlanRow) -> str:
+    """The day of the price that an exact figure of money rests on, and how long ago that was."""
+    if row.offer is None or row.offer.as_of.count("-") != 2:
+        return ""
+    days = (dt.date.fromisoformat(decision.made_on) - dt.date.fromisoformat(row.offer.as_of)).days
+    return f"price of {row.offer.as_of}, {counted(days, 'day')} old"
 
 
 def _asked(task: Mapping[str, Any], assumed: Mapping[str, Any]) -> Section:
