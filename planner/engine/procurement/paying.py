@@ -139,7 +139,7 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
         return None
     kwh_usd = power / 1000 * owning.pue * owning.usd_per_kwh * HOURS_PER_MONTH * gpus
     place = (owning.hosting_usd_per_month + owning.staff_usd_per_month) * gpus
-    source = "as given" if given or gpu.purchase is None else f"{gpu.purchase.kind} of {gpu.purchase.as_of}"
+    source = "as given" if given or gpu.purchase is None else f"{gpu.purchase.kind}, read on {gpu.purchase.as_of}"
     assumed["power"] = (
         f"{power:,.0f} W a GPU at work and {percent_text(IDLE_POWER)} of it idle, {owning.usd_per_kwh:g} $/kWh, PUE {owning.pue:g}"
     )
@@ -168,7 +168,8 @@ def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[s
     prompt, cached, made = tokens
     monthly = api.request_usd(prompt, cached, made) * rate.value / peak * HOURS_PER_MONTH * SECONDS_PER_HOUR
     hour = "the mean hour" if workload.daily_users else "every hour in use"
-    assumed["api"] = f"{api.name} at {api.provider}, {rate.value / peak:.3g} requests/s in {hour}"
+    most = "" if workload.request_rate_per_s or workload.daily_users else ", all that these GPUs answer"
+    assumed["api"] = f"{api.name} at {api.provider}, {rate.value / peak:.3g} requests/s in {hour}{most}"
     fixed = bool(workload.daily_users)
     return Way(
         name="api",

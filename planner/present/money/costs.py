@@ -164,7 +164,16 @@ def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:
         words += f"; break-even after {digits(other.break_even_months)} months{late}"
     if other.break_even_use is not None and other.break_even_use <= 1:
         words += f"{', or' if other.break_even_months is not None else '; break-even'} at {percent_text(other.break_even_use)} use"
-    return f"{words}."
+    return f"{words}{_compared_with(costs, other)}."
+
+
+def _compared_with(costs: Costs, other: WayCosts) -> str:
+    """What a way that is no rent leaves out, or is asked for: '; of bare GPUs, without server, network, rack or colocation, staff'."""
+    if other.way.name == "bought" and "left out" in costs.assumed:
+        return f"; of bare GPUs, without {costs.assumed['left out'].partition(':')[0]}"
+    if other.way.name == "api" and "api" in costs.assumed:
+        return f"; {costs.assumed['api']}"
+    return ""
 
 
 def _told_apart(costs: Costs, ways: WayCosts) -> str:
