@@ -16,6 +16,7 @@ from planner.workload.tasks import trains
 FASTER_READING = (
     "At full load one stream may be slow: --set targets.p95_tpot_s=0.1 asks for as many users as read 10 tokens a second."
 )
+HELD = "out tok/s and tok/s each are of the requests “at once”; users: the most whose cache fits."
 LOADS = ("concurrency", "request_rate_per_s", "targets")
 
 
@@ -36,13 +37,21 @@ def fit_sections(found: Fit, rows: Sequence[FitRow], of: int) -> list[Section]:
     more = f"; {len(rows)} of {of} rows shown" if len(rows) < of else ""
     heading = f"{found.gpus:,} × {found.gpu}: {counts.models_that_fit} of {counts.models} models fit"
     asked = ", ".join(text.replace("=", " ", 1) for key, value in found.task.items() for text in spelled(key, value))
+    asked += "".join(f", {key} {number_text(value)} (chosen)" for key, value in _lengths(rows))
     parts: list[Part] = [Paragraph(f"{asked}; {counts.fit:,} of {counts.considered:,} candidates fit{more}", "faint")]
     parts += [Facts(best_facts(found))] if any(row.rank for row in found.rows) else [Paragraph(nearest_text(found))]
     if not rows:
         return [Section(heading, parts)]
     legend = basis_legend(rate for row in rows if (rate := throughput(row.answer)))
-    hints = [Paragraph(text, "faint") for text in (legend, hint(found)) if text]
+    meaning = HELD if found.task.get("task") == "serve" else ""
+    hints = [Paragraph(text, "faint") for text in (legend, meaning, hint(found)) if text]
     return [Section(heading, parts), Section("", [fit_table(found, rows), *hints])]
+
+
+def _lengths(rows: Sequence[FitRow]) -> list[tuple[str, float]]:
+    """Lengths that nobody gave, with their values; those of the first row, as all rows have the same."""
+    assumed = rows[0].answer.assumed if rows else {}
+    return [(key, assumed[key]) for key in ("input_tokens", "output_tokens", "sequence") if key in assumed]
 
 
 def hint(found: Fit) -> str:
@@ -101,6 +110,7 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
 def _service_columns() -> list[Column[FitRow]]:
     return [
         Column("stream", "tok/s each", _stream, right=True, priority=65),
+        Column("at-once", "at once", _at_once, right=True, priority=64),
         Column("alone", "tok/s one", lambda row: rate_text(row.alone_tokens_per_s), right=True, priority=88),
         Column("users", "users", lambda row: number_text(row.concurrency), right=True, priority=92),
     ]
@@ -126,6 +136,12 @@ def _rate(row: FitRow) -> Cell:
 def _stream(row: FitRow) -> Cell:
     rate = row.answer.decode_tokens_per_s if row.answer.fits else None
     return Cell(rate_text(rate.value)) if rate else Cell()
+
+
+def _at_once(row: FitRow) -> str:
+    """Requests in flight on all replicas that the speeds are of."""
+    layout = row.answer.layout if row.answer.fits else None
+    return number_text(layout.batch * layout.dp if layout and layout.batch else None)
 
 
 def _headroom(row: FitRow) -> Cell:

@@ -180,3 +180,18 @@ def test_a_fault_in_a_gpu_of_ones_own_is_named_at_its_file(run_planner: RunPlann
     assert done.returncode == 2
     assert "next.toml: gpu[R100].vendor: missing" in done.stderr
     assert "--gpu" not in done.stderr
+
+
+def test_fit_names_the_lengths_it_chose_and_the_requests_its_speeds_are_of(run_planner: RunPlanner) -> None:
+    asked = ("fit", "--gpu", "L40S", "--gpus", "8", "--top", "2")
+    told = run_planner(*asked, COLUMNS="200").stdout
+    assert "input_tokens 512 (chosen), output_tokens 128 (chosen)" in told
+    assert "input_tokens 900 (chosen)" not in run_planner(*asked, "--set", "input_tokens=900", COLUMNS="200").stdout
+    head = next(line for line in told.splitlines() if "tok/s each" in line)
+    assert head.index("tok/s each") < head.index("at once") < head.index("users")
+    for row in json.loads(run_planner(*asked, "--json").stdout)["rows"]:
+        answer = row["answer"]
+        at_once = answer["layout"]["batch"] * answer["layout"].get("dp", 1)
+        each, whole = (answer[name]["value"] for name in ("decode_tokens_per_s", "output_tokens_per_s"))
+        assert 0.5 * whole < at_once * each < 1.5 * whole
+        assert f" {at_once:,} " in told

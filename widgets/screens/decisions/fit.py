@@ -15,7 +15,7 @@ from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
 if TYPE_CHECKING:
     from planner.present.cells import Section
 
-MOST_ROWS = 100
+MOST_ROWS = 1000
 TASKS = ("serve", "generate", "prefill", "train", "finetune")
 ORDERS: Mapping[str, Order] = {"by size": "size", "by speed": "speed", "by users": "users", "by context": "context"}
 TURNS = (
