@@ -12,7 +12,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import PlanRow
 from planner.present.cells import NumberText
 from planner.present.plan import hours_text, money_text, percentile_of, rate_text, throughput, throughput_label
-from planner.units import duration_text, percent_text, si_text
+from planner.units import digits, duration_text, percent_text, si_text
 
 PERCENTILES = ("mean", "p50", "p95", "p99")
 LATENCIES = (("whole request", "request"), ("first token", "ttft"), ("next token", "tpot"), ("wait", "wait"))
@@ -55,7 +55,7 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
         RowFigure(throughput_label(task), "", lambda row: throughput(row.answer), rate_text, "speed", best_is_high=True),
         RowFigure("tokens/s per GPU", "", lambda row: row.answer.tokens_per_s_per_gpu, rate_text, "speed", best_is_high=True),
         RowFigure("tokens/s of one stream", "", lambda row: row.answer.decode_tokens_per_s, rate_text, "speed", best_is_high=True),
-        RowFigure("requests/s", "", lambda row: row.answer.requests_per_s, si_text, "speed", best_is_high=True),
+        RowFigure("requests/s", "", lambda row: row.answer.requests_per_s, _requests_text, "speed", best_is_high=True),
         RowFigure("one optimizer step", "", lambda row: row.answer.step_s, duration_text, "speed"),
         RowFigure("MFU", "", lambda row: row.answer.mfu, percent_text, "speed", best_is_high=True),
         RowFigure("prefill", "", lambda row: row.answer.prefill_s, duration_text, "speed"),
@@ -70,6 +70,11 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
         RowFigure("compute", "FLOP per $", lambda row: row.answer.flop_per_usd, si_text, "money", best_is_high=True),
         RowFigure("energy", "a token", lambda row: row.answer.energy_j_per_token, partial(si_text, unit="J"), "money"),
     ]
+
+
+def _requests_text(value: float) -> str:
+    """Requests a second; a small number without a prefix, as '6.94 m' reads as millions."""
+    return digits(value) if value < 99_950 else si_text(value)
 
 
 def _latency(label: str, name: str, percentile: str) -> RowFigure:

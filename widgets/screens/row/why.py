@@ -152,7 +152,7 @@ class Page(msgspec.Struct, frozen=True):
     def folded(self, label: str, text: str, margin: int = SOURCE) -> Iterator[Content]:
         """A label and a text of several lines, `margin` cells from the left."""
         for number, line in enumerate(folded(text, max(20, self.width - margin))):
-            yield Content.assemble((f"  {'' if number else label:<{margin - 2}}", "$quiet"), line)
+            yield Content.assemble((f"  {'' if number else f'{label} ':<{margin - 2}}", "$quiet"), line)
 
 
 def ends_text(figure: Figure, text: NumberText) -> str:
