@@ -110,14 +110,12 @@ def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
 
 
 def _surer(solutions: Sequence[PlanRow], plan: Plan) -> str:
-    """The best row that is sure, where the first is not: 'first over 90 % sure: 4 × B200 SXM, +100 % (96 %)'; empty where none is."""
+    """The best row that is sure, where the first is not: 'over 90 % sure: 4 × B200 SXM, +100 %'; empty where none is."""
     first = solutions[0]
     if first.probability_meets is None or first.probability_meets >= SURE:
         return ""
     found = next((row for row in solutions if (row.probability_meets or 0.0) >= SURE), None)
-    if found is None or found.probability_meets is None:
-        return ""
-    return f"first over {percent_text(SURE)} sure: {_compared(found, first, plan)} ({percent_text(found.probability_meets)})"
+    return f"over {percent_text(SURE)} sure: {_compared(found, first, plan)}" if found is not None else ""
 
 
 def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:
