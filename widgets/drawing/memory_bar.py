@@ -168,15 +168,16 @@ class MemoryBar(Widget):
             yield Segment(f" {text}  ", label)
 
     def legend(self, width: int) -> list[tuple[str, str, str]]:
-        """Component, glyphs and text of every entry, as clear as `width` cells allow."""
+        """Component, glyphs and text of every entry, as clear as `width` cells allow; what is left goes first: the title says it too."""
         items: list[tuple[str, str, str]] = []
         if self._memory is None:
             return items
         for naming in NAMINGS:
             items = list(self._legend_items(self._memory, naming))
-            if sum(len(glyph) + 1 + len(text) + 2 for _, glyph, text in items) <= width + 2:
-                break
-        return items
+            if _cells(items) <= width:
+                return items
+        components = items[:-1]
+        return components if _cells(components) <= width else items
 
     def _legend_items(self, memory: MemoryBytes, naming: Naming) -> Iterator[tuple[str, str, str]]:
         for name in MEMORY_COMPONENTS:
@@ -229,6 +230,11 @@ def labels(memory: MemoryBytes, parts: Sequence[Part]) -> Iterator[tuple[str, st
             break
     if len(left := left_text(memory)) <= room.get("free", 0) and memory.left >= 0:
         yield "free", left
+
+
+def _cells(items: Sequence[tuple[str, str, str]]) -> int:
+    """Width of a legend's entries with two blanks between them."""
+    return sum(len(glyph) + 1 + len(text) + 2 for _, glyph, text in items) - 2
 
 
 def _gib(size: float) -> str:

@@ -109,6 +109,9 @@ def test_components_keep_their_names_as_long_as_there_is_room() -> None:
     assert "opt 11.2" in legend_of(100)
     assert all("90 % limit" in legend_of(width) for width in (190, 150, 130))
     assert all(len(legend_of(width)) <= width + 2 for width in range(94, 190))
+    assert "GiB left" in legend_of(92)
+    assert "ovh 3.6" in legend_of(76), "what is left stands in the title too; before, it was cut"
+    assert len(legend_of(76)) <= 76 + 2
 
 
 @pytest.mark.parametrize("width", [20, 39, 52, 53, 54, 77, 120])

@@ -353,6 +353,11 @@ async def test_the_difference_that_a_change_makes_is_seen_whole_at_80_columns(tm
         shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
         assert "(-26 %)" in shown
         assert "(16,896×)" in shown
+        await pilot.resize_terminal(120, 40)
+        await pilot.pause()
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "(16,896×)" in "\n".join(strip.text for strip in app.screen._compositor.render_strips()), "after a wider screen too"
         app.pop_screen()
         words = "int4 weights + up to 10 GPUs: then 10 × GH200 fits"
         await app.push_screen(LeverScreen(row, [Change(words, {}, "41 % faster")], UNICODE))

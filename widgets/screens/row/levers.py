@@ -149,6 +149,10 @@ class LeverScreen(Overlay[Change | None]):
         """Show the changes."""
         self._draw()
 
+    def on_resize(self) -> None:
+        """Words of changes as long as the new width allows."""
+        self._draw()
+
     def tell(self, number: int, effect: str) -> None:
         """Say what the change of this place makes of the answer."""
         self.changes[number] = replace(self.changes[number], effect=effect)

@@ -22,7 +22,7 @@ from planner.present.names import COMPONENT_NAMES, VERDICT_WORDS, region_text
 from planner.present.plan import percentile_of, rate_text, throughput, throughput_label
 from planner.present.prices import owned_words
 from planner.present.row_figures import LATENCIES, PERCENTILES, row_figures
-from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, duration_text, percent_text, usd_text
+from planner.units import HOURS_PER_MONTH, UNKNOWN, bytes_text, count_text, counted, duration_text, percent_text, usd_text
 from widgets.background import questions
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
@@ -195,11 +195,11 @@ def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield Content(row.answer.reason)
     layout = row.answer.layout
     if layout is not None:
-        each = f"{layout.gpus_per_node} GPU{'s' * (layout.gpus_per_node != 1)}"
+        each = counted(layout.gpus_per_node, "GPU")
         nodes = f"{layout.nodes:,} nodes of {each}" if layout.nodes > 1 else "one node"
         extra = [
             f"micro batch {layout.micro_batch}" if layout.micro_batch else "",
-            f"{layout.batch:,} sequences at once a replica" if layout.batch else "",
+            f"{counted(layout.batch, 'sequence')} at once a replica" if layout.batch else "",
         ]
         yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
 
