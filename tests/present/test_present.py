@@ -102,6 +102,8 @@ def test_words_of_a_plain_table_fold_and_its_last_columns_go_first() -> None:
 
 def test_dates_and_terms_are_not_cut_at_a_hyphen() -> None:
     assert folded("runpod, any region, on-demand, 2026-08-19", 17) == ["runpod, any", "region,", "on-demand,", "2026-08-19"]
+    assert folded("70.6 billion parameters · 2 GPUs as tp2", 27) == ["70.6 billion parameters ·", "2 GPUs as tp2"]
+    assert folded("24 % of what is there · -10 +28 %", 28) == ["24 % of what is there ·", "-10 +28 %"]
     assert folded("= 34 parameters and 2 B", 22, hanging="  ") == ["= 34 parameters and", "  2 B"]
 
 

@@ -161,7 +161,9 @@ def test_names_of_gpus_are_whole_where_columns_leave_room() -> None:
         (29, "RTX PRO 6000 Blackwell Server"),
         (28, "RTX PRO 6000…Server"),
         (19, "RTX PRO 6000…Server"),
-        (18, "RTX PRO 6…l Server"),
+        (18, "RTX…6000…Server"),
+        (15, "RTX…6000…Server"),
+        (14, "RTX PRO…Server"),
         (5, "RT…er"),
     ],
 )

@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 LEAST_ASIDE_WIDTH = 20
 """Cells to which remarks are folded at least."""
-QUANTITY = (
-    r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w])|billion)"
-)
-"""Space between a number and its unit, where no line ends."""
+QUANTITY = r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w])|billion|GPUs?(?![\w])|\+\d)"
+"""Space between a number and its unit, or the two sides of a range, where no line ends."""
 
 
 def folded(text: str, width: int, hanging: str = "") -> list[str]:
-    """`text` on lines of at most `width` cells, one at least; none of them ends between a number and its unit, or inside a word or date.
+    """`text` on lines of at most `width` cells, one at least; none of them ends between a number and its unit, the sides of a range, or inside a word or date.
 
     `hanging` stands before all lines but the first.
     """
