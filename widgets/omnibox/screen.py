@@ -27,8 +27,8 @@ from widgets.screens.overlay import Overlay
 if TYPE_CHECKING:
     from planner.session import Session
 
-KIND, NAME = 9, 34
-"""Cells of what a thing is, and of its name."""
+KIND, NAME, LEAST_NAME = 9, 34, 22
+"""Cells of what a thing is, and of its name at most and at least: what is known of it stands behind the longest."""
 FOUND, FAULTY = "$foreground", "$text-error"
 """Styles of what is known of a thing, and of why it cannot be taken."""
 QUIET_S = 0.15
@@ -88,17 +88,18 @@ class OmniScreen(Overlay[Thing | None]):
     def _narrow(self, text: str) -> None:
         listing = self.query_one(OptionList)
         self._found = find(text, self._things)
-        listing.set_options([self._option(thing) for thing in self._found])
+        longest = max((len(one_line(thing.value)) for thing in self._found), default=0)
+        listing.set_options([self._option(thing, min(NAME, max(LEAST_NAME, longest))) for thing in self._found])
         listing.highlighted = 0 if self._found else None
         if not self._found and not self._app.form.models:
             self._tell("reading the catalogue …")
         elif not self._found:
             self._tell("nothing is called that; an id of the hub is organisation/name, a path begins with ./ or /", "$text-warning")
 
-    def _option(self, thing: Thing) -> Option:
-        name = shorten_middle(one_line(thing.value), NAME, self._app.symbols.ellipsis)
+    def _option(self, thing: Thing, cells: int) -> Option:
+        name = shorten_middle(one_line(thing.value), cells, self._app.symbols.ellipsis)
         return Option(
-            Content.assemble((f"{thing.kind:<{KIND}}", "$quiet"), f"{name:<{NAME + 2}}", (one_line(thing.detail), "$quiet"))
+            Content.assemble((f"{thing.kind:<{KIND}}", "$quiet"), f"{name:<{cells + 2}}", (one_line(thing.detail), "$quiet"))
         )
 
     @on(OptionList.OptionHighlighted)

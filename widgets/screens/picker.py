@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -15,8 +16,12 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from planner.text import one_line
+from widgets.drawing.text import BRACKETS
 from widgets.drawing.text_field import Entry, move_cursor
 from widgets.screens.overlay import Overlay
+
+WIDTH, EDGES = 92, 7
+"""Cells of the box where there is room, and those beside its texts."""
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -67,12 +72,15 @@ class PickerScreen(Overlay[str | None]):
         terms = words.casefold().split()
         listing = self.query_one(OptionList)
         wide = max((len(item.label or item.value) for item in self._items), default=0)
+        room = min(WIDTH, self.app.size.width) - EDGES - wide
         kept = [
             item for item in self._items if all(term in f"{item.value} {item.label} {item.detail}".casefold() for term in terms)
         ]
         listing.set_options(
             Option(
-                Content.assemble(one_line(item.label or item.value).ljust(wide + 2), (one_line(item.detail), "$quiet")),
+                Content.assemble(
+                    one_line(item.label or item.value).ljust(wide + 2), (_within(one_line(item.detail), room), "$quiet")
+                ),
                 id=item.value,
             )
             for item in kept
@@ -102,3 +110,8 @@ class PickerScreen(Overlay[str | None]):
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if event.option.id is not None:
             self.highlight(event.option.id)
+
+
+def _within(text: str, cells: int) -> str:
+    """`text` without what is in brackets, where there is no room for it."""
+    return text if len(text) <= cells else re.sub(BRACKETS, "", text)

@@ -158,7 +158,7 @@ class StudyScreen(ScrolledOverlay):
             return
         ranges = self._ranges % (len(answer.curves) + 2)
         legend = legend_lines(answer, self._symbols, width, ranges)
-        words = story_lines(answer, width - 1)
+        words = story_lines(answer, width - 2)  # the scroll bar, and a blank before it
         room = max(8, height - len(legend) - min(len(words), max(3, height // 4)))
         shown = CHARTS if width >= BESIDE else (CHARTS[self._chart],)
         charts = [chart_lines(answer, name, title, self._symbols, (width // len(shown), room), ranges) for name, title in shown]

@@ -85,6 +85,18 @@ def test_what_cannot_run_has_no_figures_and_what_has_no_room_is_said() -> None:
         assert ("A wider terminal shows" in lines[-1].plain) is (room < 23 + 5 * 22)
 
 
+def test_a_layout_without_room_goes_on_in_the_next_line() -> None:
+    plan = planned()
+    answer = plan.rows[0].answer
+    assert answer.layout is not None
+    long = msgspec.structs.replace(answer.layout, tp=2, dp=4, sharding="zero3", checkpointing="full")
+    row = msgspec.structs.replace(plan.rows[0], answer=msgspec.structs.replace(answer, layout=long))
+    lines = [line.plain for line in compare([row, plan.rows[1]], plan, UNICODE, 70)]
+    at = next(number for number, line in enumerate(lines) if line.startswith("layout"))
+    assert long.text in " ".join(line[24:46].strip() for line in lines[at : at + 2])
+    assert not any("…" in line for line in lines[at : at + 2])
+
+
 def test_a_single_figure_is_no_best() -> None:
     plan = planned()
     row = msgspec.structs.replace(plan.rows[0], usd_per_h=Figure(1.0, 1.0, 1.0, "public"))

@@ -98,7 +98,9 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         await pilot.press("enter")
         assert "5. Commit" in await answered(app, pilot)
         assert not app.screen.query_one("#question-0").display, "24 rows hold the questions or the answer"
+        assert "j k scroll · esc questions" in str(app.screen.query_one("#box").border_subtitle), "no field is there to go on to"
         await pilot.press("escape")
+        assert "enter answers · tab next question" in str(app.screen.query_one("#box").border_subtitle)
         assert shows(app, GuideScreen)
         app.screen.query_one("#answer-2", Entry).value = "many"
         await pilot.press("enter")

@@ -16,6 +16,7 @@ from widgets.base_app import BaseApp
 from widgets.drawing.text_field import Entry
 from widgets.panes.workload.values import get, number_text, parse_number
 from widgets.screens.decisions.turning import TurningScreen
+from widgets.screens.overlay import SCROLLS
 
 if TYPE_CHECKING:
     from planner.present.cells import Section
@@ -27,6 +28,8 @@ SUPPLY = (
 """Keys of a workload that say the same of any task."""
 LOW = 34
 """Rows of a screen below which questions and answer are not both in sight."""
+ASKS, ANSWERS = "enter answers · tab next question · esc back", f"{SCROLLS}esc questions"
+"""Keys beside the questions, and of an answer that took their place."""
 NUMBERS = slice(2, None)
 """Questions that are answered with a number."""
 
@@ -47,7 +50,7 @@ class GuideScreen(TurningScreen):
         #text { margin: 1 0 0 0; }
     }
     """
-    KEYS = "enter answers · tab next question · esc back"
+    KEYS = ASKS
     WAITING = "enter works out the steps: profile, bottleneck, right size, where, what to commit to"
     ASKS_AT_ONCE = False
     AUTO_FOCUS = "#answer-0"
@@ -98,12 +101,14 @@ class GuideScreen(TurningScreen):
             self.dismiss()
         else:
             self._make_room(for_answer=False)
+            self._tell_keys()
             self.query_one("#answer-0").focus()
 
     def on_resize(self, event: events.Resize) -> None:
         """Fold for the new width; on a screen that got low the questions make room."""
         if self._sections and not isinstance(self.focused, Entry):
             self._make_room(for_answer=True)
+            self._tell_keys()
         super().on_resize(event)
 
     @property
@@ -114,6 +119,7 @@ class GuideScreen(TurningScreen):
         """Show either the questions or the answer on a low screen."""
         for node in self.query(".question, Entry"):
             node.display = not (for_answer and self.app.size.height < LOW)
+        self.KEYS = ASKS if self._shows_questions else ANSWERS
         if for_answer:
             self.scrolled.focus()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import msgspec
@@ -18,7 +19,7 @@ from planner.present.row_figures import RowFigure, row_figures
 from planner.units import UNKNOWN, bytes_text, change_text, percent_text
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import shorten_end
+from widgets.drawing.text import fold, shorten_end
 from widgets.screens.overlay import TextOverlay
 
 LABEL, LEAST, MOST, GAP = 24, 22, 36, 2
@@ -78,7 +79,7 @@ class _Table(msgspec.Struct, frozen=True):
         yield self._plain("rank", [str(row.rank) if row.rank else VERDICT_WORDS[row.verdict] for row in self.rows])
         yield self._plain("provider", [row.offer.provider if row.offer else "here" if row.here else UNKNOWN for row in self.rows])
         yield self._plain("market", [row.offer.market if row.offer else UNKNOWN for row in self.rows])
-        yield self._plain("layout", [row.answer.layout.text if row.answer.layout else UNKNOWN for row in self.rows])
+        yield from self._folded("layout", [row.answer.layout.text if row.answer.layout else UNKNOWN for row in self.rows])
         yield self._plain("memory", self._memory())
         yield self._plain("limit", [row.answer.bottleneck or UNKNOWN for row in self.rows])
         known = row_figures(self.task)
@@ -109,6 +110,10 @@ class _Table(msgspec.Struct, frozen=True):
     def _plain(self, label: str, cells: Sequence[str], style: str = "") -> Content:
         texts = [shorten_end(cell, self.width - GAP, self.symbols.ellipsis).ljust(self.width) for cell in cells]
         return Content.assemble((f"{label:<{LABEL}}", "$quiet"), ("".join(texts).rstrip(), style))
+
+    def _folded(self, label: str, cells: Sequence[str]) -> Iterator[Content]:
+        for number, parts in enumerate(zip_longest(*(fold(cell, self.width - GAP) for cell in cells), fillvalue="")):
+            yield self._plain("" if number else label, parts)
 
     def _columns(self, known: Sequence[RowFigure]) -> tuple[int, int]:
         """Cells of the widest figure and of the widest range: below each other they compare at a glance."""
