@@ -52,6 +52,7 @@ NO_COUNTERS = (
     "SM, tensor and bandwidth use: there are no hardware counters of it here, and the share of time with a kernel "
     "(nvidia-smi's GPU-Util) says nothing about how much of the GPU it used."
 )
+SOME_COUNTERS = "{}: no value, so that it may be what the work waits for."
 OFFER_BENCHMARK = (
     "Run `gpu-planner bench` and compare your job's own tokens/s with `gpu-planner plan`: that tells what counters would."
 )
@@ -84,10 +85,20 @@ def judge(seen: Observed) -> Judgement:
         because = ["no reading was answered"]
         return Judgement(limiter="unknown", headline=GONE, zones=zones_of(seen), because=because, cannot_know=[])
     limiter, because = _limiter(seen)
-    unknown = [] if seen.counted else [NO_COUNTERS, OFFER_BENCHMARK]
+    unknown = _uncounted(seen)
     if seen.memory_share is not None and seen.memory_share >= MEMORY_LOW:
         unknown.append("Whether the memory is filled or only set aside: engines that reserve a pool (vLLM) always look full.")
     return Judgement(limiter=limiter, headline=_headline(seen, limiter), zones=zones_of(seen), because=because, cannot_know=unknown)
+
+
+def _uncounted(seen: Observed) -> list[str]:
+    """What hardware counters would tell and do not, and what to do instead."""
+    if seen.counted:
+        return []
+    if seen.sm_active is None:
+        return [NO_COUNTERS, OFFER_BENCHMARK]
+    missing = [name for name, share in (("tensor", seen.tensor_active), ("DRAM traffic", seen.dram_bandwidth)) if share is None]
+    return [SOME_COUNTERS.format(" and ".join(missing)), OFFER_BENCHMARK]
 
 
 def zones_of(seen: Observed) -> list[Zone]:

@@ -132,6 +132,13 @@ def test_what_the_work_waits_for(changes: dict[str, Any], limiter: str) -> None:
     assert judge(h100(**changes)).limiter == limiter
 
 
+def test_a_counter_that_is_known_is_not_called_missing() -> None:
+    """Slices of a divided GPU may say how busy they are and not what they read."""
+    found = judge(h100(sm_active=0.27, dram_bandwidth=None, tensor_active=None)).cannot_know
+    assert found[0] == "tensor and DRAM traffic: no value, so that it may be what the work waits for."
+    assert not any("SM" in words for words in found)
+
+
 def test_work_is_judged_by_the_time_it_ran_and_pauses_by_themselves(session: Session) -> None:
     name = "NVIDIA H100 80GB HBM3"
     work = DeviceSnapshot(
