@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from planner.units import duration_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
-from widgets.drawing.text import bar_text, labelled, shorten_end
+from widgets.drawing.text import bar_text, labelled, shorten_clauses, shorten_end
 from widgets.panes.frame import frame_of
 from widgets.panes.lines import Lines
 
@@ -172,7 +172,7 @@ class BenchmarkView(Vertical):
             return Content.assemble((f"{mark} ", style), label, (f"  {point.detail}", "$quiet"))
         if point.state == "waiting":
             return Content.assemble((f"{mark} ", style), (shorten_end(name, width - 2, symbols.ellipsis), "$quiet"))
-        text = shorten_end(f"  {point.detail}", width - label_width - 2, symbols.ellipsis)
+        text = shorten_clauses(f"  {point.detail}", width - label_width - 2, symbols.ellipsis)
         return Content.assemble((f"{mark} ", style), (label, "$quiet"), (text, style))
 
 

@@ -67,6 +67,7 @@ def test_a_point_keeps_its_letter_and_one_that_was_left_open_ends_where_the_next
 def test_the_legend_drops_the_oldest_names_first_and_says_what_runs() -> None:
     marks = [Mark(letter, f"GEMM {letter * 4}", "cpu", 0.0, 1.0) for letter in "abc"] + [Mark("d", "copy", "cpu", 2.0)]
     assert legend(marks, 80, 2, "…") == ["a GEMM aaaa   b GEMM bbbb   c GEMM cccc   d copy now"]
+    assert legend(marks, 9, 2, "…") == ["…", "d co… now"], "that it runs is said, whatever its name"
     assert legend(marks, 27, 1, "…") == ["…   d copy now"]
     assert legend(marks, 27, 2, "…") == ["a GEMM aaaa   b GEMM bbbb", "c GEMM cccc   d copy now"]
     assert legend(marks, 20, 2, "…") == ["…   c GEMM cccc", "d copy now"]

@@ -10,6 +10,8 @@ from itertools import count, takewhile
 
 import msgspec
 
+from widgets.drawing.text import shorten_end
+
 STEP_S = 1.0
 """Time of a cell, unless readings come more often."""
 MOST_READINGS = 4800
@@ -215,7 +217,7 @@ def mark_line(marks: Sequence[Mark], cells: Cells, ends: str) -> str:
 
 def legend(marks: Sequence[Mark], width: int, lines: int, ellipsis: str) -> list[str]:
     """Letter and name of each, in the order of their last beginnings, in at most `lines` lines; the oldest are left out first."""
-    named = {mark.letter: f"{mark.letter} {mark.label}" + ("" if mark.ended_s is not None else " now") for mark in marks}
+    named = {mark.letter: _named(mark, width, ellipsis) for mark in marks}
     entries = list(named.values())
     for left_out in count():
         kept = entries[left_out:]
@@ -223,6 +225,12 @@ def legend(marks: Sequence[Mark], width: int, lines: int, ellipsis: str) -> list
         if len(folded) <= lines or len(kept) <= 1:
             return folded[:lines]
     return []
+
+
+def _named(mark: Mark, width: int, ellipsis: str) -> str:
+    """Letter and name in at most `width` cells; 'now' stays where it runs."""
+    now = "" if mark.ended_s is not None else " now"
+    return f"{mark.letter} {shorten_end(mark.label, width - 2 - len(now), ellipsis)}{now}"
 
 
 def _folded(entries: Sequence[str], width: int) -> list[str]:
