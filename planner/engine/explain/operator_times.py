@@ -17,7 +17,6 @@ from planner.engine.columns import Floats, Table
 from planner.engine.job.job import Job
 from planner.engine.memory.total import weights_on_host
 from planner.engine.performance.operators.attention import (
-    SCORE_BYTES,
     append_s,
     attended_tokens,
     attention_s,
@@ -25,6 +24,8 @@ from planner.engine.performance.operators.attention import (
     latent_elements,
     latent_s,
     own_context,
+    score_bytes,
+    scored_columns,
 )
 from planner.engine.performance.operators.communication import (
     context_exchange_s,
@@ -222,7 +223,7 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     gemms = pass_products(
         job.architecture,
         number(rows),
-        number(own_context(t, context) * (1 + t.model.encoder)),
+        number(own_context(t, scored_columns(t, context, new)) * (1 + t.model.encoder)),
         head_rows=number(head_rows),
         source=number(t.job.input_tokens),
         new=max(1.0, number(new)),
@@ -250,7 +251,9 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         share = gemm.flop / flop if flop else 0.0
         seconds = number(scores_s) * layers * share
         yield _Part("attention", gemm.name, seconds, binds, gemm.count, gemm, gemm.flop, read * share)
-    through = number(rows * attended_tokens(t, context) * t.model.heads / s.tp) * layers * SCORE_BYTES
+    through = (
+        number(rows * attended_tokens(t, scored_columns(t, context, new)) * t.model.heads / s.tp) * layers * number(score_bytes(t))
+    )
     yield _Part("attention", "attention scores through memory", number(eager_s) * layers, "bandwidth", layers, bytes=through)
     made = number(rows * latent_elements(t, new)) * layers * number(t.job.activation_bytes)
     yield _Part("attention", "to the latent and back", number(latent_s(t, rows, new)) * layers, "bandwidth", layers, bytes=made)

@@ -11,7 +11,7 @@ from planner.engine.columns import Flags, Floats, Table, added
 from planner.engine.evaluate.chosen_rows.chosen import Chosen
 from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
-from planner.engine.performance.operators.attention import SCORE_BYTES, attended_tokens, forward_flop_per_s
+from planner.engine.performance.operators.attention import attended_tokens, forward_flop_per_s, score_bytes
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES
 from planner.engine.performance.training import EAGER_BACKWARD, StepColumns, phase_factors
@@ -121,7 +121,7 @@ def _fp16_gain(job: Job, chip: Chip) -> float:
 def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
     """Seconds by which an encoder's step is longer where scores go through memory; 0 where its attention is stated.
 
-    `SCORE_BYTES` · layers · heads · tokens · tokens attended to, forward and `EAGER_BACKWARD` times backward.
+    `score_bytes` · layers · heads · tokens · tokens attended to, forward and `EAGER_BACKWARD` times backward.
     """
     unstated = np.array([_attention_unstated(job) for job in rows.jobs])
     if not unstated.any():
@@ -130,7 +130,7 @@ def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
     tokens, context, _, _ = step.one.shape
     heads = t.model.layers / s.pp * t.model.heads / s.tp
     pairs = tokens * attended_tokens(t, context)
-    seconds = SCORE_BYTES * heads * pairs / t.chip.bandwidth_bytes_per_s * (1 + EAGER_BACKWARD)
+    seconds = score_bytes(t) * heads * pairs / t.chip.bandwidth_bytes_per_s * (1 + EAGER_BACKWARD)
     longer = rows(seconds * step.count) * np.array([job.engine.device_factor for job in rows.jobs]) * rows(t.chip.train_factor)
     return np.where(unstated, longer, 0.0)
 

@@ -13,7 +13,13 @@ from planner.engine.performance.operators.matrix_products import FUSED_ATTENTION
 from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 SCORE_BYTES = 28
-"""Bytes of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read."""
+"""Bytes of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read. Scores that a mask hides are
+computed, and moved, like all others."""
+FUSED_SCORE_BYTES = 13
+"""Those where one kernel scales, masks and normalises scores in 16 bit: written by a product, read and written by the kernel, read and written by a
+dropout with a mask of one byte, read by a product (Megatron's scaled_masked_softmax)."""
+FUSED_WIDE_SCORE_BYTES = 22
+"""Those of ggml: FP32 from product to product, read and written by one kernel, rounded to 16 bit before the second product (soft_max_ext, mul_mat)."""
 MOST_ABSORBED = 8.0
 """New tokens of a sequence up to which latent attention leaves the latent as it is: one, or those that a draft proposed."""
 EAGER_READS = 3.0
@@ -74,6 +80,19 @@ def attended_tokens(t: Table, context: Floats) -> Floats:
     elements = m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen
     seen: Floats = (elements + m.attended_source * t.job.input_tokens) / (m.layers * m.attended)
     return seen
+
+
+def scored_columns(t: Table, context: Floats, new: Floats) -> Floats:
+    """Tokens that a token's scores are computed for: where they go through memory, all up to the last of its pass, of which a mask hides half."""
+    hidden: Floats = np.where((new > 1) & (t.model.encoder <= 0), new / 2, 0.0) * t.job.eager_attention
+    return context + hidden
+
+
+def score_bytes(t: Table) -> Floats:
+    """Bytes that one score moves where scores go through memory."""
+    fused = np.where(t.engine.fp32_between > 0, FUSED_WIDE_SCORE_BYTES, FUSED_SCORE_BYTES)
+    moved: Floats = np.where(t.engine.fused_elementwise > 0, fused, SCORE_BYTES)
+    return moved
 
 
 def _kv_heads(t: Table) -> Floats:
@@ -152,15 +171,16 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     cache is read once a pass. Arguments as of `forward_pass.forward`.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
-    flop_s = attention_flop(t, context) / m.layers / s.tp * rows / forward_flop_per_s(t) * _latent_decoding(t, new)
+    columns = scored_columns(t, context, new)
+    flop_s = attention_flop(t, columns) / m.layers / s.tp * rows / forward_flop_per_s(t) * _latent_decoding(t, new)
     heads = _kv_heads(t)
     heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
     read_s = read_s * np.where(new <= 1, _step_reads(t), 1.0)
     eager_s = np.zeros(1)
     if j.eager_attention.any():
-        seen = attended_tokens(t, context)
-        eager_s = j.eager_attention * rows * seen * m.heads / s.tp * SCORE_BYTES / c.bandwidth_bytes_per_s
+        seen = attended_tokens(t, columns)
+        eager_s = j.eager_attention * rows * seen * m.heads / s.tp * score_bytes(t) / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
 
 
