@@ -17,6 +17,9 @@ EIGHT_BIT_STATE = 1 + 4 / 256
 FOUR_BIT_STATE = 0.5 + 4 / 128
 """Bytes of a state of torchao in 4 bit: half a byte, and an FP32 scale a block of 128."""
 
+CAST_BYTES = 6
+"""Bytes of a value cast between 16 bit and FP32: read in one, written in the other."""
+
 
 class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     """One optimizer, as PyTorch or bitsandbytes implements it."""
@@ -39,6 +42,10 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     """Temporaries of w bytes for every element of the largest matrix, made matrix by matrix."""
     orthogonal_iterations: int = 0
     """Iterations of Newton and Schulz that make the update of each of the layers' matrices orthogonal."""
+    step_passes: float = 0.0
+    """Reads and writes of a parameter in w bytes that a step of several kernels makes; 0: one kernel, which moves each value once each way."""
+    wide_passes: float = 0.0
+    """Those in FP32 instead, of a step that widens gradient and weight first and rounds the new weight."""
     updates: bool = True
     """Changes the weights; without an update no gradient is kept and nothing is moved."""
     source: str
@@ -49,9 +56,18 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
         factored = width_bytes * (1 / a.width + 1 / max(1, a.ffn)) if self.factored else 0.0
         return full + self.quantised_states * self.quantised_bytes + factored
 
-    def step_traffic_bytes(self, width_bytes: float, a: Architecture) -> float:
-        """Bytes a step moves per trained parameter: states read and written, and gradient, weight and new weight."""
-        return 2 * self.state_bytes(width_bytes, a) + 3 * width_bytes if self.updates else 0.0
+    def step_traffic_bytes(self, width_bytes: float, a: Architecture, *, fused: bool = False) -> float:
+        """Bytes a step moves per trained parameter: states read and written, and gradient, weight and new weight; of several kernels, all they move.
+
+        `fused`: one kernel whatever the optimizer, as processors update states in host memory (DeepSpeed's CPUAdam).
+        """
+        if not self.updates:
+            return 0.0
+        if self.wide_passes and not fused:
+            return 4 * self.wide_passes + 3 * CAST_BYTES * (width_bytes < 4)
+        if self.step_passes and not fused:
+            return width_bytes * self.step_passes
+        return 2 * self.state_bytes(width_bytes, a) + 3 * width_bytes
 
     def step_flop(self, a: Architecture) -> float:
         """FLOP of a step per trained parameter beyond elementwise work: (4·m²·n + 2·m³) for each iteration and matrix."""
@@ -75,7 +91,10 @@ OPTIMIZERS: dict[str, Optimizer] = {
             name="adamw",
             full_states=2,
             full_temporaries=1,
-            source="torch.optim.AdamW (arXiv:1711.05101): two moments; its step over all parameters at once makes the root of each second moment",
+            step_passes=20,
+            source="torch.optim.AdamW (arXiv:1711.05101): two moments; its step over all parameters at once makes the root of each second moment; mul for the decay (2 "
+            "passes), lerp (3), mul and addcmul (2, 3), sqrt (2), div (2), add (2), addcdiv (4): each took as long as so many passes at 4.15 TB/s on an H200 "
+            "(8.0 B parameters, docs/evidence/h200/kernels.jsonl)",
         ),
         Optimizer(
             name="adamw-fused", full_states=2, source="torch.optim.AdamW(fused=True): two moments, one kernel without temporaries"
@@ -106,10 +125,17 @@ OPTIMIZERS: dict[str, Optimizer] = {
             name="adafactor",
             factored=True,
             matrix_temporaries=1,
-            source="Adafactor (arXiv:1804.04235): a factored second moment, unfolded for one matrix at a time",
+            wide_passes=21,
+            source="Adafactor (arXiv:1804.04235): a factored second moment, unfolded for one matrix at a time; transformers' step in FP32: square (2 passes) and add (2), two "
+            "means (1 each), the unfolded root (1), mul by the gradient (3), its norm (1), div (2), mul by the rate (2), negation (2), addition (3), the weight's norm (1)",
         ),
         Optimizer(name="sgd", source="torch.optim.SGD"),
-        Optimizer(name="sgd-momentum", full_states=1, source="torch.optim.SGD with momentum"),
+        Optimizer(
+            name="sgd-momentum",
+            full_states=1,
+            step_passes=8,
+            source="torch.optim.SGD with momentum: mul (2 passes) and add (3) of the momentum, addition (3) to the weight",
+        ),
         Optimizer(
             name="muon",
             full_states=1,

@@ -86,7 +86,13 @@ def request_of(point: Measurement, gpu: str) -> Request | None:
         return None
     fields: dict[str, Any] = {"model": model, "gpu": gpu, "gpus": 1}
     if point.kind in {"train", "train-compiled", "train-lora"}:
-        fields |= {"task": "train", "engine": "torch", "dtype": point.dtype, "recipe": given.get("recipe")}
+        fields |= {
+            "task": "train",
+            "engine": "torch",
+            "dtype": point.dtype,
+            "recipe": given.get("recipe"),
+            "optimizer": "adamw-fused",
+        }
         fields |= {"micro_batch": given.get("batch"), "sequence": given.get("sequence")}
         if point.kind == "train-compiled":
             fields["compile"] = True

@@ -30,7 +30,7 @@ def training_numbers(
 ) -> dict[str, float]:
     """Bytes per parameter of weights, gradients, states and copies, what a step moves, and the sizes of its batches."""
     recipe = RECIPES[_recipe(workload, defaults, engine)]
-    optimizer = OPTIMIZERS[_optimizer(defaults)]
+    optimizer = OPTIMIZERS[_optimizer(workload, defaults, engine)]
     lora = workload.lora
     gptq = lora is not None and lora.base.startswith("gptq")
     numbers = {
@@ -65,14 +65,15 @@ def training_numbers(
     numbers |= source_numbers(workload, architecture, defaults, sequence)
     if not optimizer.updates:
         numbers |= dict.fromkeys(("gradient_bytes", "master_bytes", "cast_bytes"), 0.0)
+    on_host = float(defaults.given_or("offload", "none") in {"optimizer", "parameters"})
     return numbers | {
         "gptq": 0.0,  # its kernels are for inference
         "state_bytes": optimizer.state_bytes(state_bytes, architecture),
-        "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture),
+        "state_traffic": optimizer.step_traffic_bytes(state_bytes, architecture, fused=bool(on_host)),
         "state_flop": 0.0 if lora else optimizer.step_flop(architecture),  # adapters' matrices are narrow
         "in_backward": float(bool(workload.optimizer_in_backward)),
         "predicts_tokens": float(not _classifies(workload, architecture)),
-        "offload_optimizer": float(defaults.given_or("offload", "none") in {"optimizer", "parameters"}),
+        "offload_optimizer": on_host,
         "offload_parameters": float(workload.offload == "parameters"),
         "offload_activations": float(workload.offload == "activations"),
         "sequence": float(sequence),
@@ -117,7 +118,7 @@ def footprint_of(
         weighs_inside=engine.recomputes_modules,
         by_modules=engine.recomputes_modules,
     )
-    optimizer = OPTIMIZERS[_optimizer(defaults)]
+    optimizer = OPTIMIZERS[_optimizer(workload, defaults, engine)]
     loss = defaults.given_or("loss", "full")
     if loss == "fused" and workload.compile and engine.compiles_loss:
         loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits stand"
@@ -177,8 +178,10 @@ def _recipe(workload: Workload, defaults: Defaults, engine: Engine) -> str:
     return str(defaults.given_or("recipe", tuned if workload.lora or workload.task == "finetune" else "mixed"))
 
 
-def _optimizer(defaults: Defaults) -> str:
-    return str(defaults.given_or("optimizer", "adamw"))
+def _optimizer(workload: Workload, defaults: Defaults, engine: Engine) -> str:
+    """Optimizer as given; else AdamW in one kernel, as programs that train have it, but what a library has that is named itself."""
+    unfused = engine.unfused_optimizer and workload.engine
+    return str(defaults.given_or("optimizer", "adamw" if unfused else "adamw-fused"))
 
 
 def _sequence(defaults: Defaults, architecture: Architecture) -> int:

@@ -64,7 +64,7 @@ def _of_training(w: Workload) -> Iterator[Change]:
         yield Change({"checkpointing": "selective"}, "recomputed attention scores", "time", 0.0)
     if w.checkpointing in {"none", "selective"}:
         yield Change({"checkpointing": "full"}, "recomputed activations (full checkpointing)", "time", 0.0)
-    if w.optimizer in {None, "adamw"}:
+    if w.optimizer in {None, "adamw", "adamw-fused"}:
         yield Change({"optimizer": "adamw-8bit"}, "8-bit AdamW", "precision", 0.1)
     few = most_gpus(w) <= OFFLOADING_GPUS
     if few and w.offload in {None, "none"} and w.optimizer != "none":

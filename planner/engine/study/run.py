@@ -88,7 +88,7 @@ def _request(study: Study, size: Size, gpu: Gpu) -> Request:
         engine="torch",
         dtype="bf16",
         recipe="amp",
-        optimizer="adamw",
+        optimizer="adamw-fused",
         checkpointing="none",
         compile=False,
         micro_batch=size.sequences,

@@ -295,6 +295,7 @@ def _torchtune(row: Row) -> dict[str, Any]:
     number = int(step[1])
     return {
         "compile": number >= 2,
+        "optimizer": "adamw-8bit" if number == 7 else "adamw-fused",  # `fused: True` in its configs
         "loss": "chunked" if number >= 3 else "full",
         "checkpointing": "full" if number >= 4 else "none",
         "optimizer_in_backward": True if 5 <= number <= 7 else None,

@@ -171,7 +171,7 @@ MISTRAL: dict[str, Any] = {
     "recipe": "bf16",
     "sequence": 4096,
 }
-MISTRAL |= {"checkpointing": "full", "gpus": 2, "dp": 2, "sharding": "zero3", "micro_batch": 2}
+MISTRAL |= {"optimizer": "adamw", "checkpointing": "full", "gpus": 2, "dp": 2, "sharding": "zero3", "micro_batch": 2}
 
 
 def test_gradients_freed_on_another_stream_stay_reserved() -> None:

@@ -137,7 +137,8 @@ STAND_INS: dict[str, StandIn] = {
             engine="torch",
             words="trains by",
             turns_on={"recipe": "mixed", "sharding": "zero1"},
-            source="nanotron's config: BF16 weights, FP32 gradients accumulated, ZeRO 1",
+            differs={"unfused_optimizer": False},
+            source="nanotron's config: torch_adam_is_fused, BF16 weights, FP32 gradients accumulated, ZeRO 1",
         ),
         StandIn(
             name="deepspeed",
@@ -145,8 +146,8 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="shards",
             turns_on={"recipe": "mixed", "sharding": "zero2"},
-            differs={"gradients_16_bit": True, "most_pipelined_zero": 1, "accelerates": 0.0},
-            source="DeepSpeed: FP32 master weights, gradients in the type of the model (grad_accum_dtype); ZeRO 2 in its getting-started config, and 1 at most "
+            differs={"gradients_16_bit": True, "most_pipelined_zero": 1, "accelerates": 0.0, "unfused_optimizer": False},
+            source="DeepSpeed: FusedAdam; FP32 master weights, gradients in the type of the model (grad_accum_dtype); ZeRO 2 in its getting-started config, and 1 at most "
             "in a pipeline (runtime/pipe/engine.py: ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism)",
         ),
         StandIn(
@@ -208,8 +209,8 @@ STAND_INS: dict[str, StandIn] = {
             label="fms-acceleration",
             engine="transformers",
             words="adds kernels to the Trainer of",
-            differs={"peaks_compared": True, "stream_gradients": 1.0, "fuses_whole_loss": True},
-            source="fms-acceleration on FSDP's first version, which frees gradients by record_stream (docs.pytorch.org, FSDP2 compared with FSDP1); "
+            differs={"peaks_compared": True, "stream_gradients": 1.0, "fuses_whole_loss": True, "unfused_optimizer": True},
+            source="adamw_torch is its default (foundation-model-stack/fms-hf-tuning#607); fms-acceleration on FSDP's first version, which frees gradients by record_stream (docs.pytorch.org, FSDP2 compared with FSDP1); "
             "its reference runs hold the same bytes with and without Liger's fused loss under FSDP, all 18 pairs (refs/a100_80gb_liger.csv)",
         ),
         StandIn(
@@ -267,6 +268,7 @@ STAND_INS: dict[str, StandIn] = {
                 "gradients_16_bit": True,
                 "most_pipelined_zero": 1,
                 "accelerates": 0.0,
+                "unfused_optimizer": False,
                 "ampere_attention": True,
                 "triton_attention": False,
             },

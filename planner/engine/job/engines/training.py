@@ -26,6 +26,7 @@ FIRST = (
     Engine(
         name="torch",
         label="PyTorch",
+        unfused_optimizer=True,
         ampere_attention=True,
         triton_attention=True,
         compiles_loss=True,
@@ -46,11 +47,12 @@ FIRST = (
         unpacks=True,
         release="before 2.9",
         slack_source="simulated, median 6 %",
-        source=f"{_ATEN}; {_SDPA}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); {_HOST}; {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
+        source=f"{_ATEN}; {_SDPA}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); {_HOST}; torch.optim.AdamW is foreach by default, not fused (pytorch/pytorch#95415); {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
     ),
     Engine(
         name="transformers",
         label="Transformers",
+        unfused_optimizer=True,
         trains=True,
         launches_per_layer=155,
         launches_per_expert=22,
@@ -144,6 +146,7 @@ LATER = (
         device_factor=1.22,
         frees_logits=True,
         triton_attention=False,
-        source=f"{_TRANSFORMERS.source}; device factor since 5.0: 1.14 to 1.33 in ten steps and prompts of 1 B to 8 B parameters measured on one H200 (5.17 with torch 2.11, 2026-11-26; docs/evidence/h200.md), as are PyTorch's peaks of 14 steps, from which follows that nothing holds the logits (before, the loss copied them to shift them); since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer; since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
+        unfused_optimizer=False,
+        source=f"{_TRANSFORMERS.source}; device factor since 5.0: 1.14 to 1.33 in ten steps and prompts of 1 B to 8 B parameters measured on one H200 (5.17 with torch 2.11, 2026-11-26; docs/evidence/h200.md), as are PyTorch's peaks of 14 steps, from which follows that nothing holds the logits (before, the loss copied them to shift them); since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer; adamw_torch_fused by default (huggingface/transformers#37358, with torch 2.8 or later); since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
     ),
 )

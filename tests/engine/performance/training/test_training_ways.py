@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from engine_sample import ask, memory
+from engine_sample import architecture, ask, memory
 
 from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
+from planner.workload.optimizers import OPTIMIZERS
 
 TRAIN: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "H100-SXM-80GB", "task": "train", "micro_batch": 1, "sequence": 8192}
 EIGHT = {"gpus": 8, "dp": 8, "sharding": "zero3"}
@@ -112,7 +113,7 @@ def test_gradients_nobody_keeps_whole_are_scattered_in_every_micro_batch() -> No
 def test_states_in_host_memory_are_updated_by_the_processors_of_a_node() -> None:
     """Qwen3 0.6B: 0.596 G parameters, 8 B each over the link, then AdamW's traffic at 60 GB/s: by eight replicas for eight times as long."""
     fields: dict[str, Any] = {"model": "qwen3-0.6b", "gpu": "A100-SXM-80GB", "task": "train", "micro_batch": 1, "sequence": 1024}
-    fields |= {"recipe": "mixed", "engine": "torch", "sharding": "none"}
+    fields |= {"recipe": "mixed", "engine": "torch", "sharding": "none", "optimizer": "adamw-fused"}
     parameters, moved = 0.596e9, 8 / HOST_LINK_BYTES_PER_S
     took = {}
     for gpus in (1, 8):
@@ -121,3 +122,35 @@ def test_states_in_host_memory_are_updated_by_the_processors_of_a_node() -> None
     traffic = took[1] * HOST_READ_BYTES_PER_S
     assert 24 < traffic < 40, "two moments and the master weight read and written, a gradient read: 28 B and what is cast"
     assert took[8] / took[1] == pytest.approx(8, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "optimizer", "bytes_moved"),
+    [
+        ("mixed", "adamw-fused", 4 * (2 * 3 + 1)),  # two moments and the weight read and written, a gradient read: 28 B
+        ("mixed", "adamw", 4 * (2 + 3 + 2 + 3 + 2 + 2 + 2 + 4)),  # decay, lerp, mul, addcmul, sqrt, div, add, addcdiv: 80 B
+        ("bf16", "adamw", 2 * 20),
+        ("bf16", "sgd-momentum", 2 * (2 + 3 + 3)),
+        ("bf16", "adafactor", 4 * 21 + 3 * 6),  # in FP32, of a gradient and a weight that are widened, and a weight rounded
+        ("fp32", "adafactor", 4 * 21),
+    ],
+)
+def test_an_optimizer_of_several_kernels_moves_what_each_of_them_moves(recipe: str, optimizer: str, bytes_moved: float) -> None:
+    a = architecture("llama-3.1-8b")
+    assert OPTIMIZERS[optimizer].step_traffic_bytes(2.0 if recipe == "bf16" else 4.0, a) == pytest.approx(bytes_moved)
+
+
+@pytest.mark.parametrize(
+    ("engine", "assumed"),
+    [
+        ("torch", "adamw"),
+        ("transformers@4.49", "adamw"),
+        ("transformers@5.3", "adamw-fused"),
+        ("deepspeed", "adamw-fused"),
+        ("megatron", "adamw-fused"),
+        (None, "adamw-fused"),
+    ],
+)
+def test_adamw_is_one_kernel_unless_a_library_has_several(engine: str | None, assumed: str) -> None:
+    found = ask(model="llama-3.1-8b", gpu="H100 SXM5 80GB", task="train", micro_batch=1, sequence=1024, engine=engine)
+    assert found.assumed["optimizer"] == assumed
