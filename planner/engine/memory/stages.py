@@ -82,6 +82,13 @@ def micro_batches(t: Table) -> Floats:
     return np.where(t.job.global_batch > 0, np.maximum(1.0, np.ceil(given)), np.where(s.pp > 1, 4 * s.pp, 1.0))
 
 
+def exchanged_once(t: Table) -> Floats:
+    """1 where gradients of sharded weights are exchanged in the last micro batch alone, so that each GPU has them whole until then (FSDP's no_sync)."""
+    s, e = t.layout, t.engine
+    sharded = (s.zero >= 3) & (s.shard > 1) & (micro_batches(t) > 1)
+    return np.where(sharded & ((e.flat_gradients > 0) | (e.accelerates > 0)), 1.0, 0.0)
+
+
 def tensor_share(t: Table, heads: Floats) -> Floats:
     """Share of `heads` key and value heads on one tensor-parallel rank, which holds one at least."""
     share: Floats = np.ceil(np.maximum(heads, 1) / t.layout.tp) / np.maximum(heads, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
 from planner.engine.memory.sequence_parallel import gathered_tokens
-from planner.engine.memory.stages import all_layers, micro_batches, stage_adapters, zero_ranks
+from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -88,16 +88,18 @@ def _weights(t: Table, at: Phase) -> list[Term]:
 def _gradients(t: Table, at: Phase) -> list[Term]:
     j = t.job
     flat = (t.engine.flat_gradients > 0) & (t.layout.zero >= 3) & (t.layout.shard > 1)
-    over = np.where(flat & (micro_batches(t) > 1), 1.0, zero_ranks(t, 2))
+    once = exchanged_once(t)
+    over = np.where(once > 0, 1.0, zero_ranks(t, 2))
+    each = np.where((once > 0) & (t.engine.accelerates > 0), np.minimum(j.gradient_bytes, j.activation_bytes), j.gradient_bytes)
     trained = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
     kept = np.where(flat & (j.adapters > 0), (at.linear + at.other) * at.adapter_gradients, trained)
     return [
         Term(
             "gradients",
             "gradients",
-            kept * j.gradient_bytes / over,
+            kept * each / over,
             "{kept} parameters · {gradient_bytes} B ÷ {ranks} ranks",
-            {"kept": kept, "gradient_bytes": j.gradient_bytes, "ranks": over},
+            {"kept": kept, "gradient_bytes": each, "ranks": over},
             _STATES,
         ),
         Term(

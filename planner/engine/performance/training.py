@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, added, distinct
 from planner.engine.memory.host import offloaded_activations
-from planner.engine.memory.stages import Stage, all_layers, experts_held, micro_batches, stage_parameters, zero_ranks
+from planner.engine.memory.stages import (
+    Stage,
+    all_layers,
+    exchanged_once,
+    experts_held,
+    micro_batches,
+    stage_parameters,
+    zero_ranks,
+)
 from planner.engine.performance.operators.attention import attention_flop, backward_factor
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
@@ -284,7 +292,8 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
 
     Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the
     updated weights once, beside the last backward and the next forward pass; ZeRO 2 keeps no whole gradients, so that it scatters them in every
-    micro batch. ZeRO 3 gathers the weights twice in each of them, too, so that it is never faster.
+    micro batch. ZeRO 3 gathers the weights twice in each of them, too, so that it is never faster; programs that exchange gradients once scatter them
+    in the last one.
     """
     j, s = t.job, t.layout
     ranks = s.dp * s.cp
@@ -295,8 +304,9 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     gradients = trained * np.minimum(j.gradient_bytes, 4.0)
     updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
     once = gradients + np.where(s.zero >= 1, updated, gradients)
+    scattered = np.where(exchanged_once(t) > 0, 1.0, count)
     volume = ring * np.where(
-        s.zero >= 3, count * (2 * weights + gradients), once + np.where(s.zero == 2, (count - 1) * gradients, 0.0)
+        s.zero >= 3, count * 2 * weights + scattered * gradients, once + np.where(s.zero == 2, (count - 1) * gradients, 0.0)
     )
     routed = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * (s.expert_streams > 1)
     copies = np.maximum(1.0, ranks / s.expert_streams)

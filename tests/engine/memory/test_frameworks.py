@@ -222,3 +222,22 @@ def test_a_loss_that_is_fused_on_whole_weights_alone_says_so() -> None:
     alone = MISTRAL | {"gpus": 1, "dp": 1, "sharding": "none"}
     full, fused = (memory(**alone, engine="fms-acceleration", loss=loss).total.value for loss in ("full", "fused"))
     assert fused <= full
+
+
+@pytest.mark.parametrize(
+    ("engine", "share"), [("transformers@4.49", 1.0), ("trl", 1.0), ("torch", 1 / 8), ("torchtitan", 1 / 8), ("deepspeed", 1 / 8)]
+)
+def test_accelerate_keeps_whole_gradients_between_micro_batches(engine: str, share: float) -> None:
+    """FSDP's no_sync of four micro batches on eight GPUs: 2 B for each of 8.03 G parameters; one micro batch is exchanged layer by layer."""
+    fields: dict[str, Any] = {
+        "model": "llama-3.1-8b",
+        "gpu": "H100 SXM5 80GB",
+        "gpus": 8,
+        "task": "finetune",
+        "engine": engine,
+        "sharding": "zero3",
+    }
+    fields |= {"recipe": "bf16", "checkpointing": "full", "micro_batch": 1, "sequence": 2048}
+    several = memory(**fields, global_batch=32)
+    assert several.gradients == pytest.approx(2 * architecture("llama-3.1-8b").total * share, rel=0.01)
+    assert memory(**fields, global_batch=8).gradients <= 2 * architecture("llama-3.1-8b").total / 8

@@ -154,3 +154,18 @@ def test_an_optimizer_of_several_kernels_moves_what_each_of_them_moves(recipe: s
 def test_adamw_is_one_kernel_unless_a_library_has_several(engine: str | None, assumed: str) -> None:
     found = ask(model="llama-3.1-8b", gpu="H100 SXM5 80GB", task="train", micro_batch=1, sequence=1024, engine=engine)
     assert found.assumed["optimizer"] == assumed
+
+
+def test_accelerate_scatters_gradients_once_a_step() -> None:
+    """Four micro batches over a slow network: weights gathered twice in each, gradients scattered in the last, all in 16 bit: 4 · 2 + 1 for 4 · 3."""
+    fields: dict[str, Any] = {
+        "sequence": 256,
+        "gpus": 16,
+        "dp": 16,
+        "sharding": "zero3",
+        "recipe": "bf16",
+        "fabric": 2e9,
+        "global_batch": 64,
+    }
+    each, once = (step_s(**fields, engine=engine) for engine in ("openrlhf", "llama-factory"))
+    assert once / each == pytest.approx((4 * 2 + 1) / (4 * 3), rel=0.03)
