@@ -56,6 +56,7 @@ def training_numbers(
             numbers |= {"other_bytes": 4.0, "autocast": 1.0}
         numbers |= {
             "adapter_traffic": _adapter_traffic(architecture, lora, fused=bool(engine.fused_elementwise or workload.compile)),
+            "adapter_products": sum(one.layers for one in adapted(architecture, lora.adapted)) / _layers(architecture),
             "adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted)),
             "gradient_bytes": gradient_bytes,
             "master_bytes": gradient_bytes,  # the adapters' own weights, which stand beside the frozen base
@@ -169,7 +170,12 @@ def _adapter_traffic(architecture: Architecture, lora: Lora, *, fused: bool) -> 
     for one in adapted(architecture, lora.adapted):
         often = architecture.experts_per_token if one.part == "experts" else 1
         moved += one.layers * often * (one.inputs + each * one.outputs)
-    return 2.0 * moved / (architecture.layers + (architecture.source.layers if architecture.source else 0))
+    return 2.0 * moved / _layers(architecture)
+
+
+def _layers(architecture: Architecture) -> int:
+    """Layers of both stacks, where there are two."""
+    return architecture.layers + (architecture.source.layers if architecture.source else 0)
 
 
 def _recipe(workload: Workload, defaults: Defaults, engine: Engine) -> str:

@@ -49,6 +49,8 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """Parameters of the LoRA adapters; 0: every parameter is trained."""
     adapter_traffic: N = default(0.0)
     """Bytes that adapters move per token and layer in a forward pass, beside their own thin products."""
+    adapter_products: N = default(0.0)
+    """Products of a layer that have an adapter, the mean."""
     unpacked_bytes: N
     """Bytes moved to unpack one packed weight, beside reading it."""
     keeps_unpacked: N = default(0.0)

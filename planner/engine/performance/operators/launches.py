@@ -14,6 +14,12 @@ TIMED_AT_HZ = 1.98e9
 ADAPTER_KERNELS = 8.0
 """Kernels of a layer that multiply with the adapters of each request: to the rank and back for q, k, v, for o, for gate and up, for down (Punica's
 SGMV, arXiv:2310.18547, as in vLLM)."""
+ADAPTER_LAUNCHES, FUSED_ADAPTER_LAUNCHES = 6.0, 2.0
+"""Operators the host launches forward for one adapter in training beside the product it adapts: PEFT's LoRA casts its input, multiplies twice, scales, adds and
+casts back (peft/tuners/lora/layer.py: Linear.forward with FP32 adapters; 9 backward less the weight's own product, counted with PyTorch 2.13); fused, the two
+products. A layer of `OPERATORS_COUNTED` takes an engine's `launches_per_layer`, so that its Python lies around these, too."""
+OPERATORS_COUNTED = 64.0
+"""ATen operators of a Qwen3 layer forward outside views, counted with PyTorch 2.13."""
 ROUNDED_INPUTS = 4.0
 """Short kernels of a layer that round the inputs of products below 16 bit, where they are not fused with those before them: 240 in the 60 layers of
 Qwen3.5 397B (sgl-project/sglang issue 31504)."""
@@ -53,7 +59,9 @@ def launches_of_layer(t: Table) -> Floats:
     python = np.where(t.job.train > 0, e.python_training, e.python_launches) * np.where(
         t.chip.is_geforce > 0, e.geforce_launches, 1.0
     )
-    launches: Floats = (e.launches_per_layer * python + routing * m.moe_share) * np.where(
+    each = np.where(e.fused_elementwise > 0, FUSED_ADAPTER_LAUNCHES, ADAPTER_LAUNCHES)
+    adapters = each * t.job.adapter_products / OPERATORS_COUNTED * (t.job.train > 0)
+    launches: Floats = (e.launches_per_layer * python * (1 + adapters) + routing * m.moe_share) * np.where(
         t.job.compiled > 0, COMPILED_LAUNCHES, 1.0
     )
     return launches

@@ -14,6 +14,7 @@ from planner.engine.performance.operators.attention import attention_flop, atten
 from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
 from planner.engine.performance.operators.expert_kernels import ANY
 from planner.engine.performance.operators.experts import routed_traffic_bytes
+from planner.engine.performance.operators.launches import launches_of_layer
 from planner.engine.performance.training import CONTENTION, EAGER_BACKWARD, step_of
 
 TRAIN: dict[str, Any] = {"task": "train", "micro_batch": 1, "sequence": 8192, "model": "llama-3.1-8b"}
@@ -205,3 +206,17 @@ def test_states_of_optimizers_by_the_parameter(optimizer: str, state: float) -> 
     assert found.memory_bytes is not None
     assert found.parameters is not None
     assert found.memory_bytes.optimizer / found.parameters.total == pytest.approx(state, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("engine", "targets", "launches"),
+    [
+        ("torch", "all-linear", (64 + 7 * 6) * 1.5),  # q, k, v, o, gate, up, down: cast, two products, scaled, added, cast
+        ("torch", ["q", "v"], (64 + 2 * 6) * 1.5),
+        ("unsloth", "all-linear", 60 * (1 + 7 * 2 / 64)),  # two products
+        ("torch", None, 64 * 1.5),
+    ],
+)
+def test_the_host_launches_what_an_adapter_adds(engine: str, targets: Any, launches: float) -> None:
+    lora: dict[str, Any] = {"lora": {"rank": 16, "targets": targets, "base": "bf16"}, "task": "finetune"} if targets else {}
+    assert launches_of_layer(table(engine=engine, recipe="bf16", **lora))[0] == pytest.approx(launches)
