@@ -1,7 +1,7 @@
 """Published speeds and peaks of programs to which nothing was fitted: errors and coverage of what the planner says of them.
 
 tests/data/unseen/programs.jsonl: one request a line, with what its source measured. Training by KempnerForge, torchtitan, OLMo-core, prime-rl, NeMo, ms-swift,
-fsdp_qlora and three smaller programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, vLLM on MI300X. Limits stand a little beyond what was found.
+fsdp_qlora, LitGPT, TRL and six other programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, vLLM on MI300X. Limits stand a little beyond what was found.
 """
 
 from __future__ import annotations
@@ -79,6 +79,14 @@ FOUND = {
     ("torchtitan, Qwen3 235B on 32 B300", "allocated_bytes"): (1, 0.08, 0.95),
     ("prime-rl, Qwen3 235B on 32 B300", "tokens_per_s_per_gpu"): (1, 0.45, 0.0),
     ("prime-rl, Qwen3 235B on 32 B300", "allocated_bytes"): (1, 0.06, 0.95),
+    ("LitGPT's config hub on A10G", "allocated_bytes"): (12, 0.15, 0.90),
+    ("TRL on 8 B300, mixtures of experts", "tokens_per_s_per_gpu"): (18, 1.50, 0.35),
+    ("TRL on 8 B300, mixtures of experts", "allocated_bytes"): (13, 0.17, 0.95),
+    ("Gemma 4 26B on 2 B300", "tokens_per_s"): (6, 0.90, 0.60),
+    ("Gemma 4 26B on 2 B300", "allocated_bytes"): (6, 0.21, 0.95),
+    ("llama-bench of 2024 to 2026", "decode_tokens_per_s"): (9, 0.12, 0.95),
+    ("llama-bench of 2024 to 2026", "prefill_s"): (3, 0.16, 0.95),
+    ("Ollama on GB10", "decode_tokens_per_s"): (2, 0.24, 0.95),
 }
 """(program, quantity) -> (values, median error at most, share inside the range at least).
 
