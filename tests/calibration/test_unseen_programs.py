@@ -87,6 +87,8 @@ FOUND = {
     ("llama-bench of 2024 to 2026", "decode_tokens_per_s"): (9, 0.12, 0.95),
     ("llama-bench of 2024 to 2026", "prefill_s"): (3, 0.16, 0.95),
     ("Ollama on GB10", "decode_tokens_per_s"): (2, 0.24, 0.95),
+    ("llama-bench of 2025 and 2026", "decode_tokens_per_s"): (7, 0.18, 0.70),
+    ("llama-bench of 2025 and 2026", "prefill_s"): (8, 0.06, 0.95),
 }
 """(program, quantity) -> (values, median error at most, share inside the range at least).
 
