@@ -23,6 +23,7 @@ _PLAIN = str.maketrans(
         **dict.fromkeys("·•", "-"),
         **dict.fromkeys("▂▃▄▅▆▇█", "#"),
         **dict.fromkeys("–—", "-"),
+        **dict.fromkeys("“”", '"'),
         "×": "x",
         "÷": "/",
         "§": "S",

@@ -169,6 +169,7 @@ def test_names_of_gpus_are_whole_where_columns_leave_room() -> None:
 )
 def test_a_name_without_room_keeps_its_number_and_whole_words(width: int, short: str) -> None:
     assert shorten_name("RTX PRO 6000 Blackwell Server", width) == short
+    assert shorten_name("Quadro RTX 6000", 14) == "Quadro…6000"
 
 
 def test_a_column_that_says_nothing_leaves_its_place() -> None:

@@ -41,7 +41,7 @@ def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
 def shorten_name(name: str, width: int, ellipsis: str = "…") -> str:
     """`name` in at most `width` cells, whole words of its middle left out where its number stays: 'RTX PRO 6000…Server', 'RTX…6000…Server'."""
     first, *words = name.split()
-    shorter = [f"{' '.join([first, *words[:kept]])}{ellipsis}{words[-1]}" for kept in range(len(words) - 1, 0, -1)]
+    shorter = [f"{' '.join([first, *words[:kept]])}{ellipsis}{words[-1]}" for kept in range(len(words) - 1, -1, -1)]
     shorter += [f"{first}{ellipsis}{word}{ellipsis}{words[-1]}" for word in words[:-1] if re.search(NUMBER, word)]
     for short in shorter:
         if len(name) > width >= len(short) and re.findall(NUMBER, short) == re.findall(NUMBER, name):
