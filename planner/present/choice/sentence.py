@@ -51,11 +51,12 @@ def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) 
         return _nothing(plan)
     first = solutions[0]
     other = next((row for row in solutions if (row.gpu, row.here) != (first.gpu, first.here)), None)
+    sure = _surer(solutions)
     parts = (
         choice_text(first),
         _against_targets(first, plan.task),
-        _surer(solutions, plan),
-        f"next: {_compared(other, first, plan)}" if other else "",
+        f"over {percent_text(SURE)} sure: {_compared(sure, first, plan)}" if sure else "",
+        f"next: {_compared(other, first, plan)}" if other and other is not sure else "",
     )
     return Sentence(tuple(part for part in parts if part), solved=True)
 
@@ -109,13 +110,14 @@ def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
     return f"{time} ({sure})" if time and sure else time or sure
 
 
-def _surer(solutions: Sequence[PlanRow], plan: Plan) -> str:
-    """The best row that is sure, where the first is not: 'over 90 % sure: 4 × B200 SXM, +100 %'; empty where none is."""
-    first = solutions[0]
-    if first.probability_meets is None or first.probability_meets >= SURE:
-        return ""
-    found = next((row for row in solutions if (row.probability_meets or 0.0) >= SURE), None)
-    return f"over {percent_text(SURE)} sure: {_compared(found, first, plan)}" if found is not None else ""
+def _surer(solutions: Sequence[PlanRow]) -> PlanRow | None:
+    """The best row that is sure, where the first is not."""
+    chance = solutions[0].probability_meets
+    return (
+        None
+        if chance is None or chance >= SURE
+        else next((row for row in solutions if (row.probability_meets or 0.0) >= SURE), None)
+    )
 
 
 def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:

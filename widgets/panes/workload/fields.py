@@ -131,7 +131,7 @@ LOAD: tuple[Field, ...] = (
     Field(
         key="concurrency",
         kind="crowd",
-        unit="clients",
+        unit="reqs",
         tasks=(SERVE,),
         about="in flight; max: all that fit",
     ),
