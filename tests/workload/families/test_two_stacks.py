@@ -160,13 +160,16 @@ def test_a_row_without_an_encoder_is_the_same_beside_one_with() -> None:
 
 
 def test_a_simulated_service_reads_prompts_with_the_encoder() -> None:
-    """At a rate that leaves every request alone, the first token takes what a prompt alone takes, without the half step a loop waits."""
-    asked = {"task": "serve", "input_tokens": 2000, "output_tokens": 20}
+    """At a rate that leaves every request alone, the first token takes what a prompt alone takes, without the half step a loop waits.
+
+    The host of this release launches prompts in no time that counts.
+    """
+    asked = {"task": "serve", "input_tokens": 2000, "output_tokens": 20, "engine": "tensorrt-llm@0.21"}
     rare, alone = asked_of(**asked, request_rate_per_s=0.01), asked_of(**asked, concurrency=1)
     waited = alone.ttft_s.p50.value - alone.tpot_s.mean.value / 2
     assert rare.ttft_s.p50.value == pytest.approx(waited, rel=0.02)
     assert rare.tpot_s.mean.value == pytest.approx(alone.tpot_s.mean.value, rel=0.05)
-    assert rare.assumed["engine"] == "tensorrt-llm"
+    assert asked_of(task="serve", input_tokens=2000, output_tokens=20, concurrency=1).assumed["engine"] == "tensorrt-llm"
 
 
 def test_sound_is_always_half_a_minute() -> None:

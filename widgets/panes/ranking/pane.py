@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -139,7 +140,7 @@ class RankingView(Vertical):
         more = ", c compares" if table.marked else ""
         more += " · h l shift" if table.wide else ""
         fit = "" if table.filtered else f" · {fit_text(plan)}"  # else the filter's line counts
-        texts = (told + more + fit, told + more)
+        texts = (told + more + fit, told + more + re.sub(r" of [\d,]+", "", fit), told + more)
         title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), gpus + more)
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows} if table.signs_basis else set()
