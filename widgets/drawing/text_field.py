@@ -23,5 +23,18 @@ class Entry(Input):
         super().__init__(value, placeholder=placeholder, compact=True, select_on_focus=select_on_focus, validate_on=(), id=id)
         self.cursor_blink = False
 
+    async def _on_key(self, event: events.Key) -> None:
+        """Edit at once: Textual inserts what can be printed as it comes, and deletes only once the key has passed every widget above.
+
+        A burst of keys, as of a slow connection, would be emptied last.
+        """
+        bound = self._bindings.key_to_bindings.get(event.key)
+        if bound is None or event.is_printable:
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        await self.run_action(bound[0].action)
+
     def _on_paste(self, event: events.Paste) -> None:
         event.text = event.text[:MOST_PASTED]  # what is left of it the base takes

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual import events
+from textual.widgets import Input
 from tui_sample import PRESET, first_note, sample_options, settle
 
 from planner.errors import Problem
@@ -144,3 +146,23 @@ async def test_a_form_that_was_changed_is_kept_when_another_preset_is_opened(tmp
         open_session(app, name)
         await settle(pilot)
         assert app.form.workload["micro_batch"] == 3
+
+
+@pytest.mark.parametrize("burst", [["backspace", *"2048"], ["backspace"] * 3 + [*"2048"], [*"20", "left", *"48"]])
+async def test_a_burst_of_keys_is_typed_in_its_order(tmp_path: Path, burst: list[str]) -> None:
+    """Keys that wait together, as on a slow connection, give what slow ones give."""
+    texts = []
+    for together in (True, False):
+        app = PlannerApp(sample_options(tmp_path))
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settle(pilot)
+            editor = app.form.query_one("#field-input-tokens", Input)
+            editor.focus()
+            await pilot.pause()
+            for key in burst:
+                app.post_message(events.Key(key, key if len(key) == 1 else None))
+                if not together:
+                    await pilot.pause()
+            await settle(pilot)
+            texts.append((editor.value, app.form.workload["input_tokens"]))
+    assert texts[0] == texts[1]
