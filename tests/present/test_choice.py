@@ -248,3 +248,7 @@ def test_a_filter_that_is_none_says_what_there_is(text: str, problem: str) -> No
     assert not found.chips
     assert len(found.problems) == 1
     assert found.problems[0].startswith(problem)
+
+
+def test_a_vendor_is_one_chip() -> None:
+    assert read_facets("nvidia !h100", NAMES).chips == ("gpu nvidia", "no H100 SXM5 80GB", "no H100 PCIe")

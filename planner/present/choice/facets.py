@@ -162,13 +162,23 @@ class _Reading:
                     self._problems.append(f"no {kind} is left")
             elif left_out:
                 changes["exclude"] = left_out
-            chips += [f"{kind} {', '.join(kept)}"] if kept else []
-            chips += [f"no {name}" for name in left_out]
+            chips += [f"{kind} {', '.join(self._said(kept))}"] if kept else []
+            chips += [f"no {name}" for name in self._said(left_out)]
         for kind, key in SINGLE.items():
             if self._kept[kind]:
                 changes[key] = self._kept[kind][-1]
                 chips.append(f"{kind} {changes[key]}")
         return Facets(changes, tuple(self._tests), (*chips, *self._chips), tuple(self._problems))
+
+    def _said(self, names: Sequence[str]) -> list[str]:
+        """`names` in as few words: a vendor whose GPUs are all among them stands for these."""
+        said, rest = list[str](), list(names)
+        for vendor, gpus in self._names.vendors.items():
+            every = {name for name in gpus if name not in self._names.only_named}
+            if len(every) > 1 and every <= set(rest):
+                said.append(vendor)
+                rest = [name for name in rest if name not in every]
+        return [*said, *rest]
 
     def _facet(self, kind: str, given: str) -> None:
         """A name after its kind: exactly, or else every name that contains it."""
