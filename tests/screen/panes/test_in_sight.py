@@ -42,3 +42,21 @@ async def test_rows_that_are_opened_below_the_last_line_are_scrolled_into_sight(
         await pilot.pause()
         assert len(table.rows) == 34
         assert table.scroll_offset.y == 34 - visible
+
+
+async def test_rows_stay_where_they_are_while_another_pane_is_shown(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("j", "j", "j", "3")
+        await pilot.pause()
+        for width, height in ((120, 40), (80, 24)):
+            await pilot.resize_terminal(width, height)
+            await pilot.pause()
+        await pilot.press("2")
+        await pilot.pause()
+        assert app.table.scroll_offset.y == 0
+        await pilot.press("G")
+        await pilot.resize_terminal(80, 18)
+        await pilot.pause()
+        assert app.table.scroll_offset.y > 0, "the cursor stays in sight"

@@ -18,7 +18,6 @@ from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.answers.owned import OwnedAnswer
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.job import engines
 from planner.observe.snapshot import DeviceSnapshot
 from planner.present.memory import memory_heading
 from planner.units import GIB
@@ -36,7 +35,6 @@ from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.pane import latencies
 from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
-from widgets.panes.workload.fields import SERVERS, TRAINERS, fields_for
 from widgets.screens.picker import Item
 from widgets.screens.row.why import Page, explain
 
@@ -192,53 +190,6 @@ def test_a_long_layout_is_whole_where_there_is_room() -> None:
     fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), 151)
     shown = {column.id: "".join(text for text, _ in column.pieces(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
     assert shown["layout"] == "tp8·pp2·dp6 2P:4D"
-
-
-def test_what_the_form_offers_is_what_the_engine_has() -> None:
-    names = {name for name in engines.ENGINES if name != "generic"}
-    assert set(TRAINERS) == {name for name in names if engines.ENGINES[name][0].trains}
-    assert set(SERVERS) | set(TRAINERS) == names
-
-
-@pytest.mark.parametrize("task", ["train", "finetune", "generate", "serve", "prefill"])
-def test_what_is_typed_in_a_field_is_told_in_a_line(task: str) -> None:
-    for field in fields_for({"task": task, "lora": {"rank": 8}}):
-        assert len(field.label) <= 10
-        assert len(field.words) in {0, len(field.choices)}
-        if not field.picked:
-            assert 10 < len(field.about) <= 50, field.key
-
-
-async def test_a_service_is_split_in_the_form_and_the_note_says_what_a_field_is(tmp_path: Path) -> None:
-    app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await app.form.unfold("disaggregated")
-        choice = app.form.query_one("#field-disaggregated", Choice)
-        assert str(choice.content).split()[0] == "no"
-        choice.focus()
-        await pilot.press("enter", *"yes", "enter")
-        await settle(pilot)
-        assert app.form.workload["disaggregated"] is True
-        assert str(choice.content).split()[0] == "yes"
-        await pilot.press("u")
-        await settle(pilot)
-        assert "disaggregated" not in app.form.workload
-        app.form.query_one("#field-batch-window-s", Input).focus()
-        await pilot.pause()
-        assert "holds requests this long" in str(app.main.query_one(KeyLine).content)
-        await pilot.press("escape")
-        await pilot.pause()
-        assert "holds requests" not in str(app.main.query_one(KeyLine).content)
-
-
-async def test_an_empty_limit_reads_none_and_what_is_chosen_reads_auto(tmp_path: Path) -> None:
-    app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        assert app.form.query_one("#field-targets-deadline-h", Input).placeholder == "none"
-        assert app.form.query_one("#field-requests", Input).placeholder == "no end"
-        assert app.form.query_one("#field-concurrency", Input).placeholder.startswith("auto")
 
 
 @pytest.mark.parametrize("width", [40, 69, 106])

@@ -384,21 +384,3 @@ async def test_the_keys_in_the_border_of_this_machine_are_those_there_is_room_fo
             await pilot.press("4")
             await pilot.pause()
             assert str(app.main.query_one("#machine").border_subtitle).endswith(last)
-
-
-async def test_rows_stay_where_they_are_while_another_pane_is_shown(tmp_path: Path) -> None:
-    app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("j", "j", "j", "3")
-        await pilot.pause()
-        for width, height in ((120, 40), (80, 24)):
-            await pilot.resize_terminal(width, height)
-            await pilot.pause()
-        await pilot.press("2")
-        await pilot.pause()
-        assert app.table.scroll_offset.y == 0
-        await pilot.press("G")
-        await pilot.resize_terminal(80, 18)
-        await pilot.pause()
-        assert app.table.scroll_offset.y > 0, "the cursor stays in sight"

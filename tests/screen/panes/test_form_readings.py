@@ -1,0 +1,62 @@
+"""What the form offers, shows and says of its fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+from tui_sample import sample_options, settle
+
+from planner.engine.job import engines
+from widgets.app import PlannerApp
+from widgets.panes.key_line import KeyLine
+from widgets.panes.workload.choice import Choice
+from widgets.panes.workload.fields import SERVERS, TRAINERS, fields_for
+
+
+def test_what_the_form_offers_is_what_the_engine_has() -> None:
+    names = {name for name in engines.ENGINES if name != "generic"}
+    assert set(TRAINERS) == {name for name in names if engines.ENGINES[name][0].trains}
+    assert set(SERVERS) | set(TRAINERS) == names
+
+
+@pytest.mark.parametrize("task", ["train", "finetune", "generate", "serve", "prefill"])
+def test_what_is_typed_in_a_field_is_told_in_a_line(task: str) -> None:
+    for field in fields_for({"task": task, "lora": {"rank": 8}}):
+        assert len(field.label) <= 10
+        assert len(field.words) in {0, len(field.choices)}
+        if not field.picked:
+            assert 10 < len(field.about) <= 50, field.key
+
+
+async def test_a_service_is_split_in_the_form_and_the_note_says_what_a_field_is(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await app.form.unfold("disaggregated")
+        choice = app.form.query_one("#field-disaggregated", Choice)
+        assert str(choice.content).split()[0] == "no"
+        choice.focus()
+        await pilot.press("enter", *"yes", "enter")
+        await settle(pilot)
+        assert app.form.workload["disaggregated"] is True
+        assert str(choice.content).split()[0] == "yes"
+        await pilot.press("u")
+        await settle(pilot)
+        assert "disaggregated" not in app.form.workload
+        app.form.query_one("#field-batch-window-s", Input).focus()
+        await pilot.pause()
+        assert "holds requests this long" in str(app.main.query_one(KeyLine).content)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "holds requests" not in str(app.main.query_one(KeyLine).content)
+
+
+async def test_an_empty_limit_reads_none_and_what_is_chosen_reads_auto(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert app.form.query_one("#field-targets-deadline-h", Input).placeholder == "none"
+        assert app.form.query_one("#field-requests", Input).placeholder == "no end"
+        assert app.form.query_one("#field-concurrency", Input).placeholder.startswith("auto")
