@@ -82,12 +82,19 @@ def estimate(
 
 def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> Prepared | Answer:
     """`request` ready to be evaluated, or the answer that the GPU cannot run it; raises `UserError`."""
+    return laid_out(job_of_request(request, gpu, models), request, gpu, find_chip)
+
+
+def job_of_request(request: Request, gpu: Gpu, models: Models) -> Job:
+    """The job of `request` on `gpu`, whatever its layout; raises `UserError`."""
     request = with_request_rate(request)
-    left_open = request.dtype is None
     usable = (dtype for dtype in dtypes_to_try(request, models.main) if dtype in gpu.compute_flop_per_s)
     job = resolve(msgspec.structs.replace(request, dtype=next(usable, request.dtype)), models, headroom=0.0)
-    if left_open:
-        job = replace(job, assumed={"dtype": job.dtype} | job.assumed)
+    return replace(job, assumed={"dtype": job.dtype} | job.assumed) if request.dtype is None else job
+
+
+def laid_out(job: Job, request: Request, gpu: Gpu, find_chip: FindChip) -> Prepared | Answer:
+    """`job` in the layout that `request` asks for, or the answer that the GPU cannot run it; raises `UserError`."""
     assert isinstance(job.workload, Request)
     request = job.workload  # with what its engine turns on
     reason = unsupported_reason(gpu, job)

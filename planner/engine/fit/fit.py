@@ -13,7 +13,15 @@ import planner
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.fit import Fit, FitCounts, FitRow
 from planner.engine.columns import Floats, Rows
-from planner.engine.estimate.estimate import Prepared, answered, candidates_of, evaluated_requests, prepare
+from planner.engine.estimate.estimate import (
+    Prepared,
+    answered,
+    candidates_of,
+    evaluated_requests,
+    job_of_request,
+    laid_out,
+    prepare,
+)
 from planner.engine.estimate.service_load import in_flight
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.probability import probability_fits
@@ -21,14 +29,18 @@ from planner.engine.fit.longest import longest_context
 from planner.engine.fit.ranking import Order, precision_bits, ranked, verdict_of
 from planner.engine.fit.variants import Variant, variants_of
 from planner.engine.job.context_length import check_context
+from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import FindChip
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.workload.architecture import Models
-from planner.workload.tasks import Request
+from planner.workload.tasks import Request, trains
 
 Competition = tuple[str, str, str]
 """Model, weight precision and training method: the candidates that compete for one row."""
+
+DEGREES = ("gpus", "tp", "pp", "dp")
+"""Keys of a request of which its job knows nothing: they are the layout's."""
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -59,10 +71,10 @@ def fit_models(
     refused: dict[Competition, Answer | UserError] = {}
     considered = 0
     for name, models in catalogue.items():
-        before = considered
+        before, jobs = considered, dict[tuple[object, ...], Job]()
         for variant in variants_of(msgspec.structs.replace(base, model=name), gpu, gpus, models.main):
             considered += 1
-            found = _prepared(variant.request, gpu, models, find_chip)
+            found = _prepared(variant, gpu, models, find_chip, jobs)
             if isinstance(found, Prepared):
                 by_kind[found.kind].append(_Candidate(variant, found))
             else:
@@ -101,10 +113,21 @@ def _commonest(errors: Sequence[UserError]) -> UserError:
     return max(errors, key=lambda error: keys[error.problems[0].key])
 
 
-def _prepared(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> Prepared | Answer | UserError:
+def _prepared(
+    variant: Variant, gpu: Gpu, models: Models, find_chip: FindChip, jobs: dict[tuple[object, ...], Job]
+) -> Prepared | Answer | UserError:
+    """`variant` as `prepare` makes it; layouts that differ in degrees alone share one of `jobs`, those of this model."""
+    request = variant.request
     try:
         check_context(request, models.main)
-        return prepare(request, gpu, models, find_chip)
+        if trains(request.task):
+            return prepare(request, gpu, models, find_chip)
+        key = (variant.weight_dtype, variant.method, request.engine, request.dtype, request.concurrency)
+        if (job := jobs.get(key)) is None:
+            job = jobs[key] = job_of_request(request, gpu, models)
+        degrees = {name: getattr(request, name) for name in DEGREES}
+        workload = msgspec.structs.replace(job.workload, **degrees)
+        return laid_out(msgspec.structs.replace(job, workload=workload, assumed=dict(job.assumed)), request, gpu, find_chip)
     except UserError as error:
         return error
 

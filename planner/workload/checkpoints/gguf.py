@@ -6,8 +6,9 @@ llama.cpp: with an importance matrix for `iq1_*`, `iq2_*` and `iq3_*`, which are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections import Counter
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -196,30 +197,44 @@ def embedding_bits(mix: Mix, architecture: Architecture) -> float:
 
 def stored_bits(mix: Mix, matrix: Matrix, architecture: Architecture) -> float:
     """Bits of all weights of `matrix` together."""
-    each = matrix.inputs * matrix.outputs * matrix.copies
-    names = (_type(mix, matrix, architecture, matrix.first + layer) for layer in range(matrix.kept // matrix.copies))
-    bits: Mapping[str, float] = {name: type_bits(name, matrix.inputs) for name in TYPES}
-    return each * sum(KEPT_BITS if name == "" else bits[name] for name in names)
+    each, a = matrix.inputs * matrix.outputs * matrix.copies, architecture
+    types = _types(mix, matrix.role, _Sizes(a.layers, a.experts, a.heads, a.kv_heads), matrix.first, matrix.kept // matrix.copies)
+    return each * sum(layers * (type_bits(name, matrix.inputs) if name else KEPT_BITS) for name, layers in types)
 
 
-def _type(mix: Mix, matrix: Matrix, a: Architecture, layer: int) -> str:
-    """Tensor type of a matrix in one layer; "" where it is not quantised."""
+class _Sizes(NamedTuple):
+    """Sizes of an architecture that decide between types."""
+
+    layers: int
+    experts: int
+    heads: int
+    kv_heads: int
+
+
+@lru_cache(maxsize=4096)
+def _types(mix: Mix, role: str, a: _Sizes, first: int, layers: int) -> tuple[tuple[str, int], ...]:
+    """Tensor type -> layers from `first` on whose matrices of `role` have it; "" where they are not quantised."""
+    return tuple(Counter(_type(mix, role, a, first + layer) for layer in range(layers)).items())
+
+
+def _type(mix: Mix, role: str, a: _Sizes, layer: int) -> str:
+    """Tensor type of the matrix of `role` in one layer; "" where it is not quantised."""
     eight = a.experts == 8
-    if matrix.role in {"router", "shared_gate"}:
+    if role in {"router", "shared_gate"}:
         return ""
-    if matrix.role in {"v", "qkv", "kv_b"}:
+    if role in {"v", "qkv", "kv_b"}:
         return "q8_0" if eight and not mix.base.startswith(_LEAST) else _value(mix, a, layer)
-    if matrix.role == "k" and eight:
+    if role == "k" and eight:
         return "q4_k" if mix.base.startswith(_LEAST) else "q8_0"
-    if matrix.role in {"q", "k"}:
+    if role in {"q", "k"}:
         return mix.query_key or mix.base
-    if matrix.role == "o":
+    if role == "o":
         return "q5_k" if eight and mix.raised_output else mix.output or mix.base
-    rules = mix.down if matrix.role == "down" else mix.gate_and_up if matrix.role in {"gate", "up", "gate_up"} else ()
+    rules = mix.down if role == "down" else mix.gate_and_up if role in {"gate", "up", "gate_up"} else ()
     return _ruled(rules, mix.base, layer, a.layers)
 
 
-def _value(mix: Mix, a: Architecture, layer: int) -> str:
+def _value(mix: Mix, a: _Sizes, layer: int) -> str:
     grouped = mix.grouped_value and (a.heads >= 4 * a.kv_heads or (a.experts >= 4 and mix.base.startswith(_LEAST)))
     chosen = mix.grouped_value if grouped else _ruled(mix.value, mix.base, layer, a.layers)
     seventy = a.layers == 80 and a.heads != a.kv_heads
