@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from textual import events
+from textual.binding import Binding
 from textual.widgets import Input
 
 MOST_PASTED = 4096
 """Characters of a paste that are taken: as many as the longest path has. Each change of a field is read and planned."""
+
+EDITING = {
+    key.strip(): binding.action
+    for binding in Input.BINDINGS
+    if isinstance(binding, Binding) and binding.action != "submit"
+    for key in binding.key.split(",")
+}
+"""Key -> what it does to the text of a field."""
 
 
 class Entry(Input):
@@ -26,15 +35,15 @@ class Entry(Input):
     async def _on_key(self, event: events.Key) -> None:
         """Edit at once: Textual inserts what can be printed as it comes, and deletes only once the key has passed every widget above.
 
-        A burst of keys, as of a slow connection, would be emptied last.
+        A burst of keys, as of a slow connection, would be emptied last. `enter` stays behind the arrows, which the widgets above take.
         """
-        bound = self._bindings.key_to_bindings.get(event.key)
-        if bound is None or event.is_printable:
+        action = EDITING.get(event.key)
+        if action is None or event.is_printable:
             await super()._on_key(event)
             return
         event.stop()
         event.prevent_default()
-        await self.run_action(bound[0].action)
+        await self.run_action(action)
 
     def _on_paste(self, event: events.Paste) -> None:
         event.text = event.text[:MOST_PASTED]  # what is left of it the base takes
