@@ -74,7 +74,7 @@ LABELS = {
 }
 """Key -> its label."""
 LENGTHS = ("a table of mean, p50, p95", "mean/p95, such as 600/1500")
-"""How a file takes lengths that vary, and how the form does."""
+"""Forms of lengths that vary: in a file, and as they are typed."""
 _KEYS = {label.casefold(): key for key, label in LABELS.items()}
 _PLAIN_KEYS = sorted((key for key in LABELS if re.search(r"[._]|concurrency", key)), key=len, reverse=True)
 _NO_WORDS = re.compile(rf"\b(?:{'|'.join(map(re.escape, _PLAIN_KEYS))})\b")

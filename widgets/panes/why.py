@@ -12,8 +12,8 @@ from textual.geometry import Size
 
 from planner.engine.answers.plan import SOLUTIONS
 from planner.engine.answers.time import CLASS_WORDS
+from planner.present.choice.levers import lever_text
 from planner.present.choice.sentence import cost_text, count_and_device
-from planner.present.levers import lever_text
 from planner.present.names import VERDICT_WORDS, region_text
 from planner.present.plan import memory_share
 from planner.present.prices import owned_words

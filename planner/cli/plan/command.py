@@ -213,7 +213,7 @@ def _print_for_people(found: Plan, command: PlanCommand, more: _More, *, each_gp
     from planner.cli.terminal import sections as listing
     from planner.present.cells import Section
     from planner.present.choice.latency_by_load import load_sections
-    from planner.present.levers import levers_section
+    from planner.present.choice.levers import levers_section
     from planner.present.memory import memory_section
     from planner.present.money.costs import cost_sections
     from planner.present.plan import heading

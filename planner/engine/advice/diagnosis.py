@@ -92,7 +92,7 @@ def judge(seen: Observed) -> Judgement:
 
 
 def _uncounted(seen: Observed) -> list[str]:
-    """What hardware counters would tell and do not, and what to do instead."""
+    """Statements of what no hardware counter tells here, and of what to do instead."""
     if seen.counted:
         return []
     if seen.sm_active is None:

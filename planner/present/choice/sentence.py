@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planner.present.choice.levers import lever_text
 from planner.present.choice.ranked_by import latency_of, ranked_by
-from planner.present.levers import lever_text
 from planner.present.names import device_name
 from planner.units import SECONDS_PER_HOUR, change_text, duration_text, percent_text, usd_text
 

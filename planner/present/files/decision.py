@@ -19,9 +19,9 @@ from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Par
 from planner.present.choice.certainty import sensitivity, standing
 from planner.present.choice.frontier import frontier_chart
 from planner.present.choice.latency_by_load import load_sections
+from planner.present.choice.levers import levers_section
 from planner.present.choice.sentence import answer_sentence, nothing_fits_text
 from planner.present.command_line import PlanCommand
-from planner.present.levers import levers_section
 from planner.present.memory import memory_section
 from planner.present.money.costs import cost_sections
 from planner.present.money.owning import Owned, owned, owned_sentences
@@ -176,11 +176,11 @@ KINDS = (
     ("output tokens/s", "serving throughput"),
     ("requests/s", "serving throughput"),
 )
-"""How the label of a figure begins, and the kind that `ranges_without_source` calls it."""
+"""Beginning of a figure's label, and the name of its kind in `ranges_without_source`."""
 
 
 def _basis(label: str, figure: Figure, row: PlanRow) -> str:
-    """What the speed behind a figure rests on, and whether no value of its own kind is published."""
+    """Basis of the speed behind a figure, with a remark where no value of its own kind is published."""
     words = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}"
     missing = str(row.answer.assumed.get("ranges_without_source", ""))
     alone = any(label.startswith(begins) and kind in missing for begins, kind in KINDS)

@@ -13,7 +13,7 @@ from engine_sample import session, solutions, workload
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.plan import Plan
 from planner.engine.levers.changes import changes_of, combined
-from planner.present.levers import cost_text
+from planner.present.choice.levers import cost_text
 from planner.workload.tasks import Workload
 
 CASES: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from planner.present.cells import BASIS_WORDS, SHORT_BASIS_WORDS, figure_text
-from planner.present.levers import lever_text
+from planner.present.choice.levers import lever_text
 from planner.present.names import device_name, region_text
 from planner.present.plan import fit_text, rate_text, throughput
 from planner.units import duration_text, usd_text

@@ -18,8 +18,8 @@ from textual.widgets.option_list import Option
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.errors import UserError
+from planner.present.choice.levers import cost_text
 from planner.present.choice.trial import Trial, alternatives, difference
-from planner.present.levers import cost_text
 from planner.present.lines.folding import folded
 from planner.present.names import device_name
 from widgets.background import questions

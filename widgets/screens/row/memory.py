@@ -12,7 +12,7 @@ from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.cells import Cell
-from planner.present.levers import lever_text
+from planner.present.choice.levers import lever_text
 from planner.present.lines.folding import folded
 from planner.present.memory import LEFT, SHORT, ledger
 from planner.present.names import COMPONENT_NAMES, device_name

@@ -227,7 +227,7 @@ _V1_FILTERED = replace(
     released="2026-03",
     release="0.17 to 0.19",
     sampler_bytes=14,
-    source="as 0.14; from 0.17 on logits are filtered without sorting them (vllm-project/vllm#33538): 16 bit, FP32, probabilities and noise",
+    source="as 0.14; from 0.17 on logits are filtered without sorting them (vllm-project/vllm#33538, its release by the date of the change): 16 bit, FP32, probabilities and noise",
 )
 _V1_POOL = replace(
     _V1_FILTERED,

@@ -16,10 +16,10 @@ SCORE_BYTES = 28
 """Bytes of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read. Scores that a mask hides are
 computed, and moved, like all others."""
 FUSED_SCORE_BYTES = 13
-"""Those where one kernel scales, masks and normalises scores in 16 bit: written by a product, read and written by the kernel, read and written by a
+"""Bytes of a score where one kernel scales, masks and normalises scores in 16 bit: written by a product, read and written by the kernel, read and written by a
 dropout with a mask of one byte, read by a product (Megatron's scaled_masked_softmax)."""
 FUSED_WIDE_SCORE_BYTES = 22
-"""Those of ggml: FP32 from product to product, read and written by one kernel, rounded to 16 bit before the second product (soft_max_ext, mul_mat)."""
+"""Bytes of a score in ggml: FP32 from product to product, read and written by one kernel, rounded to 16 bit before the second product (soft_max_ext, mul_mat)."""
 MOST_ABSORBED = 8.0
 """New tokens of a sequence up to which latent attention leaves the latent as it is: one, or those that a draft proposed."""
 EAGER_READS = 3.0
