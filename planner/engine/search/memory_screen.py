@@ -30,7 +30,9 @@ class Screened(msgspec.Struct, frozen=True):
 def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts: Layouts) -> Screened:
     """`layouts` by their memory; `job_index` and `chips` are those of each node type."""
     kinds: dict[tuple[object, ...], int] = {}
-    kind = [kinds.setdefault((int(job), *_memory_key(chip)), len(kinds)) for job, chip in zip(job_index, chips, strict=True)]
+    kind = [
+        kinds.setdefault((int(job), *_memory_key(chip, jobs[job])), len(kinds)) for job, chip in zip(job_index, chips, strict=True)
+    ]
     sizes: Rows = np.array([own.size for own in layouts.of_node])
     ends: Rows = np.cumsum(sizes)
     needs, row = _needs(jobs, job_index, chips, layouts, kind)
@@ -77,6 +79,7 @@ def _needs(
     return memory_of(candidates.table()), np.cumsum(there).reshape(there.shape) - 1
 
 
-def _memory_key(chip: Chip) -> tuple[object, ...]:
-    """All of a device that memory depends on, beside how much it has."""
-    return str(chip.context_bytes), str(chip.allocator_slack), chip.is_cpu, bool(is_small(chip)), bool(is_huge(chip))
+def _memory_key(chip: Chip, job: Job) -> tuple[object, ...]:
+    """All of a device that memory depends on, beside how much it has; limits of engines go by its size in generating alone."""
+    of_size = () if job.train else (bool(is_small(chip)), bool(is_huge(chip)))
+    return str(chip.context_bytes), str(chip.allocator_slack), chip.is_cpu, *of_size
