@@ -264,7 +264,7 @@ def test_the_command_line_passes_on_takes_in_and_forgets(run_planner: RunPlanner
     text = (tmp_path / "mine.json").read_text()
     for private in (socket.gethostname(), getpass.getuser(), str(Path.home()), str(tmp_path)):
         assert private not in text
-    assert '"fingerprint": "aaaabbbbcccc-11112222"' in text
+    assert '"fingerprint":"aaaabbbbcccc-11112222"' in text
 
     state = ("--state", str(tmp_path / "other"))
     document = json.loads(text)

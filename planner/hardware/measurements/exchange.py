@@ -68,7 +68,15 @@ def export_document(
         "runs": [msgspec.to_builtins(run) for run in runs if run.id in named],
         "measurements": rows,
     }
-    return json_document(_without(document, words), indent=1) + b"\n"
+    fields = (json_document(name) + b": " + _lines(value) for name, value in _without(document, words).items())
+    return b"{\n" + b",\n".join(fields) + b"\n}\n"
+
+
+def _lines(value: Any) -> bytes:
+    """`value` as JSON; each entry of a list has a line of its own, so that files compare by measurement."""
+    if not isinstance(value, list):
+        return json_document(value)
+    return b"[\n" + b",\n".join(map(json_document, value)) + b"\n]"
 
 
 def _without(value: Any, words: Sequence[str]) -> Any:
