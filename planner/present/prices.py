@@ -10,8 +10,7 @@ from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, UNKNOWN, bits_text,
 
 if TYPE_CHECKING:
     from planner.engine.answers.network import Network, TermPrice
-    from planner.engine.answers.owned import OwnedAnswer
-    from planner.engine.answers.plan import OfferAnswer, PlanRow
+    from planner.engine.answers.plan import OfferAnswer, OwnedAnswer, PlanRow
     from planner.hardware.prices.offers import Offer
     from planner.hardware.prices.providers import Provider
 

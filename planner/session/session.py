@@ -112,13 +112,13 @@ class Session(Inventory):
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
         """Memory of `row` of the plan for `workload`, item by item; None where it is not known. `basis`: the plan's."""
-        from planner.engine.explain.memory_detail import memory_detail
+        from planner.engine.explain.details import memory_detail
 
         return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
         """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed. `basis`: the plan's."""
-        from planner.engine.explain.time_detail import time_detail
+        from planner.engine.explain.details import time_detail
 
         return time_detail(self._task(workload), row, self._supply(basis))
 

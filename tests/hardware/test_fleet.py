@@ -12,8 +12,8 @@ from measurement_sample import measurement
 from repository import RunPlanner
 
 from planner.hardware.measurements.exchange import export_document
-from planner.hardware.measurements.fleet import merged, outliers
 from planner.hardware.measurements.measurement import Measurement, Run
+from planner.hardware.measurements.newest import merged, outliers
 from planner.hardware.measurements.store import Store
 
 H100 = "H100 SXM5 80GB"

@@ -15,7 +15,7 @@ from planner.cli.terminal.streams import say
 from planner.units import UNKNOWN, usd_text
 
 if TYPE_CHECKING:
-    from planner.hardware.prices.changes import Change
+    from planner.hardware.prices.offers import Change
     from planner.hardware.prices.refresh import Refreshed
 
 NAMED = 6
@@ -129,7 +129,7 @@ def _most(changes: Sequence[Change]) -> str:
 
 
 def _share_text(change: Change) -> str:
-    from planner.hardware.prices.changes import share_of_change
+    from planner.hardware.prices.offers import share_of_change
 
     share = share_of_change(change)
     return UNKNOWN if share is None else f"{share:+.1%}"

@@ -10,7 +10,7 @@ import math
 
 import msgspec
 
-from planner.engine.money.owned_cost import depreciation_usd_per_h, running_usd_per_h
+from planner.engine.money.unit_costs import depreciation_usd_per_h, running_usd_per_h
 from planner.units import HOURS_PER_MONTH, digits, percent_text, usd_text
 from planner.workload.hardware.owned import Owning
 

@@ -6,17 +6,17 @@ savings that rest on something counters do not show; `how` is the sum with its n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 import planner
-from planner.engine.advice.actions.action import actions_for
-from planner.engine.advice.advice import Advice, RightSizing
+from planner.engine.advice.actions import gpu_actions, job_actions
+from planner.engine.advice.advice import Action, Advice, RightSizing
 from planner.engine.advice.case import Case, Inputs
 from planner.engine.advice.cheaper_gpu import Candidate, cheaper_by_engine, cheaper_by_needs, needs
 from planner.engine.advice.consolidation import consolidations
-from planner.engine.advice.diagnosis import judge
+from planner.engine.advice.diagnosis import Limiter, judge
 from planner.engine.advice.observation import Observed
 from planner.engine.advice.ownership import BreakEven, break_even
 from planner.engine.advice.prices import Quote, quotes
@@ -25,6 +25,22 @@ from planner.engine.evaluate.offer_prices import PRICE_FIELDS
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import HOURS_PER_MONTH
 from planner.workload.tasks import Term
+
+MakeActions = Callable[[Case], Iterator[Action]]
+LEAST_SAVING_USD = 1.0
+"""A month; less is not worth naming."""
+BY_LIMITER: Mapping[Limiter, tuple[MakeActions, ...]] = {
+    "idle": (gpu_actions.release, gpu_actions.mig, gpu_actions.cheaper),
+    "launch/host": (job_actions.batch, gpu_actions.mig, gpu_actions.cheaper),
+    "bandwidth": (job_actions.batch, job_actions.quantise, gpu_actions.cheaper, gpu_actions.commit),
+    "compute": (gpu_actions.cheaper, job_actions.quantise, gpu_actions.commit),
+    "memory capacity": (job_actions.checkpoint, job_actions.quantise, gpu_actions.cheaper, gpu_actions.larger),
+    "thermal": (gpu_actions.clock, gpu_actions.commit),
+    "power": (gpu_actions.clock, gpu_actions.cheaper, gpu_actions.commit),
+    "link": (gpu_actions.link, gpu_actions.commit),
+    "unknown": (gpu_actions.benchmark, gpu_actions.commit),
+}
+"""Kinds of action for each limiter, in order; pauses come before all of them."""
 
 
 def right_size(observed: Iterable[Observed], inputs: Inputs) -> Advice:
@@ -102,3 +118,13 @@ def _rent_or_buy(case: Case) -> BreakEven | None:
         owning=case.inputs.owning,
         source=f"{gpu.purchase.kind}, {gpu.purchase.as_of}: {gpu.purchase.source}",
     )
+
+
+def actions_for(case: Case) -> list[Action]:
+    """The actions for this case, in order; 'stay' where nothing saves anything."""
+    possible = [action for make in (gpu_actions.pauses, *BY_LIMITER[case.judgement.limiter]) for action in make(case)]
+    actions = [action for action in possible if action.saves is None or abs(action.saves.usd_per_month) >= LEAST_SAVING_USD]
+    worth = any(action.saves is None or action.saves.usd_per_month > 0 for action in actions if action.kind != "larger")
+    if not worth:
+        actions.append(Action(kind="stay", text="Stay: no cheaper GPU on offer does the same, and this one is well used."))
+    return actions

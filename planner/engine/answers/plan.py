@@ -11,14 +11,36 @@ from planner.engine.answers.figure import Basis, Figure
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.network import TermPrice
-from planner.engine.answers.owned import OwnedAnswer
 from planner.engine.answers.time import TimeDetail
+
+
+class OwnedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Costs of the GPUs of a row that is not rented. An hour of it is `running_usd_per_h` + `depreciation_usd_per_h`."""
+
+    bought: bool = False
+    """Whether it is to be bought for this; otherwise it is there already."""
+    gpus: int
+    price_usd: float | None = None
+    """Price of all of them with their share of servers and network; None: not known, so that their loss in value is left out."""
+    power_w: float
+    """Draw of one GPU, around the clock."""
+    running_usd_per_h: float
+    """Power and place of all of them."""
+    depreciation_usd_per_h: float | None = None
+    """Loss of value."""
+    nvlink: bool | None = None
+    """Whether NVLink joins them, where that was said."""
+    power_limit_w: float | None = None
+    """Power cap of each of them, where there is one."""
+    words: str = ""
+    """Basis of the costs."""
+
 
 Verdict = Literal["fits", "may-not-fit", "misses-target", "does-not-fit", "not-supported"]
 SOLUTIONS: tuple[Verdict, ...] = ("fits", "may-not-fit")
 """Verdicts of rows that have a rank."""
-EACH = " a token"
-"""Unit that a comparison of prices names where rows are ranked by dollars a token, as dollars a month stand beside it."""
+PRICE_UNIT = " a token"
+"""Unit after a price where rows are ranked by dollars a token, because dollars a month stand beside it."""
 
 
 class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

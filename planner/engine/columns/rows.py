@@ -1,16 +1,17 @@
-"""Records whose fields are arrays with a row each for the same things: candidates, replicas, or simulated runs of them."""
+"""Records whose fields are arrays with a row each for the same things (candidates, replicas, simulated runs), and records of single rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import msgspec
 import numpy as np
 
-from planner.engine.columns.arrays import Flags, Rows
+from planner.engine.columns.arrays import Flags, Floats, Rows
 
 R = TypeVar("R", bound="RowRecord")
+Record = TypeVar("Record")
 
 
 class RowRecord(msgspec.Struct, frozen=True):
@@ -46,3 +47,18 @@ def joined(parts: Sequence[R]) -> R:
         return joined(values) if isinstance(values[0], RowRecord) else np.concatenate(values)
 
     return type(parts[0])(**{name: together([getattr(part, name) for part in parts]) for name in parts[0].__struct_fields__})
+
+
+def positive(columns: dict[str, Floats]) -> list[dict[str, float]]:
+    """For each row the numbers above 0 of `columns`, by name."""
+    numbers, names = np.stack([*columns.values()], axis=1), [*columns]
+    found: list[dict[str, float]] = [{} for _ in numbers]
+    row, column = (numbers > 0).nonzero()
+    for place, of, number in zip(row.tolist(), column.tolist(), numbers[row, column].tolist(), strict=True):
+        found[place][names[of]] = number
+    return found
+
+
+def records(kind: Callable[..., Record], fields: Mapping[str, Sequence[Any]]) -> list[Record]:
+    """A record of `kind` for each row of its `fields`."""
+    return [kind(**dict(zip(fields, values, strict=True))) for values in zip(*fields.values(), strict=True)]

@@ -18,10 +18,8 @@ from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.offer_prices import own_prices
 from planner.engine.evaluate.probability import probability_fits
-from planner.engine.explain.answer import answers_of
-from planner.engine.explain.prices import priced
-from planner.engine.job.compute_capability import unsupported_reason
-from planner.engine.job.compute_dtype import dtypes_to_try
+from planner.engine.explain.answer import answers_of, priced
+from planner.engine.job.compute_capability import dtypes_to_try, unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.job.people import with_request_rate
 from planner.engine.job.resolve import resolve

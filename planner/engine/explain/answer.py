@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 import planner
@@ -12,22 +13,21 @@ from planner.engine.answers.answer import Answer, ParameterCounts
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.columns import Floats, added
+from planner.engine.columns.rows import positive, records
 from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds, release_ends
 from planner.engine.evaluate.chosen_rows import evidence as releases_evidence
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
 from planner.engine.explain.figures import figures, serve_figures, train_figures
 from planner.engine.explain.open_waits import open_waits
-from planner.engine.explain.row_records import positive, records
-from planner.engine.explain.unseen import without_source
-from planner.engine.explain.unstated import unstated_of
+from planner.engine.explain.unstated import unstated_of, without_source
 from planner.engine.job.compute_capability import attention_kernel
 from planner.engine.job.job import Job
 from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_KEEP, TRANSIENT
 from planner.engine.performance.operators.chip import Chip, measured_between
 from planner.engine.performance.operators.experts import imbalance
 from planner.engine.records.layout import CHECKPOINTING
-from planner.units import bytes_text, digits, percent_text
+from planner.units import SECONDS_PER_HOUR, bytes_text, digits, percent_text
 from planner.workload.published.spreads import PROGRAM_OPEN
 
 FIXED = ("weights", "optimizer", "kv_cache")
@@ -173,3 +173,18 @@ def _memory(rows: Chosen) -> list[MemoryBytes]:
     capacity = rows(rows.e.table.chip.capacity_bytes)
     share = (rows(m.usable) / capacity).tolist()
     return records(MemoryBytes, found | {"total": totals, "capacity": capacity.tolist(), "usable_share": share})
+
+
+def priced(answer: Answer, usd_per_h: float | None) -> Answer:
+    """`answer` with dollars per million tokens and FLOPs per dollar, at the price of the whole deployment.
+
+    USD/M tokens = 1e6 · USD/h ÷ 3600 ÷ tokens/s; FLOP/USD = FLOP/token · tokens/s · 3600 ÷ USD/h.
+    """
+    rate = answer.tokens_per_s
+    if usd_per_h is None or rate is None or rate.value <= 0:
+        return answer
+    return msgspec.structs.replace(
+        answer,
+        usd_per_million_tokens=rate.inverse(1e6 * usd_per_h / SECONDS_PER_HOUR),
+        flop_per_usd=rate.scaled(answer.flop_per_token * SECONDS_PER_HOUR / usd_per_h) if answer.flop_per_token else None,
+    )

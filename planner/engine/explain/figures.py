@@ -10,10 +10,10 @@ import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.columns import Flags, Floats
+from planner.engine.columns.rows import positive, records
 from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds
 from planner.engine.explain.open_waits import OpenWaits
 from planner.engine.explain.physical_limits import limits_of
-from planner.engine.explain.row_records import positive, records
 from planner.engine.explain.unstated import Unstated
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns

@@ -22,7 +22,7 @@ from planner.engine.evaluate.replicas import most_sequences
 from planner.engine.evaluate.request_rate import MEASURED, SEEDS
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
-from planner.engine.explain.time_detail import evaluated_row
+from planner.engine.explain.details import evaluated_row
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.simulation.batching_rules import BatchingRules, batching_rules

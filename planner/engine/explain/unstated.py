@@ -1,7 +1,8 @@
-"""Ends of the range of a training step that rest on what is often left unsaid: TF32 for FP32, sums in FP16, an encoder's stored scores, a release."""
+"""Ends of ranges that rest on settings often left unsaid (TF32 for FP32, sums in FP16, stored scores, a release), and classes without published values."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,14 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Table, added
 from planner.engine.evaluate.chosen_rows import Chosen
+from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.job.engines import ENGINES
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.attention import attended_tokens, forward_flop_per_s, score_bytes
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES
 from planner.engine.performance.training import EAGER_BACKWARD, StepColumns, phase_factors
+from planner.workload.published.spreads import published_spreads
 
 TF32_OPEN = "FP32 products that may run as TF32"
 """NVIDIA's containers and PyTorch before 1.12 multiply FP32 as TF32 (torch.backends.cuda.matmul.allow_tf32); others do not, unless told to."""
@@ -138,3 +141,31 @@ def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
 def _attention_unstated(job: Job) -> bool:
     """Whether `job` has an encoder that may store its scores, or not."""
     return bool(job.architecture.encoder) and job.workload.attention is None and not job.eager_attention
+
+
+KINDS_OF = {
+    "train": ("training speed",),
+    "prefill": ("prefill", "batch throughput"),
+    "generate": ("prefill", "decode", "batch throughput", "batch request time"),
+    "serve": ("serving throughput", "time to first token", "time per output token", "request time"),
+}
+"""Task -> kinds of the times and rates in its answer."""
+
+
+def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
+    """Kinds of figures of row `number`, which has `job`, of which no value is published for a class of it."""
+    task = "train" if job.train else job.task
+    words = _words(task, tuple(of.names[int(of.rows[number if of.rows.size > 1 else 0])] for of in e.ranges.classes))
+    return {"ranges_without_source": words} if words else {}
+
+
+@cache
+def _words(task: str, classes: tuple[str | None, ...]) -> str:
+    spreads, found = published_spreads(), []
+    for name in classes:
+        if name is None:
+            continue
+        kinds = [kind for kind in KINDS_OF[task] if name not in spreads.kinds[kind].classes]
+        if kinds:
+            found.append(f"no published {' or '.join(kinds)} of {name or 'this architecture'}")
+    return "; ".join(found)

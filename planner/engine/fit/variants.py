@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from planner.engine.job.compute_dtype import USUAL
+from planner.engine.job.compute_capability import USUAL
 from planner.engine.job.engines import ENGINES, usual_name
 from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.hardware.catalogue.gpus import Gpu

@@ -16,7 +16,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.matrices import adapted, adapter_parameters
 from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.tasks import Lora, Workload
-from planner.workload.traffic.documents import documents_of
+from planner.workload.traffic.lengths import documents_of
 
 GATHERED_IN_16_BIT = {"zero3", "hsdp"}
 """Shardings under which weights in FP32 are cast before they are gathered, instead of by autocast (FSDP's MixedPrecisionPolicy)."""

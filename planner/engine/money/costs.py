@@ -1,10 +1,91 @@
-"""Costs of a row over years in every way it can be paid for."""
+"""Ways to pay for the same work, and what each has cost after so many months.
+
+cost(m) = entry · ⌈m/life⌉ + fixed · (m, or whole commitments) + used · use · m
+"""
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
-from planner.engine.money.ways import Way
+MOST_MONTHS = 120
+"""Months after which no break-even is looked for."""
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One way to pay; dollars are of the whole deployment."""
+
+    name: str
+    """'on-demand', 'spot', 'reserved-1y', 'reserved-3y', 'bought', 'api'."""
+    who: str = ""
+    """Provider and instance, or what is bought."""
+    entry_usd: float = 0.0
+    """Paid at the start, and again after each `life_months`."""
+    life_months: float | None = None
+    """None: what is paid at the start lasts."""
+    residual_usd: float = 0.0
+    """Resale value at the end of the life."""
+    fixed_usd_per_month: float = 0.0
+    """Whether or not it is used."""
+    used_usd_per_month: float = 0.0
+    """Cost of full use; a share of the time costs that share."""
+    idle_gpus: int = 0
+    """GPUs that are paid for with those needed, because they come in the same machines."""
+    commitment_months: int = 0
+    """Months that are owed once begun; 0: none."""
+    as_of: str = ""
+    source: str = ""
+
+    def cost(self, months: float, use: float = 1.0) -> float:
+        """Dollars owed after `months`, of which it is used the share `use`: commitments as a whole."""
+        if months <= 0:
+            return 0.0
+        owed = math.ceil(months / self.commitment_months - 1e-9) * self.commitment_months if self.commitment_months else months
+        lives = math.ceil(months / self.life_months - 1e-9) if self.life_months else 1
+        ended = math.floor(months / self.life_months + 1e-9) if self.life_months else 0
+        return (
+            self.entry_usd * lives
+            - self.residual_usd * ended
+            + self.fixed_usd_per_month * owed
+            + self.used_usd_per_month * use * months
+        )
+
+    def once(self, months: float, use: float) -> float:
+        """Cost without replacements, for a break-even within one life."""
+        return msgspec.structs.replace(self, life_months=None, residual_usd=0.0).cost(months, use)
+
+
+def break_even_months(dear_later: Way, dear_at_first: Way, use: float = 1.0) -> float | None:
+    """Months after which `dear_later` has cost as much as `dear_at_first`; None: never within `MOST_MONTHS`, or from the start on."""
+
+    def gap(months: float) -> float:
+        return dear_later.once(months, use) - dear_at_first.once(months, use)
+
+    if gap(1e-6) >= 0:
+        return None
+    steps = (quarter / 4 for quarter in range(1, 4 * MOST_MONTHS + 1))
+    high = next((months for months in steps if gap(months) >= 0), None)
+    if high is None:
+        return None
+    low = high - 0.25
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if gap(middle) >= 0 else (middle, high)
+    return high
+
+
+def break_even_use(by_use: Way, other: Way, months: float) -> float | None:
+    """Share of the time in use at which both have cost the same after `months`; above 1: never; None: only without any use, or at any.
+
+    cost is linear in use: c(u) = c(0) + u · (c(1) - c(0)) for either.
+    """
+    at_none = by_use.cost(months, 0.0) - other.cost(months, 0.0)
+    at_full = by_use.cost(months, 1.0) - other.cost(months, 1.0)
+    if abs(at_full - at_none) < 1e-9 or abs(at_none) < 1e-9:
+        return None
+    share = at_none / (at_none - at_full)
+    return share if share > 0 else None
 
 
 class WayCosts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,9 +30,10 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 def branches(
     workload: Workload, job: Job, row: PlanRow, plan: Plan, costs: Costs | None, *, may_stop: bool, use: float
 ) -> Iterator[Branch]:
-    """The branches that `row`, the first of `plan`, was reached by."""
+    """The branches that lead to `row`, the first of `plan`."""
     yield from _training(workload, job, row, plan) if job.train else _inference(workload, job, row)
-    yield _stops(may_stop)
+    spot = "spot offers count" if may_stop else "only offers that are not taken away count"
+    yield _branch("May it be interrupted?", may_stop, spot)
     yield from _commitment(costs, use)
 
 
@@ -41,8 +42,8 @@ def row_words(row: PlanRow) -> str:
     return f"{row.answer.gpus} × {row.gpu}"
 
 
-def _yes(holds: object) -> str:
-    return "yes" if holds else "no"
+def _branch(question: str, holds: object, reason: str) -> Branch:
+    return Branch(question=question, answer="yes" if holds else "no", reason=reason)
 
 
 def _training(workload: Workload, job: Job, row: PlanRow, plan: Plan) -> Iterator[Branch]:
@@ -56,21 +57,17 @@ def _training(workload: Workload, job: Job, row: PlanRow, plan: Plan) -> Iterato
         what = f"{count_text(job.adapters)} of {count_text(a.total)} parameters, as adapters of rank {workload.lora.rank if workload.lora else '?'}"
     else:
         what = f"{digits(job.linear_bytes + each)} bytes of weights, gradients and optimizer a parameter"
-    yield Branch(question="Are all parameters trained?", answer=_yes(not job.adapters), reason=what)
+    yield _branch("Are all parameters trained?", not job.adapters, what)
     room = memory.capacity
     sizes = f"{bytes_text(states)} of states, {bytes_text(room)} usable on one {row.gpu}"
-    yield Branch(question="Do the states fit one GPU?", answer=_yes(states < room), reason=sizes)
+    yield _branch("Do the states fit one GPU?", states < room, sizes)
     if states >= room:
-        node = room * layout.gpus_per_node
         kept = f"{layout.sharding or 'none'}, tp{layout.tp}, pp{layout.pp} spread them over {layout.gpus} GPUs"
-        yield Branch(
-            question="Do they fit one node?",
-            answer=_yes(states < node),
-            reason=f"{layout.gpus_per_node} × {bytes_text(room)}; {kept}",
-        )
+        on_node = f"{layout.gpus_per_node} × {bytes_text(room)}; {kept}"
+        yield _branch("Do they fit one node?", states < room * layout.gpus_per_node, on_node)
     recomputed = layout.checkpointing or "none"
     left = f"activations {bytes_text(memory.activations)} beside them, checkpointing {recomputed}"
-    yield Branch(question="Do activations fit beside them?", answer=_yes(recomputed == "none"), reason=left)
+    yield _branch("Do activations fit beside them?", recomputed == "none", left)
     deadline = workload.targets.deadline_h
     if row.job_h is not None and deadline is not None:
         one = [
@@ -78,13 +75,10 @@ def _training(workload: Workload, job: Job, row: PlanRow, plan: Plan) -> Iterato
         ]
         best = next(iter(one), row)
         took = f"{duration_text(best.job_h.value * SECONDS_PER_HOUR) if best.job_h else ''} on {row_words(best)}"
-        asked = f"{took}, deadline {duration_text(deadline * SECONDS_PER_HOUR)}"
-        yield Branch(question="Is one node fast enough?", answer=_yes(one), reason=asked)
-    yield Branch(
-        question="Does arithmetic limit a step?",
-        answer=_yes(row.answer.bottleneck == "compute"),
-        reason=f"limited by {row.answer.bottleneck}" + (f", MFU {percent_text(row.answer.mfu.value)}" if row.answer.mfu else ""),
-    )
+        yield _branch("Is one node fast enough?", one, f"{took}, deadline {duration_text(deadline * SECONDS_PER_HOUR)}")
+    mfu = f", MFU {percent_text(row.answer.mfu.value)}" if row.answer.mfu else ""
+    limited = f"limited by {row.answer.bottleneck}{mfu}"
+    yield _branch("Does arithmetic limit a step?", row.answer.bottleneck == "compute", limited)
 
 
 def _inference(workload: Workload, job: Job, row: PlanRow) -> Iterator[Branch]:
@@ -93,51 +87,32 @@ def _inference(workload: Workload, job: Job, row: PlanRow) -> Iterator[Branch]:
         return
     sizes = {name: FORMATS[name].stored(a).total_bytes for name in NARROWER}
     fits = [name for name in NARROWER if sizes[name] < memory.capacity]
-    told = ", ".join(f"{name} {bytes_text(size)}" for name, size in sizes.items())
-    yield Branch(
-        question="Do the weights fit one GPU in 16 bits?",
-        answer=_yes("bf16" in fits),
-        reason=f"{told}; {bytes_text(memory.capacity)} usable on one {row.gpu}",
-    )
+    stored = ", ".join(f"{name} {bytes_text(size)}" for name, size in sizes.items())
+    room = f"{bytes_text(memory.capacity)} usable on one {row.gpu}"
+    yield _branch("Do the weights fit one GPU in 16 bits?", "bf16" in fits, f"{stored}; {room}")
     if "bf16" not in fits:
         narrow = f"from {fits[0]} on" if fits else f"in none; tp{layout.tp}·pp{layout.pp} holds them"
-        yield Branch(question="In fewer bits?", answer=_yes(fits), reason=f"{narrow}; stored as {job.stored}")
+        yield _branch("In fewer bits?", fits, f"{narrow}; stored as {job.stored}")
     most, held = answer.max_concurrency, layout.batch
     if most is not None and held is not None:
-        yield Branch(
-            question="Does the cache hold all requests in flight?",
-            answer=_yes(most >= held * layout.dp),
-            reason=f"{most:,} sequences fit, {held * layout.dp:,} are in flight at once",
-        )
-    late = workload.targets.latency_limits()
-    for limit in late:
+        in_flight = f"{most:,} sequences fit, {held * layout.dp:,} are in flight at once"
+        yield _branch("Does the cache hold all requests in flight?", most >= held * layout.dp, in_flight)
+    for limit in workload.targets.latency_limits():
         latency = getattr(answer, f"{limit.latency}_s")
         figure = getattr(latency, limit.share) if latency else None
         if figure is not None:
             words = f"{limit.share} {duration_text(figure.value)}, wanted {duration_text(limit.seconds)}"
-            yield Branch(question=f"Is the {limit.latency} limit kept?", answer=_yes(figure.value <= limit.seconds), reason=words)
+            yield _branch(f"Is the {limit.latency} limit kept?", figure.value <= limit.seconds, words)
     if answer.prefill_s is not None and answer.requests_per_s is not None:
         share = min(1.0, answer.requests_per_s.value * answer.prefill_s.value / layout.dp)
-        more = "FLOP/s count" if share > PROMPT_BOUND else "memory bandwidth counts"
-        yield Branch(
-            question="Do prompts take most of the time?",
-            answer=_yes(share > PROMPT_BOUND),
-            reason=f"{percent_text(share)} of it: {more}",
-        )
-    yield Branch(
-        question="Is one replica enough?",
-        answer=_yes(layout.dp == 1),
-        reason=f"{layout.dp} × {layout.gpus // layout.dp} GPU",
-    )
-
-
-def _stops(may_stop: bool) -> Branch:
-    reason = "spot offers count" if may_stop else "only offers that are not taken away count"
-    return Branch(question="May it be interrupted?", answer=_yes(may_stop), reason=reason)
+        bound = share > PROMPT_BOUND
+        more = "FLOP/s count" if bound else "memory bandwidth counts"
+        yield _branch("Do prompts take most of the time?", bound, f"{percent_text(share)} of it: {more}")
+    yield _branch("Is one replica enough?", layout.dp == 1, f"{layout.dp} × {layout.gpus // layout.dp} GPU")
 
 
 def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
-    """Each commitment against the way that the row is priced by, and that way against the one by the hour where it is a commitment itself."""
+    """Each commitment beside the way that the row is priced by; where that is a commitment, it beside the way by the hour."""
     if costs is None or not costs.ways:
         return
     first, *others = costs.ways
@@ -151,13 +126,10 @@ def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
         less = bound.usd_after_months[end] < free.usd_after_months[end]
         meet = f"break-even with {free.way.name} at {percent_text(even)}" if even is not None and even <= 1 else ""
         reason = meet or f"{'less' if less else 'more'} than {free.way.name} at any use"
-        yield Branch(
-            question=f"Is it used enough for {bound.way.name}?",
-            answer=_yes(less),
-            reason=f"in use {percent_text(use)} of the time; {reason}",
-        )
+        used = f"in use {percent_text(use)} of the time"
+        yield _branch(f"Is it used enough for {bound.way.name}?", less, f"{used}; {reason}")
 
 
 def _binds(one: WayCosts) -> bool:
-    """Whether its cost is owed whether or not it is used."""
+    """Whether its cost is owed even when it is not used."""
     return bool(one.way.commitment_months) or one.way.name == "bought"

@@ -18,8 +18,7 @@ from planner.engine.evaluate.market_terms import COMMITTED_H
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
 from planner.engine.job.bounds import check_planned
-from planner.engine.job.compute_capability import unsupported_reason
-from planner.engine.job.compute_dtype import dtypes_to_try
+from planner.engine.job.compute_capability import dtypes_to_try, unsupported_reason
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip, chip_over

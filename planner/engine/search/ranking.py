@@ -7,7 +7,7 @@ from typing import NamedTuple, get_args
 
 import msgspec
 
-from planner.engine.answers.plan import EACH, SOLUTIONS, PlanRow, Verdict
+from planner.engine.answers.plan import PRICE_UNIT, SOLUTIONS, PlanRow, Verdict
 from planner.engine.search.deployment import is_bounded
 from planner.engine.search.paired_draws import chances_of_first, uncertain
 from planner.engine.search.selection import Choice
@@ -103,7 +103,7 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
         return f"no price is known: by {by}" if place == 1 else "no price: comes last"
     if place > 1 and _out_of_reach(row):
         return "nobody in the catalogue rents it out: comes last"
-    each = EACH if ranked_by_token(row, workload) else ""
+    each = PRICE_UNIT if ranked_by_token(row, workload) else ""
     if place == 1:
         return f"{first}{each}"
     if workload.objective == "fewest-gpus":

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpu import DTYPES, Gpu, MigProfile, Purchase
-from planner.hardware.catalogue.mig import profiles_of, slice_of, split_name
-from planner.hardware.catalogue.shares import DIVISORS, share_of
+from planner.hardware.catalogue.mig import DIVISORS, profiles_of, share_of, slice_of, split_name
 from planner.hardware.catalogue.spelling import Spelled, agrees, spelled
 
 if TYPE_CHECKING:

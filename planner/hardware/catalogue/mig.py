@@ -1,4 +1,4 @@
-"""Slices of multi-instance GPUs: what each profile has, and a slice as a part of its own.
+"""Slices of multi-instance GPUs, and shares of uncut ones that several programs use in turn, each as a part of its own.
 
 A GPU has 8 memory slices and 7 compute slices (4 and 4 on parts whose largest profile is 4g). Where an instance may begin: NVIDIA
 Multi-Instance GPU User Guide, Supported MIG Profiles (possible placements). Multiprocessors: 16 of 132 in 1g on an H100, 14 of 108
@@ -12,10 +12,40 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from planner.hardware.catalogue.shares import part_of
-
 if TYPE_CHECKING:
     from planner.hardware.catalogue.gpu import Gpu
+
+DIVISORS = (2, 4, 8)
+"""Shares are a half, a quarter and an eighth: of these, any that add up to whole GPUs can be placed on as many."""
+
+
+def share_of(gpu: Gpu, divisor: int) -> Gpu:
+    """One of `divisor` equal shares of `gpu` as a separate part: 'L40S 1/4' has a quarter of the memory and of the time.
+
+    Rates hold while all other shares are busy.
+    """
+    part = part_of(gpu, f"1/{divisor}", divisor, memory=1 / divisor, compute=1 / divisor)
+    return msgspec.structs.replace(part, usable_memory_bytes=gpu.usable_memory_bytes and gpu.usable_memory_bytes / divisor)
+
+
+def part_of(gpu: Gpu, name: str, of_whole: int, *, memory: float, compute: float) -> Gpu:
+    """One of `of_whole` parts of `gpu`, with these shares of its memory and of its arithmetic, and an equal one of power and price."""
+    return msgspec.structs.replace(
+        gpu,
+        name=f"{gpu.name} {name}",
+        memory_bytes=gpu.memory_bytes * memory,
+        memory_bandwidth_bytes_per_s=gpu.memory_bandwidth_bytes_per_s * memory,
+        compute_flop_per_s={dtype: peak * compute for dtype, peak in gpu.compute_flop_per_s.items()},
+        tdp_w=gpu.tdp_w / of_whole if gpu.tdp_w else None,
+        nvlink_bytes_per_s=None,
+        mig=(),
+        of_whole=of_whole,
+        aliases=(),
+        nvml_names=(),
+        purchase=gpu.purchase and msgspec.structs.replace(gpu.purchase, price_usd=gpu.purchase.price_usd / of_whole),
+        note=f"a share of {gpu.name}",
+    )
+
 
 SM_SHARE_OF_SLICE = 0.12
 """Share of the GPU's multiprocessors per compute slice, where there are seven."""

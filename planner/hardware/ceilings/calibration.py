@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
 from planner.hardware.ceilings.evidence import basis_of
 from planner.hardware.ceilings.measured import MeasuredFigures, figures_of
-from planner.hardware.ceilings.measured_attention import attention_of, cache_rate_of
 from planner.hardware.ceilings.measured_collectives import collectives_of, node_collectives_of, with_measured_collectives
-from planner.hardware.ceilings.measured_experts import grouped_rate_of
+from planner.hardware.ceilings.measured_kernels import attention_of, cache_rate_of, grouped_rate_of
 from planner.hardware.ceilings.unmeasured import overlaid, scaled, unmeasured_ceilings
 
 if TYPE_CHECKING:

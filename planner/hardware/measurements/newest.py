@@ -1,13 +1,120 @@
-"""The measurements that plans rest on, of all that are kept: one of each device and point, boards of others merged."""
+"""The measurements that plans rest on, of all that are kept: one of each device and point, boards of others merged by their median.
+
+A board is one device of one machine: the first half of a fingerprint. Imported points of one part are held against each other in two
+groups of kinds, since a sick board is slow in one of them throughout: arithmetic, and moving of data. A board's place among its peers is the
+median, over the points of a group, of its value ÷ that of all boards. It is left out when that is further from 1 than five standard
+deviations of the boards (by their median absolute deviation, which the sick ones do not move), and than `LEAST_APART`.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple, get_args
 
-from planner.hardware.measurements.fleet import board_of, merged
-from planner.hardware.measurements.measurement import Measurement
+import msgspec
+
+from planner.hardware.measurements.measurement import BandwidthKind, ComputeKind, Measurement
+
+LEAST_BOARDS = 4
+"""Fewer are merged, and none of them is judged: of three, two that are equal say little of the third."""
+LEAST_APART = 0.05
+"""Deviation that boards of one part have without being sick: two measurements of one board an hour apart differ by as much."""
+DEVIATIONS = 5.0
+NORMAL_MAD = 1.4826
+"""Standard deviation ÷ median absolute deviation, of a normal distribution."""
+COMPUTE, MOVING = frozenset(get_args(ComputeKind)), frozenset(get_args(BandwidthKind)) | {"decode"}
+GROUPS = {"arithmetic": COMPUTE, "moving of data": MOVING}
+"""Group of kinds in words -> its kinds. Launches, memory and faults are merged and judge nobody."""
+
+
+class Outlier(NamedTuple):
+    """A board far from its peers in one group of kinds, which no plan rests on."""
+
+    device: str
+    board: str
+    """The first half of its fingerprint."""
+    runs: frozenset[str]
+    group: str
+    ratio: float
+    """Values of the board ÷ those of its peers."""
+    boards: int
+    """Number of boards it was held against, itself among them."""
+
+
+def board_of(one: Measurement) -> str:
+    """Device and machine of a point."""
+    return one.fingerprint.partition("-")[0]
+
+
+def outliers(points: Iterable[Measurement]) -> list[Outlier]:
+    """Boards of one part that are far from their peers. `points`: one of each board and point, of one or several parts."""
+    by_part: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    runs: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for one in points:
+        group = next((name for name, kinds in GROUPS.items() if one.kind in kinds), None)
+        if group is not None and one.reliable and one.value:
+            by_part[one.device, group][board_of(one)][one.point] = one.value
+            runs[one.device, board_of(one)].add(one.run)
+    found = []
+    for (device, group), boards in by_part.items():
+        if len(boards) < LEAST_BOARDS:
+            continue
+        places = _places(boards)
+        spread = NORMAL_MAD * statistics.median(abs(place - 1) for place in places.values())
+        apart = max(LEAST_APART, DEVIATIONS * spread)
+        found += [
+            Outlier(device, board, frozenset(runs[device, board]), group, place, len(boards))
+            for board, place in places.items()
+            if abs(place - 1) > apart
+        ]
+    return sorted(found, key=lambda one: (one.device, one.group, one.ratio))
+
+
+def _places(boards: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Board -> median over its points of its value ÷ the median of all boards."""
+    values: dict[str, list[float]] = defaultdict(list)
+    for points in boards.values():
+        for point, value in points.items():
+            values[point].append(value)
+    middles = {point: statistics.median(given) for point, given in values.items()}
+    return {board: statistics.median(value / middles[point] for point, value in points.items()) for board, points in boards.items()}
+
+
+def merged(points: Sequence[Measurement]) -> list[Measurement]:
+    """One measurement for each device and point: the median over boards, with the middle 95 % of them as its interval.
+
+    `points`: one of each board, device and point. Outlier boards are left out; other fields are those of the board nearest to the
+    median. A point of a single board stays as it is; of disturbed boards alone, the last one counts.
+    """
+    sick = {(one.device, one.board, kind) for one in outliers(points) for kind in GROUPS[one.group]}
+    groups: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
+    for one in points:
+        groups[one.device, one.point].append(one)
+    return [
+        _merged(found, [one for one in found if (one.device, board_of(one), one.kind) not in sick]) for found in groups.values()
+    ]
+
+
+def _merged(every: Sequence[Measurement], sound: Sequence[Measurement]) -> Measurement:
+    reliable = [one for one in sound if one.reliable and one.value] or [one for one in every if one.reliable and one.value]
+    if len(reliable) < 2:
+        return reliable[0] if reliable else every[-1]
+    values = sorted(one.value or 0.0 for one in reliable)
+    middle = statistics.median(values)
+    nearest = min(reliable, key=lambda one: abs((one.value or 0.0) - middle))
+    left_out, ends = len(every) - len(reliable), statistics.quantiles(values, n=40, method="inclusive")
+    return msgspec.structs.replace(
+        nearest,
+        value=middle,
+        low=ends[0],
+        high=ends[-1],
+        detail=f"median of {len(reliable)} boards" + (f", {left_out} left out" if left_out else ""),
+    )
+
 
 CLOCKS_DIFFER = dt.timedelta(days=1)
 """Time ahead of this machine's clock that is still believed."""

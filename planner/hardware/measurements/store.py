@@ -14,11 +14,10 @@ from pathlib import Path
 import msgspec
 
 from planner.durable import WriteResult, refused
-from planner.hardware.measurements.fleet import Outlier, outliers
 from planner.hardware.measurements.line_file import LOCK_WAIT_S, LineFile
 from planner.hardware.measurements.lines import LAYOUT, Line, decoded, encoded, unreadable_text
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
-from planner.hardware.measurements.newest import believed_until, newest, newest_of_boards
+from planner.hardware.measurements.newest import Outlier, believed_until, newest, newest_of_boards, outliers
 
 FILE_NAME = "measurements.jsonl"
 NEXT_WAIT_S = 0.2
@@ -115,7 +114,7 @@ class Store:
         """One measurement per device and point: the latest method, reliable before disturbed, one's own before others, the newest.
 
         One's own are in the order they were taken, whatever the clock said; a future time of others counts as the oldest. Boards of
-        others are merged (`planner.hardware.measurements.fleet`).
+        others are merged (`planner.hardware.measurements.newest`).
         `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch). `suite`
         None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
         """

@@ -17,9 +17,8 @@ from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
-from planner.hardware.prices.changes import Change, changes
 from planner.hardware.prices.fetch import TIMEOUT_S, TOTAL_S, Fetched, fetch_each
-from planner.hardware.prices.offers import Offer
+from planner.hardware.prices.offers import Change, Offer, changes
 from planner.hardware.prices.offers_file import is_refreshed, write_offers
 from planner.reading import kind_of, user_path
 from planner.web import reason_of

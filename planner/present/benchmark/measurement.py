@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from planner.engine.estimate.calibration_check import CalibrationCheck
     from planner.engine.estimate.proof import Proof
-    from planner.hardware.measurements.fleet import Outlier
     from planner.hardware.measurements.measurement import Measurement, Run
+    from planner.hardware.measurements.newest import Outlier
     from planner.session.before_after import Change
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.engine.answers.figure import value_of
-from planner.engine.answers.plan import EACH
+from planner.engine.answers.plan import PRICE_UNIT
 from planner.present.cells import Cell, Column
 from planner.present.plan import PlanColumn, percentile_of, throughput
 from planner.units import duration_text, percent_text
@@ -51,7 +51,7 @@ def ranked_by(plan: Plan) -> RankedBy:
         return RankedBy("usd-per-month", lambda row: row.usd_per_month)
     if job:
         return RankedBy("job-usd", lambda row: row.job_usd)
-    return RankedBy("usd-per-million", lambda row: row.answer.usd_per_million_tokens, EACH)
+    return RankedBy("usd-per-million", lambda row: row.answer.usd_per_million_tokens, PRICE_UNIT)
 
 
 def ends(plan: Plan) -> bool:

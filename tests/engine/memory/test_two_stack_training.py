@@ -15,7 +15,7 @@ from two_stack_training import BART, GOLDEN, T5, TwoStackCase, cases, compute
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
-from planner.engine.explain.time_detail import detail_of
+from planner.engine.explain.details import detail_of
 from planner.engine.memory import memory_of
 from planner.engine.records.layout import CHECKPOINTING
 from planner.errors import UserError

@@ -15,8 +15,8 @@ from planned_sample import PRESETS, TASKS, asked
 from planner.engine.answers.plan import PlanRow
 from planner.engine.answers.time import Operator, TimeDetail
 from planner.engine.evaluate.evaluation import Evaluated
+from planner.engine.explain.details import detail_of
 from planner.engine.explain.operator_times import _parts, number
-from planner.engine.explain.time_detail import detail_of
 from planner.engine.performance.operators.attention import attended_tokens
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
 from planner.engine.performance.operators.matrix_products import flop_per_token, pass_products

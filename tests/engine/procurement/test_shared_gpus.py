@@ -15,7 +15,7 @@ from planner.engine.procurement.portfolio.local_search import choices, local_sea
 from planner.engine.procurement.portfolio.portfolio import ON_SHARES
 from planner.engine.procurement.portfolio.records import Need, Pool, PortfolioFile, Problem, Source
 from planner.engine.procurement.portfolio.ways import PARTS
-from planner.hardware.catalogue.shares import DIVISORS
+from planner.hardware.catalogue.mig import DIVISORS
 from planner.schema import read_struct
 from planner.session import Session
 from planner.workload.tasks import Request

@@ -13,7 +13,7 @@ from engine_sample import workload
 
 from planner.engine.evaluate import evaluation, sizing, task
 from planner.engine.evaluate.supply import Supply
-from planner.engine.job.compute_dtype import USUAL
+from planner.engine.job.compute_capability import USUAL
 from planner.engine.performance.simulation import continuous_batching, replicas
 from planner.engine.search import plan
 from planner.engine.search.supply import node_types

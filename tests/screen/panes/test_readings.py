@@ -16,8 +16,7 @@ from tui_sample import CHAT, sample_options, sample_plan, settle
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
-from planner.engine.answers.owned import OwnedAnswer
-from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.plan import OwnedAnswer, Plan, PlanRow
 from planner.observe.snapshot import DeviceSnapshot
 from planner.present.memory import memory_heading
 from planner.units import GIB

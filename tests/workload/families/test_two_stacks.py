@@ -14,7 +14,7 @@ from two_stack_cases import GOLDEN, NAMES
 from planner.engine.columns import LayoutColumns
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
-from planner.engine.explain.time_detail import detail_of
+from planner.engine.explain.details import detail_of
 from planner.errors import UserError
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.hardware.catalogue.mig import split_name
-from planner.hardware.catalogue.shares import DIVISORS
+from planner.hardware.catalogue.mig import DIVISORS, split_name
 from planner.workload.hardware.owned import Own
 from planner.workload.tasks import Workload
 

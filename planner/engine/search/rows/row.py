@@ -13,8 +13,7 @@ from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.market_terms import assumed_of_spot
-from planner.engine.explain.answer import answers_of, answers_of_chosen
-from planner.engine.explain.prices import priced
+from planner.engine.explain.answer import answers_of, answers_of_chosen, priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
 from planner.engine.performance.interruptions import WORTH_TELLING

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from planner.errors import UserError
 from planner.workload.tasks import Lengths
-from planner.workload.traffic.documents import documents_of
+from planner.workload.traffic.lengths import documents_of
 
 TUNE: dict[str, Any] = {
     "model": "llama-3.1-8b",

@@ -9,7 +9,7 @@ import pytest
 from engine_sample import ask, candidate, chip, evaluated
 
 from planner.engine.columns import Table
-from planner.engine.explain.time_detail import detail_of
+from planner.engine.explain.details import detail_of
 from planner.engine.performance.operators.attention import attention_flop, attention_s
 from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
 from planner.engine.performance.operators.expert_kernels import ANY
