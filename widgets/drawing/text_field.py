@@ -35,7 +35,8 @@ class Entry(Input):
     async def _on_key(self, event: events.Key) -> None:
         """Edit at once: Textual inserts what can be printed as it comes, and deletes only once the key has passed every widget above.
 
-        A burst of keys, as of a slow connection, would be emptied last. `enter` stays behind the arrows, which the widgets above take.
+        In a burst of keys, as of a slow connection, deletions would come after all that was typed. The widgets above take `enter` and the
+        arrows of lists.
         """
         action = EDITING.get(event.key)
         if action is None or event.is_printable:

@@ -53,7 +53,7 @@ def right_size(observed: Iterable[Observed], inputs: Inputs) -> Advice:
             observed=case.seen,
             judgement=case.judgement,
             price=case.price,
-            actions=actions_for(case),
+            actions=_actions_for(case),
             rent_or_buy=_rent_or_buy(case),
         )
         for case in cases
@@ -120,7 +120,7 @@ def _rent_or_buy(case: Case) -> BreakEven | None:
     )
 
 
-def actions_for(case: Case) -> list[Action]:
+def _actions_for(case: Case) -> list[Action]:
     """The actions for this case, in order; 'stay' where nothing saves anything."""
     possible = [action for make in (gpu_actions.pauses, *BY_LIMITER[case.judgement.limiter]) for action in make(case)]
     actions = [action for action in possible if action.saves is None or abs(action.saves.usd_per_month) >= LEAST_SAVING_USD]

@@ -32,6 +32,13 @@ SLOWER_BEFORE = "training engine whose older releases are slower"
 SLOWER_HOST = "training step that waits for its host"
 """Range of the time of a launch, which depends on the host: hosts of one H200 and one H100 took twice what is assumed (docs/evidence/h200.md)."""
 PRODUCTS = ("matmul", "attention", "head")
+KINDS_OF = {
+    "train": ("training speed",),
+    "prefill": ("prefill", "batch throughput"),
+    "generate": ("prefill", "decode", "batch throughput", "batch request time"),
+    "serve": ("serving throughput", "time to first token", "time per output token", "request time"),
+}
+"""Task -> kinds of the times and rates in its answer."""
 
 
 class Unstated(NamedTuple):
@@ -141,15 +148,6 @@ def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
 def _attention_unstated(job: Job) -> bool:
     """Whether `job` has an encoder that may store its scores, or not."""
     return bool(job.architecture.encoder) and job.workload.attention is None and not job.eager_attention
-
-
-KINDS_OF = {
-    "train": ("training speed",),
-    "prefill": ("prefill", "batch throughput"),
-    "generate": ("prefill", "decode", "batch throughput", "batch request time"),
-    "serve": ("serving throughput", "time to first token", "time per output token", "request time"),
-}
-"""Task -> kinds of the times and rates in its answer."""
 
 
 def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:

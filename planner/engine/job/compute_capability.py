@@ -14,24 +14,6 @@ _OF_RECIPE: dict[str, Dtype] = {"fp32": "fp32", "bf16": "bf16"}
 USUAL: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
 """Compute dtypes after that of the weights; the first that a part has a rate for counts: V100 and T4 have none for BF16."""
 
-
-def dtypes_to_try(workload: Workload, architecture: Architecture) -> tuple[Dtype, ...]:
-    """Compute dtypes in order of preference; one alone where `workload` gives it, or a recipe whose name it is."""
-    if workload.dtype is not None:
-        return (workload.dtype,)
-    if trains(workload.task) and workload.recipe in _OF_RECIPE:
-        return (_OF_RECIPE[workload.recipe],)
-    native = native_dtype(workload, architecture)
-    return (native, *USUAL) if native else USUAL
-
-
-def native_dtype(workload: Workload, architecture: Architecture) -> Dtype | None:
-    """Format in which products of stored weights compute where the part can; None where the dtype is given, or is 16 bit."""
-    if workload.dtype is not None or trains(workload.task):
-        return None
-    return _COMPUTED_IN.get(workload.weight_dtype or architecture.stored_as)
-
-
 _STORED: dict[str, tuple[tuple[int, int], str]] = {
     "fp8": ((8, 0), "fp8 weights need 8.0 (Marlin kernels; 8.9 to compute in fp8)"),
     "nvfp4": ((10, 0), "nvfp4 weights need 10.0"),
@@ -54,6 +36,23 @@ _FUSED: dict[str | None, tuple[tuple[int, int], str]] = {
     "flash-2": ((8, 0), "FlashAttention 2 needs 8.0"),
     "flash-3": ((9, 0), "FlashAttention 3 needs 9.0"),
 }
+
+
+def dtypes_to_try(workload: Workload, architecture: Architecture) -> tuple[Dtype, ...]:
+    """Compute dtypes in order of preference; one alone where `workload` gives it, or a recipe whose name it is."""
+    if workload.dtype is not None:
+        return (workload.dtype,)
+    if trains(workload.task) and workload.recipe in _OF_RECIPE:
+        return (_OF_RECIPE[workload.recipe],)
+    native = native_dtype(workload, architecture)
+    return (native, *USUAL) if native else USUAL
+
+
+def native_dtype(workload: Workload, architecture: Architecture) -> Dtype | None:
+    """Format in which products of stored weights compute where the part can; None where the dtype is given, or is 16 bit."""
+    if workload.dtype is not None or trains(workload.task):
+        return None
+    return _COMPUTED_IN.get(workload.weight_dtype or architecture.stored_as)
 
 
 def attention_kernel(gpu: Gpu, job: Job, usual: str) -> str:

@@ -27,7 +27,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     residual_usd: float = 0.0
     """Resale value at the end of the life."""
     fixed_usd_per_month: float = 0.0
-    """Whether or not it is used."""
+    """Cost that is owed whether or not it is used."""
     used_usd_per_month: float = 0.0
     """Cost of full use; a share of the time costs that share."""
     idle_gpus: int = 0

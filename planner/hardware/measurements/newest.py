@@ -46,7 +46,7 @@ class Outlier(NamedTuple):
 
 
 def board_of(one: Measurement) -> str:
-    """Device and machine of a point."""
+    """The board that measured a point: the first half of its fingerprint."""
     return one.fingerprint.partition("-")[0]
 
 
