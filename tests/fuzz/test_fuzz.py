@@ -19,7 +19,7 @@ from planner.observe.benchmark import description
 CORPUS = Path(__file__).parent / "corpus.json"
 FUZZERS: dict[str, type[Any]] = {"lines": Lines, "documents": Documents, "readers": Readers, "commands": Commands}
 """Kind of input -> what makes and judges it."""
-ROUNDS = {"lines": 64, "documents": 48, "readers": 20, "commands": 384}
+ROUNDS = {"lines": 64, "documents": 48, "readers": 16, "commands": 320}
 """Rounds of each kind: six to ten seconds of one processor."""
 LEFT_OUT = {"commands": {"left_out": frozenset({"--exact"})}}
 """It builds a model with PyTorch in a process of its own, for up to twenty seconds; tests/workload/test_described.py tries it."""
