@@ -17,10 +17,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import tomli
 from compiled_once import compile_share
 from hypothesis import HealthCheck, settings
 from nvml_stub import ControlFile, build
 from order_of_tests import ordered
+from parsed_once import parsed_once
 from repository import ROOT, RunPlanner
 
 from planner.observe.benchmark.interpreter import Interpreter, probe_interpreter
@@ -129,6 +131,7 @@ for place, way in STARTS:
         setattr(place, way, noted(place, way))
 
 
+vars(tomli)["loads"] = parsed_once(tomli.loads)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in its background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT) if sys.platform != "win32" else ():  # as `nohup` has them

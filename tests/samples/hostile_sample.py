@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from planner import paths
-from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
+from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.hardware.measurements.measurement import Measurement
 from planner.hardware.prices.offers import Offer, load_offers
 from planner.observe.driver.messages import GpuFacts
@@ -97,12 +97,11 @@ class HostileSession(Session):
 
     @cached_property
     def gpus(self) -> GpuCatalogue:
-        return GpuCatalogue(marked(load_gpus(paths.presets_folder() / "gpus").all, self.KEPT))
+        return GpuCatalogue(hostile_gpus(self.KEPT))
 
     @cached_property
     def shipped_offers(self) -> tuple[Offer, ...]:
-        folder = paths.presets_folder()
-        return marked(load_offers(folder / "offers", load_gpus(folder / "gpus")), self.KEPT)
+        return hostile_offers(self.KEPT)
 
     @cached_property
     def shipped(self) -> tuple[Measurement, ...]:
@@ -120,6 +119,19 @@ class HostileSession(Session):
         return marked(
             msgspec.structs.replace(real, gpus=gpus, nvml_state="ready", driver_version="570", cuda_version="13"), VOCABULARY
         )
+
+
+@cache
+def hostile_gpus(keep: frozenset[str]) -> tuple[Gpu, ...]:
+    """The catalogue by a stranger, who wrote it once."""
+    return marked(load_gpus(paths.presets_folder() / "gpus").all, keep)
+
+
+@cache
+def hostile_offers(keep: frozenset[str]) -> tuple[Offer, ...]:
+    """The offers by a stranger."""
+    folder = paths.presets_folder()
+    return marked(load_offers(folder / "offers", load_gpus(folder / "gpus")), keep)
 
 
 class HostileModels(ModelShelf):

@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -59,7 +60,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "predictions remove": (SAID,),
     "validate": ("published",),
     "doctor": (),
-    "fit": ("--gpu", GPU, "--top", "4"),
+    "fit": ("--gpu", GPU, "--top", "4", "--set", "model=llama-3.1-70b"),
     "guide": ("--answers", "answers.json"),
     "portfolio": ("stock.toml",),
     "replay": ("trace.jsonl", PRESET, "--gpu", GPU),
@@ -108,6 +109,12 @@ def asked() -> Iterator[tuple[str, tuple[str, ...]]]:
             yield from ((name, ("--emit", form)) for form in (forms if "--emit" in spellings else ()))
 
 
+@cache
+def hostile_recording() -> bytes:
+    seen = (marked(one, frozenset({"state", "nvml_state", "taken_at"})) for one in read_demo().snapshots[:8])
+    return b"".join(msgspec.json.encode(one) + b"\n" for one in seen)
+
+
 @pytest.fixture
 def hostile(monkeypatch: pytest.MonkeyPatch, isolated: Path, tmp_path: Path) -> None:
     """Every record by a stranger: those of the session, a recording, an export, a preset, measurements that were kept."""
@@ -117,8 +124,7 @@ def hostile(monkeypatch: pytest.MonkeyPatch, isolated: Path, tmp_path: Path) -> 
     wanted = {"title": MARKER, "description": MARKER, "model": "qwen3-0.6b", "task": "serve", "engine": "vllm"}
     lines = [f"{key} = {json.dumps(text)}" for key, text in wanted.items()]
     (folder / f"{PRESET}.toml").write_text("\n".join([*lines, "input_tokens = 100", "output_tokens = 50", "concurrency = 4"]))
-    seen = [marked(one, frozenset({"state", "nvml_state", "taken_at"})) for one in read_demo().snapshots[:8]]
-    (tmp_path / "seen.jsonl").write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in seen))
+    (tmp_path / "seen.jsonl").write_bytes(hostile_recording())
     (tmp_path / "lines.jsonl").write_text("\n".join(json.dumps({"id": MARKER, key: MARKER}) for key in ("model", "gpu", MARKER)))
     write(tmp_path / "published", SERVED | {"gpu": GPU, "framework": MARKER}, SERVED | {"gpu": GPU}, name=f"some{MARKER}.csv")
     monkeypatch.setitem(sky_names(), GPU, "L40S")

@@ -96,7 +96,8 @@ def _hosts(listed: str) -> Iterator[str]:
         for part in ranges.split(","):
             first, _, last = part.partition("-")
             for number in range(_count(first), _count(last or first) + 1):
-                yield from _hosts(f"{before}{number:0{len(first)}d}{behind}")
+                name = f"{before}{number:0{len(first)}d}{behind}"
+                yield from _hosts(name) if "[" in behind else (name,)
 
 
 def _of_kubernetes(document: Any, where: str) -> Iterator[Own]:

@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import pytest
-from engine_sample import COMPONENTS, ask, memory, parts
+from engine_sample import COMPONENTS, ask_together, memories, parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.engine.answers.memory import MemoryBytes
 from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.weights import FORMATS
 
@@ -25,29 +26,23 @@ SMALL = st.sampled_from(["gpt2", "llama-3.2-1b", "qwen3-0.6b", "gemma-2-2b", "mi
 @quickly
 @given(SMALL, SIZES, TOKENS, st.sampled_from(["none", "full"]), st.sampled_from(["mixed", "amp", "bf16", "fp32"]))
 def test_more_training_tokens_never_take_less(model: str, micro: int, sequence: int, checkpointing: str, recipe: str) -> None:
-    def total(micro_batch: int, tokens: int) -> float:
-        fields = {"micro_batch": micro_batch, "sequence": tokens, "checkpointing": checkpointing, "recipe": recipe}
-        return memory(**H100, model=model, task="train", **fields).total.value
-
-    one = total(micro, sequence)
-    assert total(micro + 1, sequence) >= one
-    assert total(micro, sequence + 64) >= one
+    fields = {**H100, "model": model, "task": "train", "checkpointing": checkpointing, "recipe": recipe}
+    sizes = ((micro, sequence), (micro + 1, sequence), (micro, sequence + 64))
+    one, *more = memories(*(fields | {"micro_batch": batch, "sequence": tokens} for batch, tokens in sizes))
+    assert all(other.total.value >= one.total.value for other in more)
 
 
 @pytest.mark.sweep
 @quickly
 @given(SMALL, SIZES, TOKENS, TOKENS, st.sampled_from(["vllm", "torch", "llama.cpp"]))
 def test_more_sequences_and_tokens_never_take_less(model: str, batch: int, tokens: int, answer: int, engine: str) -> None:
-    def total(task: str, sequences: int, input_tokens: int, output_tokens: int) -> float:
-        given_as = "concurrency" if task == "serve" else "batch"
-        fields = {given_as: sequences, "input_tokens": input_tokens, "output_tokens": output_tokens, "engine": engine}
-        return memory(**H100, model=model, task=task, **fields).total.value
-
-    for task in ("generate", "serve"):
-        one = total(task, batch, tokens, answer)
-        assert total(task, batch + 1, tokens, answer) >= one
-        assert total(task, batch, tokens + 32, answer) >= one
-        assert total(task, batch, tokens, answer + 32) >= one
+    sizes = ((batch, tokens, answer), (batch + 1, tokens, answer), (batch, tokens + 32, answer), (batch, tokens, answer + 32))
+    for task, given_as in (("generate", "batch"), ("serve", "concurrency")):
+        fields = {**H100, "model": model, "task": task, "engine": engine}
+        one, *more = memories(
+            *(fields | dict(zip((given_as, "input_tokens", "output_tokens"), size, strict=True)) for size in sizes)
+        )
+        assert all(other.total.value >= one.total.value for other in more)
 
 
 @pytest.mark.sweep
@@ -59,13 +54,11 @@ def test_recomputing_never_holds_more(model: str, micro: int, sequence: int, rec
     The moment of the peak counts that waste, so that what is held then may be a little below the most that is ever held.
     """
 
-    def held(checkpointing: str) -> float:
-        fields = {"micro_batch": micro, "sequence": sequence, "recipe": recipe, "checkpointing": checkpointing}
-        found = memory(**H100, model=model, task="train", **fields)
-        return found.total.value - found.overhead
-
-    assert held("full") <= held("selective") * 1.02
-    assert held("selective") <= held("none") * (1 + 1e-12)
+    fields = {**H100, "model": model, "task": "train", "micro_batch": micro, "sequence": sequence, "recipe": recipe}
+    found = memories(*(fields | {"checkpointing": way} for way in ("full", "selective", "none")))
+    full, selective, none = (one.total.value - one.overhead for one in found)
+    assert full <= selective * 1.02
+    assert selective <= none * (1 + 1e-12)
 
 
 LAYOUTS = st.fixed_dictionaries(
@@ -103,14 +96,18 @@ INFERENCE = st.fixed_dictionaries(
 
 
 @pytest.mark.sweep
-@settings(quickly, max_examples=150)
-@given(SMALL, LAYOUTS, st.one_of(TRAINING, INFERENCE))
-def test_parts_add_up_and_none_is_negative(model: str, layout: dict[str, int], workload: dict[str, Any]) -> None:
-    answer = ask(gpu="B200 SXM", model=model, **layout, **workload)
-    if answer.memory_bytes is None:
-        assert answer.reason
-        return
-    found, total = parts(answer.memory_bytes), answer.memory_bytes.total
+@settings(quickly, max_examples=10)
+@given(st.lists(st.tuples(SMALL, LAYOUTS, st.one_of(TRAINING, INFERENCE)), min_size=15, max_size=15))
+def test_parts_add_up_and_none_is_negative(asked: list[tuple[str, dict[str, int], dict[str, Any]]]) -> None:
+    for answer in ask_together(*({"gpu": "B200 SXM", "model": model} | layout | workload for model, layout, workload in asked)):
+        if answer.memory_bytes is None:
+            assert answer.reason
+        else:
+            add_up(answer.memory_bytes)
+
+
+def add_up(memory: MemoryBytes) -> None:
+    found, total = parts(memory), memory.total
     assert set(found) == set(COMPONENTS)
     assert all(math.isfinite(value) and value >= 0 for value in found.values())
     assert sum(found.values()) == exact(total.value, rel=1e-12)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_sample import ask, candidate, chip, parts, session
+from engine_sample import ask, ask_together, candidate, chip, parts, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.engine.answers.answer import Answer
 from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.columns import Table
 from planner.engine.evaluate.candidates import candidate_of
@@ -50,8 +51,11 @@ SERVED: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "H100", "task": "serve
 
 
 def values(**fields: Any) -> dict[str, float]:
+    return values_of(ask(**fields))
+
+
+def values_of(answer: Answer) -> dict[str, float]:
     """Figures of an answer by name, with the total of each part of its memory."""
-    answer = ask(**fields)
     assert answer.memory_bytes is not None
     timed = answer.step_s or (answer.request_s.mean if answer.request_s else answer.prefill_s)
     assert timed is not None
@@ -64,11 +68,11 @@ def values(**fields: Any) -> dict[str, float]:
 @settings(max_examples=25, deadline=None)
 def test_expert_parallelism_takes_no_flops_and_no_states_away(ep: int, tp: int, sharding: str) -> None:
     layout = MIXTRAL | {"model": "qwen3-30b-a3b", "gpus": 64, "dp": 64 // tp, "tp": tp, "sharding": sharding}
-    alone, shared = values(**layout), values(**layout, ep=ep)
+    *_, answer = found = ask_together(layout, {**layout, "ep": ep})
+    alone, shared = map(values_of, found)
     states = "weights" if sharding == "zero3" else "optimizer"
     assert shared[states] == pytest.approx(alone[states], rel=0.02)
     assert shared["matmul"] > 0.4 * alone["matmul"]
-    answer = ask(**layout, ep=ep)
     assert answer.mfu is not None
     assert 0 < answer.mfu.value < answer.mfu.high <= 1
 

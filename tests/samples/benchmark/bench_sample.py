@@ -20,5 +20,6 @@ def bench_here() -> Bench:
     return Bench(device, CpuTimer(), lambda: False, lambda _fraction, _note: None, resident_bytes=2e8)
 
 
-def a_point(kind: str, cap_s: float = 0.3) -> Point:
+def a_point(kind: str, cap_s: float = 0.1) -> Point:
+    """A point of `kind`; `cap_s`: at most so many seconds of it, in which a call on this CPU is sampled fifty times."""
     return Point(id=f"{kind}/test", kind=kind, label=kind, device="cpu", expected_s=1.0, cap_s=cap_s)

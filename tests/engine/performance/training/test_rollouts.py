@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_sample import architecture, ask, memory, session
+from engine_sample import architecture, ask, ask_together, memory, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +23,12 @@ GRPO |= {"gpus": 8, "dp": 8, "sharding": "zero3", "checkpointing": "full", "micr
 REFERENCE = {"companions": [{"role": "reference"}]}
 
 
+def asked_of(rollout: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return GRPO | {"rollout": ANSWERS | rollout} | fields
+
+
 def seconds(rollout: dict[str, Any] | None = None, **fields: Any) -> dict[str, float]:
-    return ask(**GRPO | {"rollout": ANSWERS | (rollout or {})} | fields).seconds_by_class
+    return ask(**asked_of(rollout or {}, **fields)).seconds_by_class
 
 
 def test_a_step_is_generation_scoring_and_the_update_of_plain_training() -> None:
@@ -118,10 +122,16 @@ def test_candidates_with_and_without_a_rollout_do_not_touch_each_other() -> None
 def test_more_answers_and_longer_ones_never_take_less(prompt: int, answer: int, batch: int, steps: int) -> None:
     asked = {"prompt_tokens": prompt, "answer_tokens": answer, "steps": steps}
     fields = {"global_batch": batch, "sequence": 8192}
-    usual = seconds(asked, **fields)["rollout"]
-    assert usual <= seconds(asked | {"answer_tokens": 2 * answer}, **fields)["rollout"] * (1 + 1e-9)
-    assert usual <= seconds(asked, **fields | {"global_batch": 2 * batch})["rollout"] * (1 + 1e-9)
-    assert usual >= seconds(asked | {"steps": 2 * steps}, **fields)["rollout"] * (1 - 1e-9)
+    found = ask_together(
+        asked_of(asked, **fields),
+        asked_of(asked | {"answer_tokens": 2 * answer}, **fields),
+        asked_of(asked, **fields | {"global_batch": 2 * batch}),
+        asked_of(asked | {"steps": 2 * steps}, **fields),
+    )
+    usual, longer, wider, more_steps = (one.seconds_by_class["rollout"] for one in found)
+    assert usual <= longer * (1 + 1e-9)
+    assert usual <= wider * (1 + 1e-9)
+    assert usual >= more_steps * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
