@@ -21,11 +21,13 @@ from planner.engine.performance.operators.attention import (
     attended_tokens,
     attention_s,
     cache_bytes,
+    hidden_elements,
     latent_elements,
     latent_s,
     own_context,
     score_bytes,
     scored_columns,
+    window_tokens,
 )
 from planner.engine.performance.operators.communication import (
     context_exchange_s,
@@ -231,6 +233,7 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         streams=number(s.expert_streams),
         tp=round(number(s.tp)),
         expert_tp=number(expert_split(t)),
+        in_window=number(window_tokens(t, context, new)),
     )
     stage = {name: 1 / number(s.pp) for name in ("attention", "mlp", "shared", "scores")}
     stage |= {"experts": 1 / number(s.pp * s.ep), "head": number(head_share(t, head_rows))}
@@ -251,9 +254,10 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         share = gemm.flop / flop if flop else 0.0
         seconds = number(scores_s) * layers * share
         yield _Part("attention", gemm.name, seconds, binds, gemm.count, gemm, gemm.flop, read * share)
-    through = (
-        number(rows * attended_tokens(t, scored_columns(t, context, new)) * t.model.heads / s.tp) * layers * number(score_bytes(t))
+    columns = attended_tokens(t, scored_columns(t, context, new)) + hidden_elements(t, context, new) / (
+        t.model.layers * t.model.attended
     )
+    through = number(rows * columns * t.model.heads / s.tp) * layers * number(score_bytes(t))
     yield _Part("attention", "attention scores through memory", number(eager_s) * layers, "bandwidth", layers, bytes=through)
     made = number(rows * latent_elements(t, new)) * layers * number(t.job.activation_bytes)
     yield _Part("attention", "to the latent and back", number(latent_s(t, rows, new)) * layers, "bandwidth", layers, bytes=made)
