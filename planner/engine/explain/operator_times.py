@@ -36,7 +36,7 @@ from planner.engine.performance.operators.communication import (
     stage_handover_s,
 )
 from planner.engine.performance.operators.elementwise import ADAPTERS, ELEMENTWISE, elementwise_bytes, quantise_s
-from planner.engine.performance.operators.experts import distinct_experts, expert_split
+from planner.engine.performance.operators.experts import bias_gradients_s, distinct_experts, expert_split
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
 from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launches_of_layer, products_of_layer
@@ -103,7 +103,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
         phase = _Phase(name, seconds, count, by | {"attention": _attention_work(name, by["attention"], job)})
         found += _operators(phase, parts, job)
         found += _loss(t, name, count, factor)
-    found += _copies(t, count, factor)
+    found += [*_copies(t, count, factor), *_biases(t, count, factor)]
     found += _listed("exchange", "communication", step.exposed, "link")
     bounds: dict[str, Bound] = {
         "products of the update": "compute",
@@ -151,6 +151,15 @@ def _copies(t: Table, count: float, factor: float) -> Iterator[Operator]:
     if moved:
         name = "16-bit copies of weights, gradients widened"
         yield Operator(phase="backward", kind="elementwise", name=name, seconds=seconds * factor, bound="bandwidth", bytes=moved)
+
+
+def _biases(t: Table, count: float, factor: float) -> Iterator[Operator]:
+    """Gradients of experts' biases, which `step_of` adds to the kernels between products."""
+    tokens = t.layout.micro_batch * sequences_of(t).computed / t.layout.cp
+    if seconds := number(bias_gradients_s(t, tokens)) * count * factor:
+        yield Operator(
+            phase="backward", kind="elementwise", name="gradients of experts' biases", seconds=seconds, bound="bandwidth"
+        )
 
 
 def _listed(phase: str, kind: str, seconds: Mapping[str, Floats], bound: Bound) -> Iterator[Operator]:

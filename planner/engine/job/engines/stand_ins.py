@@ -294,7 +294,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="replaces the kernels of",
             turns_on={"checkpointing": "full", "offload": "activations", "loss": "fused", "optimizer": "adamw-8bit"},
-            differs={"fused_elementwise": 1.0, "launches_per_layer": 60.0, "masks_windows": False},
+            differs={"fused_elementwise": 1.0, "launches_per_layer": 60.0, "masks_windows": False, "gathers_biases": 0.0},
             source='Unsloth: use_gradient_checkpointing="unsloth" keeps layer inputs on the host, fused norms, rotary embedding, MLP and '
             "loss, adamw_8bit in its notebooks",
         ),

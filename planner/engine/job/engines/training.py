@@ -142,6 +142,7 @@ LATER = (
         released="2026-01",
         release="5.0 and later",
         launches_per_expert=0,
+        gathers_biases=1.0,
         append_passes=2.0,
         repeats_heads=False,
         ampere_attention=False,
@@ -149,6 +150,6 @@ LATER = (
         frees_logits=True,
         triton_attention=False,
         unfused_optimizer=False,
-        source=f"{_TRANSFORMERS.source}; device factor since 5.0: 1.14 to 1.33 in ten steps and prompts of 1 B to 8 B parameters measured on one H200 (5.17 with torch 2.11, 2026-11-26; docs/evidence/h200.md), as are PyTorch's peaks of 14 steps, from which follows that nothing holds the logits (before, the loss copied them to shift them); since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer; adamw_torch_fused by default (huggingface/transformers#37358, with torch 2.8 or later); since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
+        source=f"{_TRANSFORMERS.source}; device factor since 5.0: 1.14 to 1.33 in ten steps and prompts of 1 B to 8 B parameters measured on one H200 (5.17 with torch 2.11, 2026-11-26; docs/evidence/h200.md), as are PyTorch's peaks of 14 steps, from which follows that nothing holds the logits (before, the loss copied them to shift them); since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer; adamw_torch_fused by default (huggingface/transformers#37358, with torch 2.8 or later); since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), whose biases are gathered by the expert of each token (integrations/moe.py), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
     ),
 )
