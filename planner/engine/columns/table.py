@@ -72,6 +72,7 @@ class ModelColumns(Columns, frozen=True):
     routed_share: Floats
     expert_ffn: Floats
     expert_width: Floats
+    expert_vector: Floats
     shared_ffn: Floats
     moe_layers: Floats
     dense_share: Floats

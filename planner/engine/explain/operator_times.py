@@ -21,11 +21,13 @@ from planner.engine.performance.operators.attention import (
     attended_tokens,
     attention_s,
     cache_bytes,
+    hidden_elements,
     latent_elements,
     latent_s,
     own_context,
     score_bytes,
     scored_columns,
+    window_tokens,
 )
 from planner.engine.performance.operators.communication import (
     context_exchange_s,
@@ -34,7 +36,7 @@ from planner.engine.performance.operators.communication import (
     stage_handover_s,
 )
 from planner.engine.performance.operators.elementwise import ADAPTERS, ELEMENTWISE, elementwise_bytes, quantise_s
-from planner.engine.performance.operators.experts import distinct_experts, expert_split
+from planner.engine.performance.operators.experts import bias_gradients_s, distinct_experts, expert_split
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass
 from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launches_of_layer, products_of_layer
@@ -101,7 +103,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
         phase = _Phase(name, seconds, count, by | {"attention": _attention_work(name, by["attention"], job)})
         found += _operators(phase, parts, job)
         found += _loss(t, name, count, factor)
-    found += _copies(t, count, factor)
+    found += [*_copies(t, count, factor), *_biases(t, count, factor)]
     found += _listed("exchange", "communication", step.exposed, "link")
     bounds: dict[str, Bound] = {
         "products of the update": "compute",
@@ -149,6 +151,15 @@ def _copies(t: Table, count: float, factor: float) -> Iterator[Operator]:
     if moved:
         name = "16-bit copies of weights, gradients widened"
         yield Operator(phase="backward", kind="elementwise", name=name, seconds=seconds * factor, bound="bandwidth", bytes=moved)
+
+
+def _biases(t: Table, count: float, factor: float) -> Iterator[Operator]:
+    """Gradients of experts' biases, which `step_of` adds to the kernels between products."""
+    tokens = t.layout.micro_batch * sequences_of(t).computed / t.layout.cp
+    if seconds := number(bias_gradients_s(t, tokens)) * count * factor:
+        yield Operator(
+            phase="backward", kind="elementwise", name="gradients of experts' biases", seconds=seconds, bound="bandwidth"
+        )
 
 
 def _listed(phase: str, kind: str, seconds: Mapping[str, Floats], bound: Bound) -> Iterator[Operator]:
@@ -231,6 +242,7 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         streams=number(s.expert_streams),
         tp=round(number(s.tp)),
         expert_tp=number(expert_split(t)),
+        in_window=number(window_tokens(t, context, new)),
     )
     stage = {name: 1 / number(s.pp) for name in ("attention", "mlp", "shared", "scores")}
     stage |= {"experts": 1 / number(s.pp * s.ep), "head": number(head_share(t, head_rows))}
@@ -251,9 +263,10 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
         share = gemm.flop / flop if flop else 0.0
         seconds = number(scores_s) * layers * share
         yield _Part("attention", gemm.name, seconds, binds, gemm.count, gemm, gemm.flop, read * share)
-    through = (
-        number(rows * attended_tokens(t, scored_columns(t, context, new)) * t.model.heads / s.tp) * layers * number(score_bytes(t))
+    columns = attended_tokens(t, scored_columns(t, context, new)) + hidden_elements(t, context, new) / (
+        t.model.layers * t.model.attended
     )
+    through = number(rows * columns * t.model.heads / s.tp) * layers * number(score_bytes(t))
     yield _Part("attention", "attention scores through memory", number(eager_s) * layers, "bandwidth", layers, bytes=through)
     made = number(rows * latent_elements(t, new)) * layers * number(t.job.activation_bytes)
     yield _Part("attention", "to the latent and back", number(latent_s(t, rows, new)) * layers, "bandwidth", layers, bytes=made)

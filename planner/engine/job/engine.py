@@ -46,6 +46,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """Fused attention is compiled by Triton on parts of AMD (AOTriton before 0.11), unless another kernel is asked for."""
     eager_by_family: bool = False
     """They do so for the families that transformers has no fused attention for."""
+    masks_windows: bool = False
+    """A window is a mask, stored scores or not, unless FlashAttention is asked for, which knows windows."""
     unfused_optimizer: bool = False
     """AdamW is a kernel for each of its operations, unless the workload names another optimizer."""
     gradients_16_bit: bool = False

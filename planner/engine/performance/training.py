@@ -24,6 +24,7 @@ from planner.engine.memory.stages import (
 )
 from planner.engine.performance.operators.attention import attention_flop, backward_factor
 from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
+from planner.engine.performance.operators.experts import bias_gradients_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.operators.launches import COMPILED_LAUNCHES
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
@@ -103,7 +104,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * t.footprint.loss_traffic / c.bandwidth_bytes_per_s / s.pp
     device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
-    device["elementwise"] = device["elementwise"] + losses + autocast_copies(t)[1]
+    device["elementwise"] = device["elementwise"] + losses + autocast_copies(t)[1] + bias_gradients_s(t, tokens)
     device = {name: np.broadcast_to(value * c.train_factor, (t.rows,)) for name, value in device.items()}
     busy = added(device.values())
     host = one.host * passes["launch"] + t.engine.step_launches * c.launch_s * np.where(j.compiled > 0, COMPILED_LAUNCHES, 1.0)

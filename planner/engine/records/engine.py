@@ -80,6 +80,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     torch_experts: N = default(0.0)
     """Routed experts are torch's own grouped products, whose measured rate holds for them."""
+    gathers_biases: N = default(0.0)
+    """Biases of routed experts are gathered for every token, whose gradients are then added up one after the other."""
     permutes_tokens: N = default(0.0)
     """1: kernels of a service's routed experts bring the tokens of an expert together first, in buffers of their own."""
     expert_tile: N = default(0.0)

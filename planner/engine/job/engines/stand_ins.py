@@ -268,7 +268,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="trains by FSDP around the models of",
             turns_on={"recipe": "amp", "sharding": "zero3", "checkpointing": "full"},
-            differs={"accelerates": 0.0, "ampere_attention": True, "triton_attention": False},
+            differs={"accelerates": 0.0, "ampere_attention": True, "triton_attention": False, "masks_windows": False},
             source="verl's trainer configs: model_dtype fp32 under FSDP in BF16, reshard_after_forward, enable_gradient_checkpointing (engine/fsdp.yaml, "
             "model/hf_model.yaml); FlashAttention 2 by default (verl-project/verl#5419)",
         ),
@@ -294,7 +294,7 @@ STAND_INS: dict[str, StandIn] = {
             engine="transformers",
             words="replaces the kernels of",
             turns_on={"checkpointing": "full", "offload": "activations", "loss": "fused", "optimizer": "adamw-8bit"},
-            differs={"fused_elementwise": 1.0, "launches_per_layer": 60.0},
+            differs={"fused_elementwise": 1.0, "launches_per_layer": 60.0, "masks_windows": False, "gathers_biases": 0.0},
             source='Unsloth: use_gradient_checkpointing="unsloth" keeps layer inputs on the host, fused norms, rotary embedding, MLP and '
             "loss, adamw_8bit in its notebooks",
         ),

@@ -14,6 +14,7 @@ _ATEN = "64 forward ATen operators a Qwen3 layer outside views, counted with PyT
 _HOST = "the Python around them while generating: as for Transformers, an assumption that litgpt's published rates agree with; while training 1.5 bare launches each and 150 a step: 2.0 and 200 beside an Xeon of 2.1 GHz (2.3 to 2.5 ms a layer of a Qwen3 decoder in plain torch, bare launch 6.3 µs), about 1.0 as the crossing of L4 and H100 near 0.5 B says (the published finding that `study --published` repeats); 29 to 33 kernels a layer generating, of 1.5 to 3.8 µs where they do next to nothing, and 112 in a step of training (torch 2.11, one H200 beside a Xeon of 2.1 GHz, 2026-11-26)"
 _SDPA = "scaled_dot_product_attention puts FlashAttention 2 first; cuDNN's, faster on Hopper and on Blackwell of servers, was first in 2.5.0 alone (pytorch/pytorch#138522) and is again in 2.11, whose wheels bring cuDNN 9.15.1 or later (check_prefer_cudnn_attention, huggingface/transformers#48163); on parts of AMD it runs AOTriton, whose kernels Triton compiled until 0.11 brought AITER's assembly to PyTorch 2.9 (pytorch/pytorch#161754, 2025-09)"
 _FITTED = "scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks"
+_MASKS = "scaled_dot_product_attention gets a mask where a layer has a window that a sequence passes (masking_utils.py: _ignore_causal_mask_sdpa), and its FlashAttention takes none"
 _APPENDING = "each step copies the cache to append a token (torch.cat), read and written at half of the bandwidth as values of 16 bit are copied one by one until torch 2.8 (pytorch/pytorch#102815 made wide loads for 32 bit, #150233 for 16; 3.8 passes in batches of 32 and 64 of Llama 2 7B on A100, optimum-benchmark), and repeats keys and values for the heads that share them (repeat_kv)"
 _ACCELERATE = "its Trainer shards by accelerate: FP32 weights under mixed precision (Accelerator.prepare_model), FSDP's first version unless fsdp_version says 2"
 _LEGACY = "until 4.45 every forward pass makes the logits of all its tokens, in 16 bit and FP32, and concatenates the caches of all layers before the old ones are freed; GPTQ by ExLlama v2 kernels, whose scratch is 4 B · 2,048 tokens · 8 sequences · the widest layer (AutoGPTQ); context and allocator: scripts/calibration/fit_allocator.py on 73 published pairs of device and PyTorch peaks (2026-11-21), less the 0.91 GB an A100 keeps for its driver; bitsandbytes of that time: until 0.43.1 (2024-04) MatMul4Bit keeps the input of every product"
@@ -75,6 +76,7 @@ FIRST = (
         ampere_attention=True,
         triton_attention=True,
         eager_by_family=True,
+        masks_windows=True,
         expands_latent=True,
         unpacks=True,
         device_factor=1.45,
@@ -83,7 +85,7 @@ FIRST = (
         release="before 4.45",
         context_source=f"{CONTEXT}: {_FITTED}",
         slack_source=_TRAINER_SLACK,
-        source=f"operators of a layer and the Python around them take as long as 155 bare launches: 0.71 to 0.83 ms a layer of published eager steps in 16 bit on A100 (Qwen 1, Qwen 2, Llama 2 and Mistral, three sources); {CONTEXT}; device factor: scripts/calibration/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_ACCELERATE}; {_APPENDING}; {_LEGACY}",
+        source=f"operators of a layer and the Python around them take as long as 155 bare launches: 0.71 to 0.83 ms a layer of published eager steps in 16 bit on A100 (Qwen 1, Qwen 2, Llama 2 and Mistral, three sources); {CONTEXT}; device factor: scripts/calibration/fit_engines.py on 39 published prompts and LoRA steps of Llama 2 and Mistral on A100 (2026-11-21); a loop over the experts: published rates of Qwen2 57B-A14B; families without scaled_dot_product_attention: transformers 5.23; {_MASKS}; {_ACCELERATE}; {_APPENDING}; {_LEGACY}",
     ),
     Engine(
         name="megatron",
@@ -140,6 +142,7 @@ LATER = (
         released="2026-01",
         release="5.0 and later",
         launches_per_expert=0,
+        gathers_biases=1.0,
         append_passes=2.0,
         repeats_heads=False,
         ampere_attention=False,
@@ -147,6 +150,6 @@ LATER = (
         frees_logits=True,
         triton_attention=False,
         unfused_optimizer=False,
-        source=f"{_TRANSFORMERS.source}; device factor since 5.0: 1.14 to 1.33 in ten steps and prompts of 1 B to 8 B parameters measured on one H200 (5.17 with torch 2.11, 2026-11-26; docs/evidence/h200.md), as are PyTorch's peaks of 14 steps, from which follows that nothing holds the logits (before, the loss copied them to shift them); since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer; adamw_torch_fused by default (huggingface/transformers#37358, with torch 2.8 or later); since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
+        source=f"{_TRANSFORMERS.source}; device factor since 5.0: 1.14 to 1.33 in ten steps and prompts of 1 B to 8 B parameters measured on one H200 (5.17 with torch 2.11, 2026-11-26; docs/evidence/h200.md), as are PyTorch's peaks of 14 steps, from which follows that nothing holds the logits (before, the loss copied them to shift them); since 4.45 generate asks for the last token's logits alone (num_logits_to_keep) and DynamicCache appends layer by layer; adamw_torch_fused by default (huggingface/transformers#37358, with torch 2.8 or later); since 5.0 experts are two grouped products without a loop (experts_interface.md of 5.3: grouped_mm), whose biases are gathered by the expert of each token (integrations/moe.py), shared keys and values stay as they are where no mask is needed (use_gqa_in_sdpa), with torch 2.8 or later",
     ),
 )

@@ -88,6 +88,23 @@ def scored_columns(t: Table, context: Floats, new: Floats) -> Floats:
     return context + hidden
 
 
+def window_tokens(t: Table, context: Floats, new: Floats) -> Floats:
+    """Tokens that a layer with a window computes scores for; 0: those in the window.
+
+    Where the window is a mask for the kernel (`JobNumbers.masks_windows`), all up to the last token of the pass, once that one sees fewer.
+    """
+    whole = own_context(t, context) + new / 2
+    masked = (t.job.masks_windows > 0) & (new > 1) & (t.model.window > 0) & (whole > t.model.window)
+    return np.where(masked, whole, 0.0)
+
+
+def hidden_elements(t: Table, context: Floats, new: Floats) -> Floats:
+    """Elements of one token's attention in all layers that are computed although its window hides them, beside those of `scored_columns`."""
+    _, window, _ = _reached(t, scored_columns(t, context, new))
+    hidden: Floats = t.model.attended_window * np.maximum(0.0, window_tokens(t, context, new) - window)
+    return hidden
+
+
 def score_bytes(t: Table) -> Floats:
     """Bytes that one score moves where scores go through memory."""
     fused = np.where(t.engine.fp32_between > 0, FUSED_WIDE_SCORE_BYTES, FUSED_SCORE_BYTES)
@@ -168,18 +185,20 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     """Seconds of one layer: (attention, scores that go through memory, its FLOPs alone, its reads alone).
 
     The mean over the layers. A token takes 2·(queries + values) FLOP for each token it attends to, 4·q where all heads are alike; the
-    cache is read once a pass. Arguments as of `forward_pass.forward`.
+    cache is read once a pass. What a mask hides of windows is computed all the same. Arguments as of `forward_pass.forward`.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     columns = scored_columns(t, context, new)
-    flop_s = attention_flop(t, columns) / m.layers / s.tp * rows / forward_flop_per_s(t) * _latent_decoding(t, new)
+    hidden = hidden_elements(t, context, new) if j.masks_windows.any() else np.zeros(1)
+    flop = (attention_flop(t, columns) + 2 * hidden) / m.layers
+    flop_s = flop / s.tp * rows / forward_flop_per_s(t) * _latent_decoding(t, new)
     heads = _kv_heads(t)
     heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s
     read_s = read_s * np.where(new <= 1, _step_reads(t), 1.0)
     eager_s = np.zeros(1)
     if j.eager_attention.any():
-        seen = attended_tokens(t, columns)
+        seen = attended_tokens(t, columns) + hidden / (m.layers * m.attended)
         eager_s = j.eager_attention * rows * seen * m.heads / s.tp * score_bytes(t) / c.bandwidth_bytes_per_s
     return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_sample import ask, candidate, chip
+from engine_sample import ask, candidate, chip, evaluated
 from msgspec.structs import replace
 
 from planner.engine.columns import Table
+from planner.engine.explain.details import detail_of
 from planner.engine.explain.unstated import SLOWER_BEFORE
 from planner.engine.job.engines import find_engine
-from planner.engine.performance.operators.attention import backward_factor, forward_flop_per_s
+from planner.engine.performance.operators.attention import attention_flop, backward_factor, forward_flop_per_s, hidden_elements
+from planner.engine.performance.operators.attention import attention_s as scores_through_memory
 
 LLAMA: dict[str, Any] = {
     "model": "llama-3.1-8b", "task": "train", "engine": "torch", "micro_batch": 1, "global_batch": 1, "sequence": 8192, "checkpointing": "none",
@@ -143,3 +145,57 @@ def test_a_release_that_is_not_named_may_run_the_older_kernel() -> None:
 def test_a_kernel_needs_the_instructions_it_is_written_for(gpu: str, kernel: str, runs: bool) -> None:
     found = ask(gpu=gpu, **{**LLAMA, "model": "llama-3.2-1b", "sequence": 512, "dtype": "fp16", "attention": kernel})
     assert ("FlashAttention" in (found.reason or "")) is not runs
+
+
+GEMMA: dict[str, Any] = {
+    "model": "gemma-3-27b", "task": "train", "engine": "transformers", "micro_batch": 1, "global_batch": 1, "checkpointing": "none", "recipe": "bf16",
+}  # fmt: skip
+
+
+def scores_flop(**differs: Any) -> float:
+    """FLOPs of attention in the forward pass, as the list of operators has them."""
+    told = detail_of(evaluated(chip("B200 SXM"), **{**GEMMA, **differs}))
+    return sum(one.flop for one in told.operators if one.kind == "attention" and one.phase == "forward")
+
+
+@pytest.mark.parametrize("kernel", [{}, {"attention": "memory-efficient"}])
+def test_a_window_that_is_a_mask_saves_nothing(kernel: dict[str, Any]) -> None:
+    """Gemma 3 27B, 8,192 tokens: 52 of 62 layers see 1,024 tokens; 4 FLOP for each of 32 heads · 128 elements and every token up to the 8,192nd, hidden or
+    not, and in ten layers half as many. Kernels that know windows leave out 7/8 of the 52."""
+    square, element = 8192**2, 4 * 32 * 128
+    masked = scores_flop(sequence=8192, **kernel)
+    assert masked == pytest.approx(element * square * (52 + 10 / 2))
+    known = scores_flop(sequence=8192, attention="flash-2")
+    assert known == pytest.approx(element * square * (52 / 8 + 10 / 2))
+    asked = {**GEMMA, "sequence": 8192}
+    c, tokens = chip("B200 SXM"), np.full(1, 8192.0)
+    t = candidate(c, **asked).table()
+    hidden = 2 * hidden_elements(t, tokens / 2, tokens) * tokens
+    assert hidden == pytest.approx(masked - known)
+    assert attention_flop(t, tokens / 2) * tokens == pytest.approx(known), "those of the model are as before"
+
+
+def test_stored_scores_of_a_window_are_those_of_the_square() -> None:
+    """Gemma 3 27B, 8,192 tokens: all 62 layers multiply whole squares, and store them."""
+    assert scores_flop(sequence=8192, attention="eager") == pytest.approx(4 * 32 * 128 * 8192**2 * 62)
+    c, tokens = chip("B200 SXM"), np.full(1, 8192.0)
+    t = candidate(c, **{**GEMMA, "sequence": 8192, "attention": "eager"}).table()
+    layer_s = scores_through_memory(t, tokens, tokens / 2, tokens)[1]
+    assert layer_s == pytest.approx(32 * 8192**2 * 28 / c.bandwidth_bytes_per_s)
+
+
+def test_a_sequence_inside_the_window_needs_no_mask() -> None:
+    assert scores_flop(sequence=1024) == pytest.approx(scores_flop(sequence=1024, attention="flash-2"))
+
+
+@pytest.mark.parametrize("engine", ["torch", "unsloth", "axolotl", "megatron"])
+def test_programs_with_kernels_that_know_windows_compute_no_more(engine: str) -> None:
+    assert scores_flop(sequence=8192, engine=engine) == pytest.approx(scores_flop(sequence=8192, attention="flash-2"))
+
+
+def test_a_decoding_step_reads_its_window_alone() -> None:
+    t = candidate(
+        chip(H100), model="gemma-3-27b", task="generate", engine="transformers", input_tokens=8192, output_tokens=10
+    ).table()
+    assert hidden_elements(t, np.full(1, 8192.0), np.ones(1))[0] == 0
+    assert hidden_elements(t, np.full(1, 4096.0), np.full(1, 8192.0))[0] > 0

@@ -13,7 +13,7 @@ from planner.engine.explain.details import detail_of
 from planner.engine.performance.operators.attention import attention_flop, attention_s
 from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
 from planner.engine.performance.operators.expert_kernels import ANY
-from planner.engine.performance.operators.experts import routed_traffic_bytes
+from planner.engine.performance.operators.experts import BIAS_GRADIENT_S, bias_gradients_s, routed_traffic_bytes
 from planner.engine.performance.operators.launches import launches_of_layer
 from planner.engine.performance.training import CONTENTION, EAGER_BACKWARD, step_of
 
@@ -220,3 +220,36 @@ def test_states_of_optimizers_by_the_parameter(optimizer: str, state: float) -> 
 def test_the_host_launches_what_an_adapter_adds(engine: str, targets: Any, launches: float) -> None:
     lora: dict[str, Any] = {"lora": {"rank": 16, "targets": targets, "base": "bf16"}, "task": "finetune"} if targets else {}
     assert launches_of_layer(table(engine=engine, recipe="bf16", **lora))[0] == pytest.approx(launches)
+
+
+OSS: dict[str, Any] = {"model": "gpt-oss-20b", "recipe": "bf16", "attention": "flash-2", "sequence": 4096}
+
+
+def test_gradients_of_experts_biases_by_hand() -> None:
+    """gpt-oss 20B, 4,096 tokens: four experts in 24 layers have biases of 2 · 2,880 and 2,880 values; 3.4e9 of them at 1e-10 s take 0.34 s, once."""
+    t = table(engine="transformers@5.3", **OSS)
+    seconds = bias_gradients_s(t, 4096 * ONE)[0]
+    assert seconds == pytest.approx(4096 * 4 * 24 * 3 * 2880 * BIAS_GRADIENT_S)
+    assert seconds == pytest.approx(0.34, rel=0.01)
+    without = evaluated(chip("H100-SXM-80GB"), **TRAIN | OSS, engine="transformers@5.3", checkpointing="none")
+    told = detail_of(without)
+    (listed,) = (one for one in told.operators if one.name == "gradients of experts' biases")
+    assert without.step is not None
+    assert listed.seconds == pytest.approx(seconds * without.table.chip.train_factor[0])
+    assert told.total_s == pytest.approx(without.step.step_s[0])
+    halves = table({"gpus": 2.0, "pp": 2.0}, engine="transformers@5.3", **OSS)
+    assert bias_gradients_s(halves, 4096 * ONE)[0] == pytest.approx(seconds / 2)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"engine": "transformers@4.57"},  # a loop over the experts adds each bias to its own tokens
+        {"engine": "unsloth"},
+        {"engine": "megatron"},
+        {"engine": "transformers@5.3", "model": "qwen3-30b-a3b"},  # no biases
+        {"engine": "transformers@5.3", "lora": {"rank": 8, "targets": "all-linear"}},  # no gradients of theirs
+    ],
+)
+def test_biases_that_are_not_gathered_or_not_trained_cost_nothing(other: dict[str, Any]) -> None:
+    assert bias_gradients_s(table(**OSS | other), 4096 * ONE)[0] == 0
