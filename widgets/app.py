@@ -61,7 +61,7 @@ class PlannerApp(BaseApp):
         """The screen with the classes of its size, which Textual adds after a first layout without them."""
         screen = super().get_default_screen()
         for cells, breakpoints in zip(self.size, (WIDTHS, HEIGHTS), strict=True):
-            screen.add_class(max(one for one in breakpoints if one[0] <= cells)[1])
+            screen.add_class(max(one for one in breakpoints if one[0] <= cells)[1], update=False)  # styled as it is mounted
         return screen
 
     def compose(self) -> ComposeResult:

@@ -36,6 +36,13 @@ def distinct(numbers: Rows) -> tuple[Rows, Rows]:
     return row[there], (np.cumsum(there) - 1)[numbers]
 
 
+def numbered(place: Rows) -> Rows:
+    """The number, from 0, of each row among those with the same `place`."""
+    found, count = np.empty(place.size, dtype=np.int64), np.bincount(place)
+    found[np.argsort(place, kind="stable")] = np.arange(place.size) - (np.cumsum(count) - count).repeat(count)
+    return found
+
+
 class Columns(msgspec.Struct, frozen=True):
     """Base of the parts of a table: records whose every field is an array of float64."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from math import isfinite
 
 import msgspec
 
@@ -10,6 +12,7 @@ from planner.engine.answers.lever import Lever, LeverState
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans, Keys
 from planner.engine.levers.changes import Change, changes_of
+from planner.engine.search.selection import Choice
 from planner.engine.search.targets import LATENCY_WORDS
 from planner.units import duration_text, percent_text
 from planner.workload.tasks import Workload
@@ -31,24 +34,25 @@ def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
     first = next((row for row in plan.rows if row.rank == 1), None)
     paid = cost_of(first, workload) if first else None
     rented = next((row for row in plan.rows if row.rank and row.verdict == "fits" and not row.here), None)
-    screened = _first(plans, {}) if workload.request_rate_per_s else rented
-    usual = cost_of(screened, workload) if screened else None
+    if workload.request_rate_per_s:
+        screened = _first(plans, {})
+        usual = screened.cost if screened else None
+    else:
+        usual = cost_of(rented, workload) if rented else None
     if first is None or paid is None or usual is None:
         return []
     tried = []
     for change in cheaper(workload):
-        row = _first(plans, change.keys)
-        cost = cost_of(row, workload) if row else None
-        if cost is not None and cost < (1 - LEAST_SAVING) * usual:
-            tried.append((cost / usual, change, row))
+        solved = _first(plans, change.keys)
+        if solved is not None and solved.cost is not None and solved.cost < (1 - LEAST_SAVING) * usual:
+            tried.append((solved.cost / usual, change, solved))
     found: dict[str, tuple[float, Lever]] = {}
-    for _, change, screened in sorted(tried, key=lambda item: item[0])[:MOST_PROVED]:
+    for _, change, solved in sorted(tried, key=lambda item: item[0])[:MOST_PROVED]:
         if change.group in found:
             continue
-        row = _first(plans, change.keys, simulated=True) if workload.request_rate_per_s else screened
-        cost = cost_of(row, workload) if row else None
-        if row is not None and cost is not None and cost < (1 - LEAST_SAVING) * paid:
-            found[change.group] = cost, _lever(change, first, row)
+        whole = _first(plans, change.keys, simulated=True) if workload.request_rate_per_s else solved
+        if whole is not None and whole.cost is not None and whole.cost < (1 - LEAST_SAVING) * paid:
+            found[change.group] = whole.cost, _lever(change, first, whole.row)
     return [lever for _, lever in sorted(found.values(), key=lambda item: item[0])[:MOST_NAMED]]
 
 
@@ -86,10 +90,31 @@ def cheaper(w: Workload) -> Iterator[Change]:
         yield Change({"market": "reserved-3y"}, "a commitment of three years", "commitment", 2.0)
 
 
-def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False) -> PlanRow | None:
+class _Solution(msgspec.Struct, frozen=True, dict=True):
+    """A solution of a changed workload, made a row where that is needed."""
+
+    plans: ChangedPlans
+    choice: Choice
+
+    @cached_property
+    def row(self) -> PlanRow:
+        """The row of a plan that it becomes."""
+        return self.plans.rows([self.choice])[0]
+
+    @cached_property
+    def cost(self) -> float | None:
+        """What `cost_of` says of the row; an hour of a service that goes on has a price without one."""
+        workload = self.choice.deployments.workload
+        if workload.requests or not workload.request_rate_per_s:
+            return cost_of(self.row, workload)
+        usd_per_h = float(self.choice.deployments.bill.usd_per_h[self.choice.row])
+        return usd_per_h if isfinite(usd_per_h) else None
+
+
+def _first(plans: ChangedPlans, keys: Keys, *, simulated: bool = False) -> _Solution | None:
     """The first solution with `keys` changed that is rented and surely fits."""
     found = next((choice for choice in plans.solutions(keys, simulated=simulated) if choice.sure), None)
-    return plans.rows([found])[0] if found else None
+    return _Solution(plans, found) if found else None
 
 
 def _lever(change: Change, before: PlanRow, after: PlanRow) -> Lever:

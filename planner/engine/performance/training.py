@@ -228,7 +228,7 @@ def _encoder_pass(t: Table) -> Pass:
 def _pass_once(t: Table, alike: Rows, passed: Callable[[Table], Pass]) -> Pass:
     """`passed` computed once for all rows with the same number in `alike`."""
     row, place = distinct(alike)
-    return passed(t.take(row)).at(place)
+    return passed(t.take(row)).at(0, place)
 
 
 def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns import Flags, Floats, Rows, full
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.market_terms import paid_hours, spot_factors
 from planner.engine.evaluate.probability import probability_fits, probability_meets, room_for
@@ -16,7 +17,7 @@ from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.supply.bills import Bill, Need, Nodes, Terms
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
-from planner.engine.search.targets import failures, target_columns
+from planner.engine.search.targets import failures, latency_columns, paid_columns
 from planner.units import SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
@@ -73,7 +74,8 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def targets(self) -> list[tuple[str, Floats, float]]:
         """(name, column, limit) of every target."""
-        return target_columns(self.evaluated, self.workload, self.expected_h, self.bill.job_usd, self.bill.usd_per_h)
+        e, workload = self.evaluated, self.workload
+        return [*paid_columns(e, workload, self.expected_h, self.bill.job_usd, self.bill.usd_per_h), *latency_columns(e, workload)]
 
     @cached_property
     def sure(self) -> Flags:
@@ -135,13 +137,37 @@ def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workl
     joined = np.ceil(_exchanging(e, workload) / per_node)
     tokens_per_s, job_h, longer = _tokens_per_s(e, workload), _job_hours(e, workload), failures(e, workload)
     spot = spot_factors(workload, nodes if e.step else joined)
-    need = Need(gpus, nodes, joined, tokens_per_s, job_h, longer, spot[1])
-    bill: Bill | None = None
-    for terms in types.terms:
-        paid = _bill(e, workload, terms, node_index, need)
-        bill = paid if bill is None else bill.or_better(paid, e.memory.fits)
-    assert bill is not None
+    rates = {"tokens_per_s": tokens_per_s, "job_h": job_h, "failures": longer, "spot": spot[1]}
+    wide: dict[str, Any] = {name: full(column, gpus.size) for name, column in rates.items()}
+    need = Need(gpus, nodes, joined, **wide, **_of_any_price(e, types, node_index, workload))
+    bill = _bill(e, workload, types.terms, types.first_quote[node_index], need)
+    for slot in range(1, int(types.quotes.max())):
+        rows = np.flatnonzero(types.quotes[node_index] > slot)
+        if rows.size:
+            numbers = types.first_quote[node_index[rows]] + slot
+            other = _bill(e, workload, types.terms, numbers, need.take(rows), slot)
+            bill = bill.or_better(rows, other, e.memory.fits[rows])
     return Deployments(e, types, node_index, workload, gpus, nodes, joined, tokens_per_s, bill, spot, longer)
+
+
+def _of_any_price(e: Evaluated, types: Nodes, node_index: Rows, workload: Workload) -> dict[str, Any]:
+    """The fields of `Need` that say how near the rows come to what is asked for, whatever they cost."""
+    here, over = types.here[node_index], e.table.layout.gpus / types.most[node_index]
+    for _, column, limit in latency_columns(e, workload):
+        over = np.maximum(over, _ratio(column, limit, here))
+    return {
+        "here": here,
+        "host": e.memory.host,
+        "over": over,
+        "saturated": e.queue.saturated if e.queue else None,
+        "request_s": e.serve.request_s.p95 if e.serve and workload.request_rate_per_s else None,
+    }
+
+
+def _ratio(column: Floats, limit: float, here: Flags) -> Floats:
+    """`column` over its limit; what is not known is far over it, but on this machine, which is paid for."""
+    known, over = np.isfinite(column), column / limit
+    return over if known.all() else np.where(known, over, np.where(here, 0.0, UNPRICED))
 
 
 def _exchanging(e: Evaluated, workload: Workload) -> Floats:
@@ -152,29 +178,30 @@ def _exchanging(e: Evaluated, workload: Workload) -> Floats:
     return np.minimum(layout.gpus, layout.tp * layout.pp * layout.cp * layout.expert_streams)
 
 
-def _bill(e: Evaluated, workload: Workload, of_nodes: Terms, node_index: Rows, need: Need) -> Bill:
-    """Costs and targets of every row at one quote of its node type."""
-    terms = of_nodes.at(node_index)
+def _bill(e: Evaluated, workload: Workload, quotes: Terms, numbers: Rows, need: Need, slot: int = 0) -> Bill:
+    """Costs and targets of the rows of `need`, each at its quote among `quotes`, which is number `slot` of its node type."""
+    terms = quotes.at(numbers)
     usd_per_h = np.where(terms.each_gpu, need.gpus, need.nodes) * terms.usd_per_h
     job_h, job_usd, effective = need.job_h, need.job_h, usd_per_h
     if not need.endless:
         job_h = job_h * np.where(terms.spot, need.spot, 1.0)
         paid_h = job_h.copy()
-        for term, provider, rows in of_nodes.billed(node_index):
+        for term, provider, rows in quotes.billed(numbers):
             paid_h[rows] = paid_hours(term, job_h[rows], use=workload.commitment_use or 0.0, provider=provider)
         job_usd = usd_per_h * paid_h
         ends = np.isfinite(job_usd)
         effective = np.where(ends, job_usd / np.where(ends, need.job_h, 1.0), usd_per_h)
     lacking = np.maximum(need.nodes / terms.machines, np.where(need.joined > 1, need.joined / terms.cluster, 0.0))
-    overshoot = np.maximum(need.gpus / terms.most, np.where(lacking > 1, UNAVAILABLE * lacking, lacking))
-    for _, column, limit in target_columns(e, workload, job_h * need.failures, job_usd, usd_per_h):
-        known, over = np.isfinite(column), column / limit
-        overshoot = np.maximum(overshoot, over if known.all() else np.where(known, over, np.where(terms.here, 0.0, UNPRICED)))
-    overshoot = np.maximum(overshoot, np.nan_to_num(e.memory.host / terms.host))
-    if e.queue is not None:
-        overshoot = np.where(e.queue.saturated, ENDLESS, overshoot)
-    score = _score(e, workload, need.tokens_per_s, effective, need.gpus)
-    return Bill(terms.slot, *np.broadcast_arrays(usd_per_h, effective, job_h, job_usd, overshoot, score))
+    overshoot = np.maximum(need.over, np.where(lacking > 1, UNAVAILABLE * lacking, lacking))
+    for _, column, limit in paid_columns(e, workload, job_h * need.failures, job_usd, usd_per_h):
+        overshoot = np.maximum(overshoot, _ratio(column, limit, need.here))
+    overshoot = np.maximum(overshoot, np.nan_to_num(need.host / terms.host))
+    if need.saturated is not None:
+        overshoot = np.where(need.saturated, ENDLESS, overshoot)
+    score = _score(e, workload, need, effective)
+    return Bill(
+        np.full(numbers.size, slot), usd_per_h, *(full(of, numbers.size) for of in (effective, job_h, job_usd, overshoot, score))
+    )
 
 
 def _tokens_per_s(e: Evaluated, workload: Workload) -> Floats:
@@ -199,11 +226,12 @@ def is_bounded(workload: Workload) -> bool:
     return bool(workload.request_rate_per_s or isinstance(workload.concurrency, int) or workload.targets.deadline_h)
 
 
-def _score(e: Evaluated, workload: Workload, tokens_per_s: Floats, usd_per_h: Floats, gpus: Floats) -> Floats:
+def _score(e: Evaluated, workload: Workload, need: Need, usd_per_h: Floats) -> Floats:
     """The objective as a column; unknown prices come after known ones, among themselves the fewer GPUs where the work is bounded, else the faster."""
+    gpus, tokens_per_s = need.gpus, need.tokens_per_s
     unpriced = 1e18 * gpus if is_bounded(workload) else 1e18 / np.maximum(tokens_per_s, 1e-30)
     if workload.objective == "fastest":
-        return e.serve.request_s.p95 if e.serve and workload.request_rate_per_s else 1 / tokens_per_s
+        return 1 / tokens_per_s if need.request_s is None else need.request_s
     if workload.objective == "fewest-gpus":
         return gpus * 1e6 + np.where(np.isfinite(usd_per_h), usd_per_h, 9e5)
     by_token = workload.objective == "flop-per-usd" or not workload.request_rate_per_s or e.serve is None

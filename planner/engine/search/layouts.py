@@ -7,6 +7,7 @@ admits and the workload leaves open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import product
 from typing import NamedTuple
 
@@ -122,7 +123,7 @@ class _Catalogue:
         self.count = 0
         self.numbers: dict[_Spread, Rows] = {}
         self.choices: dict[tuple[float, float, bool], Floats] = {}
-        """dp, cp and whether it is a pipeline -> rows of `_CHOSEN`."""
+        """By `_key`: rows of `_CHOSEN`."""
         self.known: dict[tuple[int, int, bool], Rows] = {}
 
     def among(self, per_node: int, most: int, *, several: bool) -> Rows:
@@ -134,13 +135,13 @@ class _Catalogue:
         return self.known[key]
 
     def _numbered(self, spread: _Spread) -> Rows:
-        if spread not in self.numbers:
+        if (known := self.numbers.get(spread)) is None:
             begin, self.count = self.count, self.count + len(self._choices_of(spread))
-            self.numbers[spread] = np.arange(begin, self.count)
-        return self.numbers[spread]
+            known = self.numbers[spread] = np.arange(begin, self.count)
+        return known
 
     def _choices_of(self, spread: _Spread) -> Floats:
-        key = spread.dp, spread.cp, spread.pp > 1
+        key = _key(spread)
         if key not in self.choices:
             self.choices[key] = _choices(self.job, spread)
         return self.choices[key]
@@ -156,15 +157,23 @@ class _Catalogue:
 
     def recomputing_less(self) -> Rows:
         """`Layouts.recomputing_less`: choices come in the order of what is computed again, for each of them all micro batches."""
-        found = np.full(self.count, -1, dtype=np.int64)
         if not self.job.train:
-            return found
-        for spread, numbers in self.numbers.items():
-            checkpointing = self._choices_of(spread)[:, 1]
-            more = checkpointing != checkpointing[:1]
-            if more.any():
-                found[numbers[more]] = numbers[more] - np.argmax(more)
-        return found
+            return np.full(self.count, -1, dtype=np.int64)
+        back = {key: _rows_back(choices) for key, choices in self.choices.items()}
+        rows = np.concatenate([back[_key(spread)] for spread in self.numbers])
+        return np.where(rows > 0, np.arange(self.count) - rows, -1)
+
+
+def _key(spread: _Spread) -> tuple[float, float, bool]:
+    """All of a layout that its choices depend on: dp, cp and whether it is a pipeline."""
+    return spread.dp, spread.cp, spread.pp > 1
+
+
+def _rows_back(choices: Floats) -> Rows:
+    """Rows from each of `choices` back to the one that differs in computing less again alone; 0: there is none."""
+    more = choices[:, 1] != choices[:1, 1]
+    back: Rows = more * more.nonzero()[0][:1].sum()
+    return back
 
 
 def _links(node_types: Sequence[NodeType]) -> Floats:
@@ -212,16 +221,15 @@ def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
     refused = refused or a.source is not None  # stages of equal layers are known for one stack
     pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters and not refused else (1,)
     whole = job.adapters > 0 and job.weight_bits_packed > 0  # such weights are not split, see the docstring
+    contexts, virtual = cache(partial(_context_degrees, job)), {pp: _virtual(job, pp) for pp in pipelines}
     for gpus, inside in _counts(job, per_node, most):
         for tp, pp in product([1] if whole else _tensor_degrees(job, inside), pipelines):
             ranks = gpus // (tp * pp)
             if ranks < 1 or ranks * tp * pp != gpus or pp > a.layers or (pp > 1 and gpus <= inside):
                 continue
             shard = min(ranks, inside) if job.workload.sharding == "hsdp" else ranks
-            for cp, ep, virtual in product(
-                _context_degrees(job, ranks), _expert_degrees(job, inside, tp * ranks), _virtual(job, pp)
-            ):
-                yield _Spread(gpus, gpus, tp, pp, ranks // cp, shard, cp=cp, ep=ep, virtual_stages=virtual)
+            for cp, ep in product(contexts(ranks), _expert_degrees(job, inside, tp * ranks)):
+                yield _Spread(gpus, gpus, tp, pp, ranks // cp, shard, cp=cp, ep=ep, virtual_stages=virtual[pp])
 
 
 def _context_degrees(job: Job, ranks: int) -> list[int]:
@@ -244,9 +252,9 @@ def _expert_degrees(job: Job, inside: int, ranks: int) -> list[int]:
     ]
 
 
-def _virtual(job: Job, pp: int) -> list[int]:
+def _virtual(job: Job, pp: int) -> int:
     """Virtual stages of a pipeline: as many as its stages have layers, up to `MOST_VIRTUAL`, which idles least."""
-    return [min(MOST_VIRTUAL, -(-job.architecture.layers // pp)) if pp > 1 else 1]
+    return min(MOST_VIRTUAL, -(-job.architecture.layers // pp)) if pp > 1 else 1
 
 
 def _choices(job: Job, spread: _Spread) -> Floats:

@@ -210,8 +210,8 @@ class _Candidates(msgspec.Struct, frozen=True):
 
     def deployments(self, workload: Workload) -> Deployments:
         """The candidates with as many replicas as the load of `workload` needs, what is paid for them, and which of its targets they meet."""
-        most = np.array([node.most for node in self.nodes.types], dtype=np.float64)[self.node_index]
-        return deployments_of(with_replicas(self.evaluated, workload, most), self.nodes, self.node_index, workload)
+        evaluated = with_replicas(self.evaluated, workload, self.nodes.most[self.node_index])
+        return deployments_of(evaluated, self.nodes, self.node_index, workload)
 
 
 class _Searched(msgspec.Struct, frozen=True):

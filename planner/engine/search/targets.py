@@ -13,21 +13,21 @@ from planner.workload.tasks import Workload
 LATENCY_WORDS = {"request": "", "ttft": "TTFT ", "tpot": "TPOT "}
 
 
-def target_columns(
+def paid_columns(
     e: Evaluated, workload: Workload, expected_h: Floats, job_usd: Floats, usd_per_h: Floats
 ) -> list[tuple[str, Floats, float]]:
-    """(name, column, limit) of every target the workload sets and the candidates can be judged by.
-
-    `expected_h`: hours of the job with its failures.
-    """
+    """(name, column, limit) of the targets that depend on what is paid; `expected_h`: hours of the job with its failures."""
     targets, found = workload.targets, list[tuple[str, Floats, float]]()
     if targets.deadline_h is not None:
         found.append(("deadline_h", expected_h, targets.deadline_h))
     if targets.budget_usd is not None:
         found.append(("budget_usd", job_usd if e.step or workload.requests else usd_per_h * HOURS_PER_MONTH, targets.budget_usd))
-    if e.serve is not None:
-        found += [(limit.name, limit.of(e.serve), limit.seconds) for limit in targets.latency_limits()]
     return found
+
+
+def latency_columns(e: Evaluated, workload: Workload) -> list[tuple[str, Floats, float]]:
+    """(name, column, limit) of the targets on latency, where the candidates serve."""
+    return [(limit.name, limit.of(e.serve), limit.seconds) for limit in workload.targets.latency_limits()] if e.serve else []
 
 
 def failures(e: Evaluated, workload: Workload) -> Floats:

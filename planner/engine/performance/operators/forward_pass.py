@@ -6,11 +6,13 @@ and the host's launches are added once a layer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows, Table, added
+from planner.engine.columns import Floats, Rows, Table, added, full, numbered
 from planner.engine.performance.operators.attention import append_s, attention_s, latent_s
 from planner.engine.performance.operators.communication import context_exchange_s, layer_collectives_s, stage_handover_s
 from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
@@ -20,6 +22,10 @@ from planner.engine.performance.operators.products import ends_s, layer_products
 
 DEVICE_CLASSES = ("matmul", "attention", "elementwise", "head", "communication", "latency")
 """Classes of operators that take device time, as attributes of a `Pass`."""
+ALL = slice(None)
+"""All rows."""
+Shape = tuple[Floats, Floats, Floats, Floats]
+"""Arguments of `forward`: rows, context, new, head_rows."""
 
 
 class Pass(msgspec.Struct, frozen=True):
@@ -35,8 +41,7 @@ class Pass(msgspec.Struct, frozen=True):
     """Time the host needs to launch the pass; it hides behind the device while shorter."""
     compute_bound: Floats
     """Part of `matmul` and `head` whose FLOPs take longer than their bytes."""
-    shape: tuple[Floats, Floats, Floats, Floats]
-    """Arguments of `forward`: rows, context, new, head_rows."""
+    shape: Shape
 
     @property
     def device(self) -> Floats:
@@ -63,18 +68,47 @@ class Pass(msgspec.Struct, frozen=True):
         taken = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__ if name != "shape"}
         return replace(self, **taken)
 
-    def at(self, place: Rows) -> Pass:
-        """The passes of the rows `place`, which may repeat."""
+    def at(self, number: Rows | int, place: Rows | slice = ALL) -> Pass:
+        """Of passes that were computed over each other, those with the `number`, of the rows `place`, which may repeat."""
 
         def of(column: Floats) -> Floats:
-            return column if column.size == 1 else column[place]
+            return column if column.size == 1 else column[number, place] if column.ndim > 1 else column[place]
 
         rows, context, new, head_rows = map(of, self.shape)
         seconds = {name: of(getattr(self, name)) for name in self.__struct_fields__ if name != "shape"}
         return Pass(**seconds, shape=(rows, context, new, head_rows))
 
 
-def forward(t: Table, rows: Floats, context: Floats, new: Floats, *, head_rows: Floats) -> Pass:
+def forward_each(t: Table, shapes: Sequence[Shape]) -> list[Pass]:
+    """A pass of each shape, computed over each other, so that what depends on the rows of the table alone is computed once.
+
+    Of one row they are computed apart: NumPy's powers of [shapes, 1] have other last digits than those of [1].
+    """
+    if t.rows == 1:
+        return [forward(t, *shape) for shape in shapes]
+    rows, context, new, head_rows = (np.stack([full(of, t.rows) for of in every]) for every in zip(*shapes, strict=True))
+    passes = forward(t, rows, context, new, head_rows=head_rows)
+    return [passes.at(number) for number in range(len(shapes))]
+
+
+def forward_grouped(t: Table, shapes: Sequence[Shape], once: Shape, place: Rows) -> list[Pass]:
+    """A pass of each shape, whose rows are those of the table at `place`, which may repeat, and one of the shape `once`, which every row of the table has."""
+    number = numbered(place)
+    most = int(number.max(initial=-1)) + 1
+
+    def beside(of: Floats) -> Floats:
+        wide = np.ones((most, t.rows))
+        wide[number, place] = of
+        return wide
+
+    rows, context, new, head_rows = (
+        np.concatenate([*map(beside, every), full(last, t.rows)[None]]) for *every, last in zip(*shapes, once, strict=True)
+    )
+    passes = forward(t, rows, context, new, head_rows=head_rows)
+    return [*(passes.at(number + most * of, place) for of in range(len(shapes))), passes.at(-1, place)]
+
+
+def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Floats) -> Pass:
     """One pass through the layers of one pipeline stage; arguments broadcast to [rows].
 
     `rows`: tokens. `context`: tokens each of them attends to, the mean. `new`: tokens of each sequence in this pass.

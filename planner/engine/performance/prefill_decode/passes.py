@@ -5,13 +5,15 @@ Symbols: B sequences in flight on one replica · o output tokens of a request ·
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, distinct
 from planner.engine.columns.limits import chunk_tokens
-from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, Shape, forward, forward_each, forward_grouped
 from planner.engine.performance.prefill_decode.engine_limits import graph_rows
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting, tokens_per_round, verification
 from planner.engine.records.job import BYTES_BY_KIND
@@ -141,32 +143,30 @@ def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPass
 
     `alike`: rows with the same number differ in nothing that a prompt alone depends on, unless weights are in the host's memory.
     """
-    one, running = np.ones_like(batch.sequences), batch.sequences / batch.streams
-    step = _padded(t, batch, running, forward(t, running, batch.context, one, head_rows=running))
+    running = batch.sequences / batch.streams
+    padded = graph_rows(t, running)
+    sizes = [running] if np.all(padded == running) else [running, padded]
+    once = alike if batch.alone and not np.any(t.job.offload_parameters) else None
+    steps, (prompts, chunks), (single, single_chunks) = _passes(t, batch, sizes, once)
+    step = steps[0] if len(steps) == 1 else _by_chance(t, batch, *steps)
     steps_per_token = np.ones(1)
     if drafting(t) is not None:
         steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
         step = verification(t, running, batch.context, step)
-    once = alike if batch.alone and not np.any(t.job.offload_parameters) else None
-    prompts = _prompt_chunks(t, batch.prompts, batch.mixed_factor, once)
-    single = prompts if batch.alone else _prompt_chunks(t, one, batch.mixed_factor)
-    return ModelPasses(t, *prompts, *single, step, steps_per_token, batch.streams)
+    prompts, single = (one.slowed(batch.mixed_factor) for one in (prompts, single))
+    return ModelPasses(t, prompts, chunks, single, single_chunks, step, steps_per_token, batch.streams)
 
 
-def _padded(t: Table, batch: Batch, running: Floats, step: Pass) -> Pass:
-    """The step of `running` sequences as CUDA graphs compute it: those without prompts beside them, by chance, with the rows of the next larger graph.
+def _by_chance(t: Table, batch: Batch, step: Pass, padded: Pass) -> Pass:
+    """The `step` as CUDA graphs compute it: those without prompts beside them, by chance, with the rows of the next larger graph.
 
     Rows that are padded attend to nothing.
     """
-    rows = graph_rows(t, running)
-    if np.all(rows == running):
-        return step
-    whole = forward(t, rows, batch.context, np.ones_like(running), head_rows=rows)
     chunk = chunk_tokens(t)
     chunks = np.where(chunk > 0, np.maximum(batch.fresh / np.maximum(chunk, 1.0), 1.0), 1.0)
-    alone = np.exp(-running * chunks / np.maximum(batch.steps, 1.0))
-    padded = [name for name in (*DEVICE_CLASSES, "compute_bound") if name != "attention"]
-    return replace(step, **{name: getattr(step, name) + alone * (getattr(whole, name) - getattr(step, name)) for name in padded})
+    alone = np.exp(-step.shape[0] * chunks / np.maximum(batch.steps, 1.0))
+    changed = [name for name in (*DEVICE_CLASSES, "compute_bound") if name != "attention"]
+    return replace(step, **{name: getattr(step, name) + alone * (getattr(padded, name) - getattr(step, name)) for name in changed})
 
 
 def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
@@ -174,14 +174,11 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
     d = drafting(t)
     if d is None:
         return None
-    proposed, one = t.job.draft_tokens, np.ones_like(batch.sequences)
+    proposed = t.job.draft_tokens
     drafts = (proposed > 0) * 1.0
-    prompts, prompts_chunks = _prompt_chunks(d, batch.prompts)
-    single, single_chunks = (prompts, prompts_chunks) if batch.alone else _prompt_chunks(d, one)
-    running = batch.sequences / batch.streams
-    step = forward(d, running, batch.context, one, head_rows=running)
+    (step,), (prompts, chunks), (single, single_chunks) = _passes(d, batch, [batch.sequences / batch.streams])
     steps_per_token = proposed / tokens_per_round(proposed, t.job.acceptance)
-    return ModelPasses(d, prompts, prompts_chunks * drafts, single, single_chunks * drafts, step, steps_per_token, batch.streams)
+    return ModelPasses(d, prompts, chunks * drafts, single, single_chunks * drafts, step, steps_per_token, batch.streams)
 
 
 def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
@@ -234,19 +231,33 @@ def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
     return ModelPasses(whole, *passed(batch.prompts), *passed(one), step, none, streams=np.ones(1))
 
 
-def _prompt_chunks(t: Table, prompts: Floats, slowdown: Floats | float = 1.0, alike: Rows | None = None) -> tuple[Pass, Floats]:
-    """(one chunk, chunks) of `prompts` in one pass, computed once for all rows with the same number in `alike`."""
+def _passes(
+    t: Table, batch: Batch, steps: Sequence[Floats], alike: Rows | None = None
+) -> tuple[list[Pass], tuple[Pass, Floats], tuple[Pass, Floats]]:
+    """Decoding steps of so many sequences, (one chunk, chunks) of prompts that share a pass, and (one chunk, chunks) of a prompt alone.
+
+    All are computed over each other; `alike`: rows with the same number are one row of the table, and have one prompt.
+    """
+    one = np.ones_like(batch.sequences)
+    decoding: list[Shape] = [(running, batch.context, one, running) for running in steps]
     if alike is None:
-        one, chunks = _chunks(t, prompts)
+        prompts = [_chunk(t, of) for of in ([one] if batch.alone else [batch.prompts, one])]
+        passes = forward_each(t, [*decoding, *(shape for shape, _ in prompts)])
     else:
         row, place = distinct(alike)
-        one, chunks = _chunks(t.take(row), prompts[row])
-        one, chunks = one.at(place), chunks[place]
-    return one.slowed(slowdown), chunks
+        few = t.take(row)
+        shape, chunks = _chunk(few, batch.prompts[row])
+        prompts = [(shape, chunks[place])]
+        if row.size > 1:
+            passes = forward_grouped(few, decoding, shape, place)
+        else:
+            passes = [*forward_each(t, decoding), forward(few, *shape).at(0, place)]
+    found = [(one_chunk, chunks) for one_chunk, (_, chunks) in zip(passes[len(steps) :], prompts, strict=True)]
+    return passes[: len(steps)], found[0], found[-1]
 
 
-def _chunks(t: Table, prompts: Floats) -> tuple[Pass, Floats]:
-    """(one chunk, chunks) of `prompts`, whoever waits for them; a token attends to half of all tokens before it, on average.
+def _chunk(t: Table, prompts: Floats) -> tuple[Shape, Floats]:
+    """(shape of one chunk, chunks) of `prompts`, whoever waits for them; a token attends to half of all tokens before it, on average.
 
     A decoder whose prompt an encoder reads begins with one token.
     """
@@ -257,7 +268,7 @@ def _chunks(t: Table, prompts: Floats) -> tuple[Pass, Floats]:
     chunk = np.where(most > 0, most, rows)
     chunks = np.maximum(1.0, rows / chunk)
     context = np.where(starts, j.input_tokens + 1, (j.input_tokens + j.prefix_tokens) / 2)
-    return forward(t, rows / chunks, context, np.minimum(fresh, rows / chunks), head_rows=prompts / chunks), chunks
+    return (rows / chunks, context, np.minimum(fresh, rows / chunks), prompts / chunks), chunks
 
 
 def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from planner.engine.columns import Flags, Floats, Rows
+from planner.engine.columns.rows import RowRecord
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
 from planner.hardware.prices.providers import Provider
 from planner.workload.tasks import Term
 
 
-class Need(msgspec.Struct, frozen=True):
-    """GPUs, nodes and hours of every row, whoever rents them out; shape [rows]."""
+class Need(RowRecord, frozen=True):
+    """What every row needs and reaches, whoever rents its GPUs out; shape [rows]."""
 
     gpus: Floats
     nodes: Floats
@@ -28,6 +30,16 @@ class Need(msgspec.Struct, frozen=True):
     """Time with failures over that without, where a deadline is held against it."""
     spot: Floats
     """Time on spot instances over that without interruptions."""
+    here: Flags
+    """Whether the row is of this machine."""
+    host: Floats
+    """Host memory of each GPU."""
+    over: Floats
+    """Largest ratio of GPUs, and of what a target is set for that no price changes, to its limit."""
+    saturated: Flags | None
+    """Whether the queue grows without end; None: there are no queues."""
+    request_s: Floats | None
+    """95th percentile of the time of a request that is served at a rate; None: none is."""
 
     @property
     def endless(self) -> bool:
@@ -36,39 +48,32 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True, dict=True):
-    """One quote of every node type, or of each row's, as columns; the last one of a node type that has fewer."""
+    """Quotes as columns; a node type without one has the price of one's own."""
 
     quotes: Sequence[Quote | None]
-    slot: Rows
-    """Number of the quote among those of its node type."""
     usd_per_h: Floats
     """Price of a node, or of one GPU; NaN: no price."""
     each_gpu: Flags
     """Whether GPUs are paid for one by one."""
     spot: Flags
-    here: Flags
-    most: Floats
     machines: Floats
     cluster: Floats
     host: Floats
 
     @classmethod
-    def of(cls, node_types: Sequence[NodeType], slot: int) -> Terms:
-        """The quotes numbered `slot`."""
-        places = [min(slot, len(node.quotes) - 1) for node in node_types]
-        quotes = [node.quotes[place] if node.quotes else None for node, place in zip(node_types, places, strict=True)]
-        numbers = np.array([node.terms[max(place, 0)] for node, place in zip(node_types, places, strict=True)]).T
-        usd_per_h, each_gpu, spot, here, *limits = numbers.reshape(len(cls.__struct_fields__) - 2, len(node_types))
-        slots = np.maximum(np.array(places, dtype=np.int64), 0)
-        return cls(quotes, slots, usd_per_h, each_gpu > 0, spot > 0, here > 0, *limits)
+    def of(cls, node_types: Sequence[NodeType]) -> Terms:
+        """All quotes of the node types, one type after the other."""
+        quotes = [quote for node in node_types for quote in node.quotes or (None,)]
+        usd_per_h, each_gpu, spot, *limits = np.array([numbers for node in node_types for numbers in node.terms]).T
+        return cls(quotes, usd_per_h, each_gpu > 0, spot > 0, *limits)
 
-    def at(self, node_index: Rows) -> Terms:
-        """The columns of each row, by the number of its node type."""
-        return Terms(self.quotes, *(getattr(self, name)[node_index] for name in Terms.__struct_fields__[1:]))
+    def at(self, numbers: Rows) -> Terms:
+        """The columns of each row, by the number of its quote."""
+        return Terms(self.quotes, *(getattr(self, name)[numbers] for name in Terms.__struct_fields__[1:]))
 
     @cached_property
     def _billed_apart(self) -> list[tuple[Term, Provider | None, Flags]]:
-        """(term, provider, whether each node type is one) of the quotes whose hours are not simply those the job takes."""
+        """(term, provider, whether each quote is one) of the quotes whose hours are not simply those the job takes."""
         special: dict[tuple[Term, str], tuple[Term, Provider | None, Flags]] = {}
         for number, quote in enumerate(self.quotes):
             if quote is not None and (quote.term.startswith("reserved") or (quote.provider and quote.provider.billing_minimum_s)):
@@ -76,10 +81,10 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
                 special.setdefault((quote.term, quote.offer.provider), of_none)[2][number] = True
         return [*special.values()]
 
-    def billed(self, node_index: Rows) -> Iterator[tuple[Term, Provider | None, Rows]]:
-        """(term, provider, rows) of the rows whose hours are not simply those the job takes."""
-        for term, provider, nodes in self._billed_apart:
-            rows = np.flatnonzero(nodes[node_index])
+    def billed(self, numbers: Rows) -> Iterator[tuple[Term, Provider | None, Rows]]:
+        """(term, provider, rows) of the rows whose hours are not simply those the job takes, by the number of each row's quote."""
+        for term, provider, quotes in self._billed_apart:
+            rows = np.flatnonzero(quotes[numbers])
             if rows.size:
                 yield term, provider, rows
 
@@ -93,6 +98,16 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
     def per_node(self) -> Floats:
         """GPUs of a node of each type."""
         return np.array([node.per_node for node in self.types], dtype=np.float64)
+
+    @cached_property
+    def most(self) -> Floats:
+        """Most GPUs of each type."""
+        return np.array([node.most for node in self.types], dtype=np.float64)
+
+    @cached_property
+    def here(self) -> Flags:
+        """Whether each type is of this machine."""
+        return np.array([node.here for node in self.types])
 
     @cached_property
     def at_hand(self) -> Flags:
@@ -111,9 +126,20 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
         return np.array([node.wire.bytes_per_s for node in self.types])
 
     @cached_property
-    def terms(self) -> list[Terms]:
-        """A quote of every type, then another of each, as many as the type with the most of them has."""
-        return [Terms.of(self.types, slot) for slot in range(max((len(node.quotes) for node in self.types), default=0) or 1)]
+    def terms(self) -> Terms:
+        """What they cost."""
+        return Terms.of(self.types)
+
+    @cached_property
+    def quotes(self) -> Rows:
+        """Quotes of each type; one, where its price is one's own."""
+        return np.array([len(node.terms) for node in self.types])
+
+    @cached_property
+    def first_quote(self) -> Rows:
+        """Number of each type's first quote among those of all."""
+        first: Rows = np.cumsum(self.quotes) - self.quotes
+        return first
 
 
 class Bill(msgspec.Struct, frozen=True):
@@ -133,9 +159,17 @@ class Bill(msgspec.Struct, frozen=True):
     score: Floats
     """Smaller is better, by the objective."""
 
-    def or_better(self, other: Bill, fits: Flags) -> Bill:
-        """Row by row the one that meets the targets, of both the one with the smaller score, of neither the nearer one."""
-        meets, theirs = fits & (self.overshoot <= 1), fits & (other.overshoot <= 1)
-        nearer = (other.overshoot < self.overshoot) | ((other.overshoot == self.overshoot) & (other.score < self.score))
-        better = np.where(meets == theirs, np.where(meets, other.score < self.score, nearer), theirs)
-        return Bill(*(np.where(better, getattr(other, name), getattr(self, name)) for name in Bill.__struct_fields__))
+    def or_better(self, rows: Rows, other: Bill, fits: Flags) -> Bill:
+        """In each of `rows` the bill that meets the targets, of both the one with the smaller score, of neither the nearer one."""
+        overshoot, score = self.overshoot[rows], self.score[rows]
+        meets, theirs = fits & (overshoot <= 1), fits & (other.overshoot <= 1)
+        nearer = (other.overshoot < overshoot) | ((other.overshoot == overshoot) & (other.score < score))
+        better = np.where(meets == theirs, np.where(meets, other.score < score, nearer), theirs)
+        changed = rows[better]
+
+        def column(name: str) -> Any:
+            every = getattr(self, name).copy()
+            every[changed] = getattr(other, name)[better]
+            return every
+
+        return Bill(*map(column, Bill.__struct_fields__))

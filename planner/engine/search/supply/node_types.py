@@ -92,8 +92,6 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
             quote.usd_per_h if quote else self.usd_per_gpu_h or float("nan"),
             quote is None,
             quote is not None and quote.term == "spot",
-            self.here,
-            self.most,
             quote.machines if quote else NEXT_TO_NONE if self.left_out else UNLIMITED,
             min(self.cluster, quote.cluster if quote else UNLIMITED),
             host_bytes_per_gpu(quote),
