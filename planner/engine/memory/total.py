@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.answers.memory import MEMORY_COMPONENTS
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryParts
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.columns.limits import chunk_tokens, most_sequences
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
@@ -53,17 +52,9 @@ STEEP, MEETING_STEPS = 0.9, 4
 """Share of the sequences that fit alone below which what grows with them counts, and steps towards the number that fits with it."""
 
 
-class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
-    """Bytes per candidate on its fullest GPU, shape [rows]; the components add up to `total`."""
+class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
+    """Memory of candidates, shape [rows]; the components add up to `total`."""
 
-    weights: Floats
-    gradients: Floats
-    optimizer: Floats
-    activations: Floats
-    logits: Floats
-    kv_cache: Floats
-    buffers: Floats
-    overhead: Floats
     total: Floats
     above: Floats
     """Logarithm of the upper end of the range (90 %) over `total`."""
