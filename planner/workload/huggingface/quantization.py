@@ -16,20 +16,13 @@ from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 WHOLE = {"eetq": "int8", "fbgemm_fp8": "fp8", "fp8": "fp8", "mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
 """`quant_method` -> format, where it says all."""
 _ALGORITHMS = {
-    "FP8": "fp8",
-    "FP8_PB_WO": "fp8",
-    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    **dict.fromkeys(("FP8", "FP8_PB_WO", "FP8_PER_CHANNEL_PER_TOKEN"), "fp8"),
     "MXFP8": "mxfp8",
-    "NVFP4": "nvfp4",
-    "NVFP4_AWQ": "nvfp4",
-    "NVFP4_SVD": "nvfp4",
-    "W4A16_AWQ": "awq",
-    "W4A8_AWQ": "awq",
+    **dict.fromkeys(("NVFP4", "NVFP4_AWQ", "NVFP4_SVD"), "nvfp4"),
     "W4A16_NVFP4": "nvfp4-a16",
-    "W4A16_MXFP4": "mxfp4",
-    "W4A8_MXFP4_FP8": "mxfp4",
-    "INT8_SQ": "int8",
-    "W8A8_SQ_PER_CHANNEL": "int8",
+    **dict.fromkeys(("W4A16_AWQ", "W4A8_AWQ"), "awq"),
+    **dict.fromkeys(("W4A16_MXFP4", "W4A8_MXFP4_FP8"), "mxfp4"),
+    **dict.fromkeys(("INT8_SQ", "W8A8_SQ_PER_CHANNEL"), "int8"),
 }
 """`quant_algo` of NVIDIA's ModelOpt -> format."""
 _TORCHAO = {
@@ -44,25 +37,18 @@ _TORCHAO = {
 _QUARK = {"fp4": "mxfp4", "fp8_e4m3": "fp8", "int8": "int8"}
 """`dtype` of weights in AMD's Quark -> format."""
 _GROUPED = {
-    ("awq", 4, 128): "awq",
-    ("awq", 4, 64): "awq-g64",
-    ("awq", 4, 32): "awq-g32",
-    ("gptq", 4, -1): "gptq-int4",
-    ("gptq", 4, 128): "gptq-int4",
-    ("gptq", 4, 64): "gptq-int4-g64",
-    ("gptq", 4, 32): "gptq-int4-g32",
-    ("gptq", 3, 128): "gptq-int3",
-    ("gptq", 8, -1): "gptq-int8",
-    ("gptq", 8, 128): "gptq-int8",
-    ("int", 4, 128): "int4",
-    ("int", 4, 64): "int4-g64",
-    ("int", 4, 32): "int4-g32",
-    ("packed", 4, 128): "w4a16",
-    ("packed", 4, 64): "w4a16-g64",
-    ("packed", 4, 32): "w4a16-g32",
-    ("packed", 8, 128): "w8a16",
+    ("awq", 4): ("awq", (128, 64, 32)),
+    ("gptq", 3): ("gptq-int3", (128,)),
+    ("gptq", 4): ("gptq-int4", (-1, 128, 64, 32)),
+    ("gptq", 8): ("gptq-int8", (-1, 128)),
+    ("int", 4): ("int4", (128, 64, 32)),
+    ("packed", 4): ("w4a16", (128, 64, 32)),
+    ("packed", 8): ("w8a16", (128,)),
 }
-"""(kind, bits, weights of a group) -> format; "int": a 16-bit scale and zero, "packed": a scale only. Group -1: a whole column."""
+"""(kind, bits) -> format, and how many weights its groups may have; "int": a 16-bit scale and zero, "packed": a scale only. Group -1: a whole
+column."""
+_NAMED_GROUPS = (32, 64)
+"""Sizes of groups that are part of the format's name."""
 _FLOATS: dict[tuple[object, object], str] = {(8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
 """(bits, weights of a block) of floating point -> format; 8 bits of other blocks are FP8."""
 _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
@@ -247,7 +233,9 @@ def _auto_round(given: Mapping[str, Any]) -> str:
 
 
 def _grouped(kind: str, bits: object, size: object) -> str:
-    return _GROUPED.get((kind, bits, size), "") if isinstance(bits, int) and isinstance(size, int) else ""
+    """Format of weights in groups that share a scale; '' for one that has no name here."""
+    stored, sizes = _GROUPED.get((kind, bits), ("", ())) if isinstance(bits, int) else ("", ())
+    return "" if size not in sizes else f"{stored}-g{size}" if size in _NAMED_GROUPS else stored
 
 
 def _text(value: object) -> str:
