@@ -181,11 +181,6 @@ def weights_on_host(t: Table) -> Floats:
     return _excess_weights(t, terms + companion_terms(t) + overhead_terms(t, terms))
 
 
-def _prefixes_on_host(t: Table) -> Floats:
-    """Bytes of the prefixes that are kept in the host's memory for one GPU; 0 where their number is not given."""
-    return t.job.host_prefixes * cached_prefix_bytes(t)
-
-
 def _excess_weights(t: Table, terms: list[Term]) -> Floats:
     """Bytes of weights of layers without which `terms` fit."""
     total = added(term.bytes for term in terms)
@@ -206,6 +201,7 @@ def memory_of(t: Table) -> MemoryColumns:
     train, nothing = bool(t.job.train[0]), np.zeros(t.rows)
     may_keep = _may_flatten(t) + _may_widen(t) + _may_hold(t) if train else t.engine.cache_grows * parts["kv_cache"]
     spread, skew = _spread(t, parts, total)
+    host = host_bytes(t) if train else weights_on_host(t) + t.job.host_prefixes * cached_prefix_bytes(t)
     each, shared = _cache_of_sequence(t)
     return MemoryColumns(
         **parts,
@@ -217,7 +213,7 @@ def memory_of(t: Table) -> MemoryColumns:
         usable=np.broadcast_to(usable_bytes(t, total - parts["kv_cache"]), (t.rows,)),
         kv_per_sequence=np.broadcast_to(each, (t.rows,)),
         kv_shared=np.broadcast_to(shared, (t.rows,)),
-        host=host_bytes(t) if train else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
+        host=np.broadcast_to(host, (t.rows,)),
     )
 
 
