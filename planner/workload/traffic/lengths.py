@@ -69,7 +69,7 @@ class Documents(NamedTuple):
     log_mean: float
     log_spread: float
     mean: float
-    """Of what is kept of a document."""
+    """Mean tokens that are kept of a document."""
     context: float
     """Tokens that come before a token in its own document, the mean over all tokens: E[l²] ÷ 2E[l]."""
 
