@@ -30,12 +30,10 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
 )
 from planner.workload.huggingface.families.encoders import bert, beside_bert, deberta  # noqa: F401  # the same
 from planner.workload.huggingface.family import FAMILIES
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import STORED_AS, TAKEN_AS, ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
 
 TEXT_PART = "text_config"
-STORED_AS, TAKEN_AS = "stored_as", "taken_as"
-"""Keys of configs that are not as published: the format of weights, and the words for what a model's name was taken for."""
 _TEXT_NAMES = ("llm_config", "language_config")
 """Other names of the text part in published wrappers."""
 _THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "token2wav_config")
