@@ -40,23 +40,14 @@ class Matrix(msgspec.Struct, frozen=True):
         return (int(self.layers) if self.stored is None else self.stored) * self.copies
 
 
-_TARGETS: dict[Role, frozenset[str]] = {
-    "q": frozenset({"q"}),
-    "k": frozenset({"k"}),
-    "v": frozenset({"v"}),
-    "o": frozenset({"o"}),
-    "gate": frozenset({"gate"}),
-    "up": frozenset({"up"}),
-    "down": frozenset({"down"}),
+_TARGETS: dict[str, frozenset[str]] = {
+    **{target: frozenset({target}) for target in ("q", "k", "v", "o", "gate", "up", "down")},
     "qkv": frozenset({"q", "k", "v"}),
-    "kv": frozenset({"k", "v"}),
     "gate_up": frozenset({"gate", "up"}),
-    "q_a": frozenset({"q"}),
-    "q_b": frozenset({"q"}),
-    "kv_a": frozenset({"k", "v"}),
-    "kv_b": frozenset({"k", "v"}),
+    **dict.fromkeys(("q_a", "q_b"), frozenset({"q"})),
+    **dict.fromkeys(("kv", "kv_a", "kv_b"), frozenset({"k", "v"})),
 }
-"""Role -> adapter targets that include this matrix; routers and gates of shared experts have none."""
+"""Role of a matrix -> adapter targets that include it; routers and gates of shared experts have none."""
 
 
 def adapter_parameters(architecture: Architecture, rank: int, targets: Collection[str]) -> int:

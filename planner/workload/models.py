@@ -15,6 +15,7 @@ from planner.errors import Problem, UserError, nearest_names
 from planner.reading import kind_of, parse_toml, read_json, read_text, toml_files, user_path
 from planner.schema import read_struct
 from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
+from planner.workload.huggingface.keys import STORED_AS, TAKEN_AS
 
 if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
@@ -27,10 +28,8 @@ FILES = (".json", GGUF)
 """Ends of the files that hold a model."""
 CONFIG = "\n[config]\n"
 """Line of a model's file that its head ends at."""
-STORED_AS, TAKEN_AS = "stored_as", "taken_as"
 _MXFP4_FILES = "mxfp4_moe"
 """Format of llama.cpp's files of a model that is published in MXFP4, whatever their names say: its experts are copied as they are."""
-"""Keys of a config that is not as published: the format of its weights, and the words for what a name was taken for."""
 _PATHS = ("/", "./", "../", "~")
 """Beginnings of a model's text that can only be a path."""
 

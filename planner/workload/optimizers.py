@@ -45,7 +45,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     step_passes: float = 0.0
     """Reads and writes of a parameter in w bytes that a step of several kernels makes; 0: one kernel, which moves each value once each way."""
     wide_passes: float = 0.0
-    """Those in FP32 instead, of a step that widens gradient and weight first and rounds the new weight."""
+    """Reads and writes in FP32 instead, in a step that widens gradient and weight first and rounds the new weight."""
     updates: bool = True
     """Changes the weights; without an update no gradient is kept and nothing is moved."""
     source: str

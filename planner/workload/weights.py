@@ -182,6 +182,8 @@ def _gguf(name: str, mix: gguf.Mix) -> WeightFormat:
 _PACKED = "compressed-tensors, symmetric (pack-quantized)"
 _NVFP4 = "NVIDIA ModelOpt: an FP8 scale a block of 16, an FP32 one a tensor"
 _NF4 = "QLoRA (arXiv:2305.14314) and bitsandbytes"
+_GROUPS = (("", 128), ("-g64", 64), ("-g32", 32))
+"""(end of a format's name, weights of a group)."""
 
 FORMATS: dict[str, WeightFormat] = {
     item.name: item
@@ -195,19 +197,12 @@ FORMATS: dict[str, WeightFormat] = {
         WeightFormat("fp4", 4 + 32 / 64, source="bitsandbytes FP4: an FP32 absmax a block of 64"),
         WeightFormat("nf4", 4 + 32 / 64, source=f"{_NF4}: an FP32 absmax a block of 64"),
         WeightFormat("nf4-dq", 4 + 8 / 64 + 32 / (64 * 256), source=f"{_NF4}: an 8-bit absmax a block, an FP32 one 256 of them"),
-        *(
-            _scaled(name, 4, size, "torchao and HQQ", zero=True)
-            for name, size in (("int4", 128), ("int4-g64", 64), ("int4-g32", 32))
-        ),
-        *(_scaled(name, 4, size, _PACKED) for name, size in (("w4a16", 128), ("w4a16-g64", 64), ("w4a16-g32", 32))),
+        *(_scaled(f"int4{suffix}", 4, size, "torchao and HQQ", zero=True) for suffix, size in _GROUPS),
+        *(_scaled(f"w4a16{suffix}", 4, size, _PACKED) for suffix, size in _GROUPS),
         _scaled("w4a16-experts", 4, 32, "compressed-tensors, as of Kimi K2 Thinking: routed experts only", experts_only=True),
         _scaled("w8a16", 8, 128, _PACKED),
-        _grouped("awq", 4, 128, "AWQ"),
-        _grouped("awq-g64", 4, 64, "AWQ"),
-        _grouped("awq-g32", 4, 32, "AWQ"),
-        _grouped("gptq-int4", 4, 128, "GPTQ", column_bits=32),
-        _grouped("gptq-int4-g64", 4, 64, "GPTQ", column_bits=32),
-        _grouped("gptq-int4-g32", 4, 32, "GPTQ", column_bits=32),
+        *(_grouped(f"awq{suffix}", 4, size, "AWQ") for suffix, size in _GROUPS),
+        *(_grouped(f"gptq-int4{suffix}", 4, size, "GPTQ", column_bits=32) for suffix, size in _GROUPS),
         _grouped("gptq-int3", 3, 128, "GPTQ", column_bits=32),
         _grouped("gptq-int8", 8, 128, "GPTQ", column_bits=32),
         WeightFormat("mxfp8", 8 + 8 / 32, source="OCP Microscaling 1.0: an 8-bit scale a block of 32"),

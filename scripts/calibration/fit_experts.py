@@ -125,7 +125,7 @@ def _weight_bytes(row: Row) -> float:
 
 
 class Work:
-    """What each row computes, reads and moves, in seconds at the ceilings of its GPU."""
+    """Seconds in which each row computes, reads and moves at the ceilings of its GPU."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         tokens, top_k, ep, self.width, inner, tp = columns(rows, "tokens", "top_k", "ep", "width", "inner", "tp")

@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 from published import ROOT, experiments_of, options_of, plain_session
 from ranges.choice import choose
-from ranges.residual import MEMORY_SKEW, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes, widths
+from ranges.residual import MEMORY_SKEW, SHARES, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes, widths
 from ranges.residuals import BY_LOAD, LABELS, LOAD, Design, LeftOut
 from ranges.unseen import SAME_WORK, UnseenClasses, sources_left_out
 
@@ -38,7 +38,6 @@ from planner.workload.published.spreads import ENGINE_OPEN, KINDS, OF_A_BATCH, P
 from planner.workload.tasks import trains
 
 OUT = ROOT / "presets" / "spreads" / "published.toml"
-SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_SLOPE = 0.0005
 """Size of a logarithm below which it is not written."""
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")

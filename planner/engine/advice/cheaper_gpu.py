@@ -51,7 +51,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> Need:
     """Resources of `gpu` that `seen` used: shares of the counters times the vendor's figures, and `MARGIN`.
 
-    `by_cycles` asks for as many busy multiprocessors as well: right where nothing else tells how much work it is.
+    `by_cycles`: as many busy multiprocessors are needed too, where nothing else shows how much work it is.
     """
     clock = seen.sm_clock_hz / gpu.boost_clock_hz if seen.sm_clock_hz and gpu.boost_clock_hz else 1.0
 

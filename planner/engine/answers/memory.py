@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Generic
+
 import msgspec
 
 from planner.engine.answers.figure import Figure
+from planner.engine.records.fields import N
 
 
-class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes on the fullest GPU at the moment of its peak; the components add up to `total.value`."""
+class MemoryParts(msgspec.Struct, Generic[N], frozen=True):
+    """Bytes on the fullest GPU at the moment of its peak, by component."""
 
-    weights: float
-    gradients: float
-    optimizer: float
-    activations: float
-    logits: float
-    kv_cache: float
-    buffers: float
-    overhead: float
+    weights: N
+    gradients: N
+    optimizer: N
+    activations: N
+    logits: N
+    kv_cache: N
+    buffers: N
+    overhead: N
     """Memory that PyTorch's own peak does not count: CUDA context, libraries, communicators, allocator slack."""
+
+
+MEMORY_COMPONENTS = MemoryParts.__struct_fields__
+
+
+class MemoryBytes(MemoryParts[float], frozen=True, kw_only=True):
+    """Memory of one candidate; the components add up to `total.value`."""
+
     total: Figure
     capacity: float
     """Bytes of the GPU that programs can take (less than the label on the box)."""
@@ -34,9 +45,6 @@ class MemoryBytes(msgspec.Struct, frozen=True, kw_only=True):
     def left(self) -> float:
         """Bytes the job may take that are left; below 0 where it does not fit."""
         return self.usable - self.total.value
-
-
-MEMORY_COMPONENTS = ("weights", "gradients", "optimizer", "activations", "logits", "kv_cache", "buffers", "overhead")
 
 
 class MemoryItem(msgspec.Struct, frozen=True):

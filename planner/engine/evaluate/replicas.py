@@ -20,7 +20,7 @@ class Replicas(msgspec.Struct, frozen=True):
 
     candidates: Candidates
     table: Table
-    """That of the candidates."""
+    """Table of the candidates."""
     time: IterationTime
     rules: BatchingRules
     whole: Floats

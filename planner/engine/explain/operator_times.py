@@ -120,7 +120,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
 
 
 def _encoder_parts(t: Table, job: Job, step: StepColumns) -> Iterator[_Part]:
-    """What the encoder beside the model does in a forward pass; nothing where there is none."""
+    """Operators of the encoder beside the model in a forward pass; none where there is no encoder."""
     source = job.architecture.source
     if source is not None and step.encoder is not None:
         for part in _parts(t.prompts, replace(job, architecture=source), step.encoder):
@@ -215,7 +215,7 @@ def _operators(phase: _Phase, parts: Iterable[_Part], job: Job) -> Iterator[Oper
 
 
 def _parts(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
-    """Everything one forward pass through one pipeline stage is made of."""
+    """Operators of one forward pass through one pipeline stage."""
     yield from _products(t, job, one)
     yield from _between(t, one)
     yield from _latencies(t, one)

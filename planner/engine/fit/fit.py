@@ -80,7 +80,8 @@ def fit_models(
             else:
                 refused.setdefault((name, variant.weight_dtype, variant.method), found)
         if considered == before:
-            refused[name, base.weight_dtype or "", ""] = UserError(Problem("", "global_batch", _undivided(base, gpus)))
+            why = f"{base.global_batch} sequences cannot be divided over {gpus} GPUs in whole micro batches."
+            refused[name, base.weight_dtype or "", ""] = UserError(Problem("", "global_batch", why))
     rows, fit = list[FitRow](), 0
     for kind, candidates in by_kind.items():
         new, fitting = _rows_of_kind(kind, candidates)
@@ -101,10 +102,6 @@ def fit_models(
         counts=FitCounts(models=len(catalogue), models_that_fit=that_fit, considered=considered, fit=fit),
         version=planner.__version__,
     )
-
-
-def _undivided(base: Request, gpus: int) -> str:
-    return f"{base.global_batch} sequences cannot be divided over {gpus} GPUs in whole micro batches."
 
 
 def _commonest(errors: Sequence[UserError]) -> UserError:

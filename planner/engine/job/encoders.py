@@ -1,4 +1,4 @@
-"""Models that are an encoder or have one: what a workload of them can ask for, and what is told of their engine."""
+"""Models that are an encoder or have one: checks of their workloads, defaults, and remarks on engines."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check_encoder(workload: Workload, architecture: Architecture, problems: Prob
 
 
 def _check_training(workload: Workload, reason: str, problems: Problems) -> None:
-    """What training of two stacks cannot be asked: each batch is of one length, and what is kept of a layer is known of whole ones."""
+    """Add to `problems` what training of two stacks does not support: lengths that vary, and keeping or moving parts of a layer."""
     if isinstance(workload.input_tokens, Lengths):
         problems.add(
             "input_tokens", "is not accepted as a distribution; it has to be the tokens that the encoder reads of each sequence."

@@ -1,4 +1,4 @@
-"""Savings: changes of a workload that make what ranks first cheaper, each planned as its own command would plan it."""
+"""Changes of a workload that make its first row cheaper, each planned as its own command would plan it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import isfinite
 
 import msgspec
 
+from planner.engine.answers.figure import value_of
 from planner.engine.answers.lever import Lever, LeverState
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans, Keys
@@ -26,7 +27,7 @@ LOOSER = 1.2
 
 
 def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
-    """Changes after which the first row costs less, the largest saving first, of each group the first that holds.
+    """Changes after which the first row costs less, the largest saving first; one of each group.
 
     Screened by closed formulas, then planned in full: the figures named are those of the plan that the lever's own command prints.
     """
@@ -61,8 +62,8 @@ def cost_of(row: PlanRow, workload: Workload) -> float | None:
     if row.job_usd is not None:
         return row.job_usd.value
     if workload.request_rate_per_s:
-        return row.usd_per_h.value if row.usd_per_h else None
-    return row.answer.usd_per_million_tokens.value if row.answer.usd_per_million_tokens else None
+        return value_of(row.usd_per_h)
+    return value_of(row.answer.usd_per_million_tokens)
 
 
 def cheaper(w: Workload) -> Iterator[Change]:
@@ -138,9 +139,9 @@ def _state(row: PlanRow) -> LeverState:
         gpu=row.gpu,
         gpus=row.answer.gpus,
         usd_per_h=row.usd_per_h.value,
-        usd_per_month=row.usd_per_month.value if row.usd_per_month else None,
-        job_usd=row.job_usd.value if row.job_usd else None,
-        job_h=row.job_h.value if row.job_h else None,
-        usd_per_million_tokens=row.answer.usd_per_million_tokens.value if row.answer.usd_per_million_tokens else None,
+        usd_per_month=value_of(row.usd_per_month),
+        job_usd=value_of(row.job_usd),
+        job_h=value_of(row.job_h),
+        usd_per_million_tokens=value_of(row.answer.usd_per_million_tokens),
         offer=f"{row.offer.provider} {row.offer.instance}, {row.offer.market}" if row.offer else None,
     )

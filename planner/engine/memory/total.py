@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeVar
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.answers.memory import MEMORY_COMPONENTS
+from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryParts
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.columns.limits import chunk_tokens, most_sequences
 from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
@@ -53,17 +52,9 @@ STEEP, MEETING_STEPS = 0.9, 4
 """Share of the sequences that fit alone below which what grows with them counts, and steps towards the number that fits with it."""
 
 
-class MemoryColumns(msgspec.Struct, frozen=True, dict=True):
-    """Bytes per candidate on its fullest GPU, shape [rows]; the components add up to `total`."""
+class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
+    """Memory of candidates, shape [rows]; the components add up to `total`."""
 
-    weights: Floats
-    gradients: Floats
-    optimizer: Floats
-    activations: Floats
-    logits: Floats
-    kv_cache: Floats
-    buffers: Floats
-    overhead: Floats
     total: Floats
     above: Floats
     """Logarithm of the upper end of the range (90 %) over `total`."""
@@ -190,11 +181,6 @@ def weights_on_host(t: Table) -> Floats:
     return _excess_weights(t, terms + companion_terms(t) + overhead_terms(t, terms))
 
 
-def _prefixes_on_host(t: Table) -> Floats:
-    """Bytes of the prefixes that are kept in the host's memory for one GPU; 0 where their number is not given."""
-    return t.job.host_prefixes * cached_prefix_bytes(t)
-
-
 def _excess_weights(t: Table, terms: list[Term]) -> Floats:
     """Bytes of weights of layers without which `terms` fit."""
     total = added(term.bytes for term in terms)
@@ -215,6 +201,7 @@ def memory_of(t: Table) -> MemoryColumns:
     train, nothing = bool(t.job.train[0]), np.zeros(t.rows)
     may_keep = _may_flatten(t) + _may_widen(t) + _may_hold(t) if train else t.engine.cache_grows * parts["kv_cache"]
     spread, skew = _spread(t, parts, total)
+    host = host_bytes(t) if train else weights_on_host(t) + t.job.host_prefixes * cached_prefix_bytes(t)
     each, shared = _cache_of_sequence(t)
     return MemoryColumns(
         **parts,
@@ -226,7 +213,7 @@ def memory_of(t: Table) -> MemoryColumns:
         usable=np.broadcast_to(usable_bytes(t, total - parts["kv_cache"]), (t.rows,)),
         kv_per_sequence=np.broadcast_to(each, (t.rows,)),
         kv_shared=np.broadcast_to(shared, (t.rows,)),
-        host=host_bytes(t) if train else np.broadcast_to(weights_on_host(t) + _prefixes_on_host(t), (t.rows,)),
+        host=np.broadcast_to(host, (t.rows,)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Who gives the most FLOP per dollar where along the axis of a study, and where that changes."""
+"""GPUs with the most FLOP per dollar along the axis of a study, and the places where another one takes over."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from planner.engine.answers.figure import value_of
 from planner.engine.answers.plan import Flip, Plan, PlanRow
 from planner.engine.evaluate.supply import Supply
 from planner.engine.evaluate.task import Task
@@ -109,5 +110,4 @@ def _by_price(rows: list[PlanRow], workload: Workload) -> Iterator[Flip]:
 def _cost(row: PlanRow, workload: Workload) -> float | None:
     """Figure that the objective compares, in proportion to the price."""
     by_hour = workload.request_rate_per_s is not None and workload.objective == "cheapest"
-    figure = row.usd_per_h if by_hour else row.answer.usd_per_million_tokens
-    return figure.value if figure else None
+    return value_of(row.usd_per_h if by_hour else row.answer.usd_per_million_tokens)

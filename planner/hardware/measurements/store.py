@@ -28,7 +28,7 @@ class Store:
     """Measurements, runs and predictions of this user. Safe to use from several threads and processes."""
 
     def __init__(self, path: Path | None) -> None:
-        """Nothing is opened or made yet; `path` None keeps everything in memory."""
+        """Open and make nothing yet; `path` None keeps everything in memory."""
         self.warnings: list[str] = []
         """Faults of the file, one sentence each."""
         self._file = LineFile(path, encoded([Line(layout=LAYOUT)])) if path is not None else None

@@ -13,7 +13,7 @@ import msgspec
 from planner.errors import Problem, UserError
 from planner.reading import open_file
 from planner.workload.checkpoints.tensors import StoredTensor
-from planner.workload.huggingface.config import STORED_AS
+from planner.workload.huggingface.keys import STORED_AS
 
 INSTALL = "pip install 'gpu-planner[gguf]'"
 

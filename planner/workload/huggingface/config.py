@@ -30,12 +30,10 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
 )
 from planner.workload.huggingface.families.encoders import bert, beside_bert, deberta  # noqa: F401  # the same
 from planner.workload.huggingface.family import FAMILIES
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import STORED_AS, TAKEN_AS, ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
 
 TEXT_PART = "text_config"
-STORED_AS, TAKEN_AS = "stored_as", "taken_as"
-"""Keys of configs that are not as published: the format of weights, and the words for what a model's name was taken for."""
 _TEXT_NAMES = ("llm_config", "language_config")
 """Other names of the text part in published wrappers."""
 _THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "token2wav_config")
@@ -43,31 +41,23 @@ _THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "to
 _OTHER_PARTS = ("vision_config", "audio_config", *_SPEAKERS)
 _FURTHER = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 """Keys of the number of layers that predict further tokens, which transformers does not build."""
-_SAME = {
-    "baichuan": "llama",
-    "bailing_moe_v2": "bailing_moe",
-    "emu3_text_model": "llama",
-    "glm4v_moe_text": "glm4_moe",
-    "glm4v_text": "glm4",
-    "internlm2": "llama",
-    "mimo": "qwen2",
-    "new": "gte",
-    "minimax_m1": "minimax",
-    "minimax_m3": "minimax_m3_vl_text",
-    "minimax_text_01": "minimax",
-    "mistral4": "deepseek_v2",
-    "paddleocr_vl_text": "ernie4_5",
-    "phi4_multimodal": "phi3",
-    "qwen2_5_omni_text": "qwen2",
-    "qwen2_5_vl": "qwen2",
-    "qwen2_5_vl_text": "qwen2",
-    "qwen2_vl": "qwen2",
-    "qwen2_vl_text": "qwen2",
-    "qwen3_omni_moe_text": "qwen3_moe",
-    "qwen3_vl_moe_text": "qwen3_moe",
-    "qwen3_vl_text": "qwen3",
-    "step3p7": "step3p5",
+_ALSO_CALLED = {
+    "bailing_moe": ("bailing_moe_v2",),
+    "deepseek_v2": ("mistral4",),
+    "ernie4_5": ("paddleocr_vl_text",),
+    "glm4": ("glm4v_text",),
+    "glm4_moe": ("glm4v_moe_text",),
+    "gte": ("new",),
+    "llama": ("baichuan", "emu3_text_model", "internlm2"),
+    "minimax": ("minimax_m1", "minimax_text_01"),
+    "minimax_m3_vl_text": ("minimax_m3",),
+    "phi3": ("phi4_multimodal",),
+    "qwen2": ("mimo", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text"),
+    "qwen3": ("qwen3_vl_text",),
+    "qwen3_moe": ("qwen3_omni_moe_text", "qwen3_vl_moe_text"),
+    "step3p5": ("step3p7",),
 }
+_SAME = {name: family for family, names in _ALSO_CALLED.items() for name in names}
 """`model_type` -> the family that it is built as."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -71,13 +72,15 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
     _, head_name, token_width, vocabulary, heads = head
     read = Counter(inputs for layer in layers for _, _, inputs, _, _ in layer.products.elements())
     width = token_width if token_width in read or not read else read.most_common(1)[0][0]
-    tied, size_of_head = next((kind == "embedding", _size(shape)) for name, kind, shape in found["tensors"] if name == head_name)
+    tied, size_of_head = next(
+        (kind == "embedding", math.prod(shape)) for name, kind, shape in found["tensors"] if name == head_name
+    )
     sparse = [layer for layer in layers if layer.experts[0]]
     instead, beside, windows = _sublayers(layers, found)
     sums = Counter[str]()
     for name, kind, shape in found["tensors"]:
         if _number(name, found["stack"]) is None and name != head_name:
-            sums[kind] += _size(shape)
+            sums[kind] += math.prod(shape)
     loose = sum(sums[kind] for kind in ("matrix", "other", "convolution", "router", "expert"))
     embedding = sums["embedding"] + size_of_head * tied
     attended = next((one for part in instead for one in part.attending if one.heads), Attending(layers=1))
@@ -169,7 +172,7 @@ def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, lo
 
 def _require_sums(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
     """Raises `ValueError` where parameters differ, or a prompt's FLOPs in eager code: the head for every token, unwindowed scores."""
-    counted = sum(_size(shape) for _, _, shape in found["tensors"]) + found["corrections"] + a.towers
+    counted = sum(math.prod(shape) for _, _, shape in found["tensors"]) + found["corrections"] + a.towers
     if a.total != counted:
         raise ValueError(f"its description adds up to {a.total:,} parameters, its code has {counted:,}")
     seen = a.attended_all + a.attended_window + a.attended_chosen
@@ -193,7 +196,7 @@ def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
         kind = "other" if given == "expert" and ran and name not in ran else given  # experts that no text passes
         if (number := _number(name, stack)) is not None:
             used = name in at_home or (kind == "router" and name in found["used"])
-            layers[number].sums["other" if kind == "matrix" and not used else kind] += _size(shape)
+            layers[number].sums["other" if kind == "matrix" and not used else kind] += math.prod(shape)
             if kind == "expert" and len(shape) == 3:
                 experts, gated = layers[number].experts
                 layers[number].experts = (max(experts, shape[0]), gated or "gate" in name or "w3" in name)
@@ -231,7 +234,7 @@ def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
     for one in found["caches"][str(first)]:
         number = next((int(part) for part in one["path"] if part.isdigit()), len(layers))
         if number < len(layers) and (after := later.get(tuple(one["path"]))):
-            size, grown = _size(one["shape"]), _size(after["shape"])
+            size, grown = math.prod(one["shape"]), math.prod(after["shape"])
             each = (grown - size) / (second - first)
             constant = size - each * first
             window = (one["window"] or 0) * (len(one["shape"]) == 4)  # keys and values; entries beside them grow with every token
@@ -309,10 +312,3 @@ def _number(path: str, stack: str) -> int | None:
 def _role(name: str) -> Role:
     path = name.removesuffix(".weight")
     return next((role for pattern, role in _ROLES if re.search(pattern, path)), "other")
-
-
-def _size(shape: list[int]) -> int:
-    size = 1
-    for side in shape:
-        size *= side
-    return size

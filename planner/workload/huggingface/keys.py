@@ -13,6 +13,8 @@ MOST_LAYERS, MOST_SIZE = 10_000, 10**9
 LARGEST_FACTOR = 1000
 """End of the range of factors of a width."""
 
+STORED_AS, TAKEN_AS = "stored_as", "taken_as"
+"""Keys that no published config has: the format of weights, and the words for what a model's name was taken for."""
 WORDS_OF_SIZES = frozenset(
     {"size", "dim", "rank", "heads", "experts", "layers", "width", "groups", "ffn", "inner", "channels", "expand"}
 )

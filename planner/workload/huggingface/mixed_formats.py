@@ -217,11 +217,5 @@ def left_out(given: Mapping[str, Any], stored: str = SIXTEEN_BITS) -> Iterator[R
 
 
 _LEFT_OUT = (
-    "ignore",
-    "exclude_modules",
-    "modules_to_not_convert",
-    "llm_int8_skip_modules",
-    "ignored_layers",
-    "exclude",
-    "skip_modules",
-)
+    "ignore", "exclude_modules", "modules_to_not_convert", "llm_int8_skip_modules", "ignored_layers", "exclude", "skip_modules",
+)  # fmt: skip

@@ -16,20 +16,13 @@ from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 WHOLE = {"eetq": "int8", "fbgemm_fp8": "fp8", "fp8": "fp8", "mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
 """`quant_method` -> format, where it says all."""
 _ALGORITHMS = {
-    "FP8": "fp8",
-    "FP8_PB_WO": "fp8",
-    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    **dict.fromkeys(("FP8", "FP8_PB_WO", "FP8_PER_CHANNEL_PER_TOKEN"), "fp8"),
     "MXFP8": "mxfp8",
-    "NVFP4": "nvfp4",
-    "NVFP4_AWQ": "nvfp4",
-    "NVFP4_SVD": "nvfp4",
-    "W4A16_AWQ": "awq",
-    "W4A8_AWQ": "awq",
+    **dict.fromkeys(("NVFP4", "NVFP4_AWQ", "NVFP4_SVD"), "nvfp4"),
     "W4A16_NVFP4": "nvfp4-a16",
-    "W4A16_MXFP4": "mxfp4",
-    "W4A8_MXFP4_FP8": "mxfp4",
-    "INT8_SQ": "int8",
-    "W8A8_SQ_PER_CHANNEL": "int8",
+    **dict.fromkeys(("W4A16_AWQ", "W4A8_AWQ"), "awq"),
+    **dict.fromkeys(("W4A16_MXFP4", "W4A8_MXFP4_FP8"), "mxfp4"),
+    **dict.fromkeys(("INT8_SQ", "W8A8_SQ_PER_CHANNEL"), "int8"),
 }
 """`quant_algo` of NVIDIA's ModelOpt -> format."""
 _TORCHAO = {
@@ -44,25 +37,18 @@ _TORCHAO = {
 _QUARK = {"fp4": "mxfp4", "fp8_e4m3": "fp8", "int8": "int8"}
 """`dtype` of weights in AMD's Quark -> format."""
 _GROUPED = {
-    ("awq", 4, 128): "awq",
-    ("awq", 4, 64): "awq-g64",
-    ("awq", 4, 32): "awq-g32",
-    ("gptq", 4, -1): "gptq-int4",
-    ("gptq", 4, 128): "gptq-int4",
-    ("gptq", 4, 64): "gptq-int4-g64",
-    ("gptq", 4, 32): "gptq-int4-g32",
-    ("gptq", 3, 128): "gptq-int3",
-    ("gptq", 8, -1): "gptq-int8",
-    ("gptq", 8, 128): "gptq-int8",
-    ("int", 4, 128): "int4",
-    ("int", 4, 64): "int4-g64",
-    ("int", 4, 32): "int4-g32",
-    ("packed", 4, 128): "w4a16",
-    ("packed", 4, 64): "w4a16-g64",
-    ("packed", 4, 32): "w4a16-g32",
-    ("packed", 8, 128): "w8a16",
+    ("awq", 4): ("awq", (128, 64, 32)),
+    ("gptq", 3): ("gptq-int3", (128,)),
+    ("gptq", 4): ("gptq-int4", (-1, 128, 64, 32)),
+    ("gptq", 8): ("gptq-int8", (-1, 128)),
+    ("int", 4): ("int4", (128, 64, 32)),
+    ("packed", 4): ("w4a16", (128, 64, 32)),
+    ("packed", 8): ("w8a16", (128,)),
 }
-"""(kind, bits, weights of a group) -> format; "int": a 16-bit scale and zero, "packed": a scale only. Group -1: a whole column."""
+"""(kind, bits) -> format, and how many weights its groups may have; "int": a 16-bit scale and zero, "packed": a scale only. Group -1: a whole
+column."""
+_NAMED_GROUPS = (32, 64)
+"""Sizes of groups that are part of the format's name."""
 _FLOATS: dict[tuple[object, object], str] = {(8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
 """(bits, weights of a block) of floating point -> format; 8 bits of other blocks are FP8."""
 _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
@@ -72,27 +58,33 @@ _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
 def quantised_format(config: Mapping[str, Any]) -> str:
     """The format of most weights; '' where the config names none, or one that has no name here."""
     given = _given(config)
-    if given is None:
-        return ""
     method = _text(given.get("quant_method")) or _unnamed(given)
     if method == "fp8" and config.get("expert_dtype") == "fp4":
         return _ALGORITHMS.get(_text(given.get("moe_quant_algo")).upper(), "mxfp4-fp8")
     return WHOLE.get(method, "") or (_READERS[method](given) if method in _READERS else "")
 
 
-def _given(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    part = config.get("text_config")
-    given = config.get("quantization_config") or (part.get("quantization_config") if isinstance(part, Mapping) else None)
-    return given if isinstance(given, Mapping) else None
+def _given(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The `quantization_config` of a model or of its text part; empty where there is none."""
+    return _mapping(config.get("quantization_config") or _mapping(config.get("text_config")).get("quantization_config"))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _inner(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part that ModelOpt puts its keys under, if there is one."""
+    inner = given.get("quantization")
+    return inner if isinstance(inner, Mapping) else given
 
 
 def mixed_formats(config: Mapping[str, Any], main: str, architecture: Architecture) -> tuple[StoredPart, ...]:
     """Parts that `config` stores in another format than `main`, that of most weights."""
     given = _given(config)
-    if given is None:
+    if not given:
         return ()
-    inner = given.get("quantization")
-    of = inner if isinstance(inner, Mapping) else given
+    of = _inner(given)
     kept = "fp8" if _text(given.get("quant_method")) == "fp8" and main != "fp8" else SIXTEEN_BITS
     listed = [*formats_in(of.get("quantized_layers"), _ALGORITHMS), *_of_groups(of), *_of_modules(of)]
     rest = SIXTEEN_BITS if _lists_what_is_packed(of) else main
@@ -108,11 +100,9 @@ def _lists_what_is_packed(given: Mapping[str, Any]) -> bool:
 
 def _groups(given: Mapping[str, Any]) -> list[tuple[list[str], str]]:
     """Targets and format of each group of compressed-tensors that has both."""
-    groups = given.get("config_groups")
-    found = [one for one in groups.values() if isinstance(one, Mapping)] if isinstance(groups, Mapping) else []
-    both = [(one.get("targets"), _of_group(one)) for one in found]
+    found = [(_mapping(one).get("targets"), _of_group(one)) for one in _mapping(given.get("config_groups")).values()]
     return [
-        ([one for one in names if isinstance(one, str)], stored) for names, stored in both if isinstance(names, list) and stored
+        ([one for one in names if isinstance(one, str)], stored) for names, stored in found if isinstance(names, list) and stored
     ]
 
 
@@ -124,27 +114,23 @@ def _of_groups(given: Mapping[str, Any]) -> Iterator[Rule]:
 
 def _of_modules(given: Mapping[str, Any]) -> Iterator[Rule]:
     """Rules of modules with settings of their own: GPTQModel's expressions, AutoRound's names, Quark's patterns."""
-    dynamic, extra, layers = (given.get(key) for key in ("dynamic", "extra_config", "layer_quant_config"))
-    for name, own in dynamic.items() if isinstance(dynamic, Mapping) else ():
-        if isinstance(name, str) and name[:2] in {"-:", "+:"}:
-            bits = {**given, **own} if isinstance(own, Mapping) else given
-            stored = SIXTEEN_BITS if name.startswith("-:") else _by_bits("gptq")(bits)
+    dynamic, extra, layers = (_mapping(given.get(key)) for key in ("dynamic", "extra_config", "layer_quant_config"))
+    for name, own in dynamic.items():
+        if name[:2] in {"-:", "+:"}:
+            stored = SIXTEEN_BITS if name.startswith("-:") else _by_bits("gptq")({**given, **_mapping(own)})
             yield from names_in([f"re:{name[2:]}"], stored)
-    for name, own in extra.items() if isinstance(extra, Mapping) else ():
+    for name, own in extra.items():
         if isinstance(own, Mapping):
             yield from names_in([name], SIXTEEN_BITS if own.get("bits") == 16 else _auto_round({**given, **own}))
-    for name, own in layers.items() if isinstance(layers, Mapping) else ():
-        weights = own.get("weight") if isinstance(own, Mapping) else None
+    for name, own in layers.items():
+        weights = _mapping(own).get("weight")
         if isinstance(weights, Mapping):
             yield from names_in([name], _QUARK.get(_text(weights.get("dtype")), SIXTEEN_BITS))
 
 
 def _unnamed(given: Mapping[str, Any]) -> str:
     """Method of a config that does not name it: early checkpoints of bitsandbytes, and ModelOpt's `hf_quant_config.json`."""
-    producer = given.get("producer")
-    inner = given.get("quantization")
-    named = isinstance(producer, Mapping) and producer.get("name") == "modelopt"
-    if named or (isinstance(inner, Mapping) and "quant_algo" in inner):
+    if _mapping(given.get("producer")).get("name") == "modelopt" or "quant_algo" in _mapping(given.get("quantization")):
         return "modelopt"
     return "bitsandbytes" if given.get("load_in_4bit") or given.get("load_in_8bit") else ""
 
@@ -158,8 +144,7 @@ def _bitsandbytes(given: Mapping[str, Any]) -> str:
 
 
 def _modelopt(given: Mapping[str, Any]) -> str:
-    inner = given.get("quantization")
-    of = inner if isinstance(inner, Mapping) else given
+    of = _inner(given)
     algorithm, layers = of.get("quant_algo"), of.get("quantized_layers")
     if algorithm == "MIXED_PRECISION" and isinstance(layers, Mapping):
         algorithm = _mostly(layers)
@@ -181,8 +166,7 @@ def _mostly(layers: Mapping[str, Any]) -> object:
 
 def _compressed(given: Mapping[str, Any]) -> str:
     """Format of the group of layers in the fewest bits, which holds most of the weights."""
-    groups = given.get("config_groups")
-    found = [_of_group(one) for one in groups.values()] if isinstance(groups, Mapping) else []
+    found = [_of_group(one) for one in _mapping(given.get("config_groups")).values()]
     stored = next((one for one in sorted(found, key=lambda one: "4" not in one) if one), "")
     return _EXPERTS_ALONE.get(stored, stored) if _spares_attention(given.get("ignore")) else stored
 
@@ -220,15 +204,14 @@ def _torchao(given: Mapping[str, Any]) -> str:
 
 
 def _hqq(given: Mapping[str, Any]) -> str:
-    inner = given.get("quant_config")
-    weights = inner.get("weight_quant_params", inner) if isinstance(inner, Mapping) else None
-    return _grouped("int", weights.get("nbits"), weights.get("group_size")) if isinstance(weights, Mapping) else ""
+    inner = _mapping(given.get("quant_config"))
+    weights = _mapping(inner.get("weight_quant_params", inner))
+    return _grouped("int", weights.get("nbits"), weights.get("group_size"))
 
 
 def _quark(given: Mapping[str, Any]) -> str:
-    whole = given.get("global_quant_config")
-    weights = whole.get("weight") if isinstance(whole, Mapping) else None
-    return _QUARK.get(_text(weights.get("dtype")), "") if isinstance(weights, Mapping) else ""
+    weights = _mapping(_mapping(given.get("global_quant_config")).get("weight"))
+    return _QUARK.get(_text(weights.get("dtype")), "")
 
 
 def _quanto(given: Mapping[str, Any]) -> str:
@@ -250,7 +233,9 @@ def _auto_round(given: Mapping[str, Any]) -> str:
 
 
 def _grouped(kind: str, bits: object, size: object) -> str:
-    return _GROUPED.get((kind, bits, size), "") if isinstance(bits, int) and isinstance(size, int) else ""
+    """Format of weights in groups that share a scale; '' for one that has no name here."""
+    stored, sizes = _GROUPED.get((kind, bits), ("", ())) if isinstance(bits, int) else ("", ())
+    return "" if size not in sizes else f"{stored}-g{size}" if size in _NAMED_GROUPS else stored
 
 
 def _text(value: object) -> str:

@@ -116,32 +116,22 @@ def _internvl(keys: ConfigKeys) -> Tower:
     return layered(keys, width, ffn, layers, heads, patch=14, norm=norm, attention=biases, own=own, pictures=grid, classed=1)
 
 
-TOWERS: dict[str, Callable[[ConfigKeys], Tower]] = {
-    "clip_vision_model": _clip,
-    "glm4v_moe_vision": _glm4v,
-    "glm4v_vision": _glm4v,
-    "idefics3_vision": _idefics3,
-    "intern_vit_6b": _internvl,
-    "internvl_vision": _internvl,
-    "llama4_vision_model": _llama4,
-    "pixtral": _pixtral,
-    "qwen2_5_omni_vision_encoder": _qwen2_5,
-    "qwen2_5_vl": _qwen2_5,
-    "qwen2_5_vl_vision": _qwen2_5,
-    "qwen2_vl": _qwen2,
-    "qwen2_vl_vision": _qwen2,
-    "qwen3_5": _qwen3,
-    "qwen3_5_moe": _qwen3,
-    "qwen3_5_moe_vision": _qwen3,
-    "qwen3_5_vision": _qwen3,
-    "qwen3_omni_moe_vision_encoder": _qwen3,
-    "qwen3_vl": _qwen3,
-    "qwen3_vl_moe": _qwen3,
-    "qwen3_vl_moe_vision": _qwen3,
-    "qwen3_vl_vision": _qwen3,
-    "siglip_vision_model": _siglip,
-    "smolvlm_vision": _idefics3,
-}
+_READ_BY: dict[Callable[[ConfigKeys], Tower], tuple[str, ...]] = {
+    _clip: ("clip_vision_model",),
+    _glm4v: ("glm4v_moe_vision", "glm4v_vision"),
+    _idefics3: ("idefics3_vision", "smolvlm_vision"),
+    _internvl: ("intern_vit_6b", "internvl_vision"),
+    _llama4: ("llama4_vision_model",),
+    _pixtral: ("pixtral",),
+    _qwen2: ("qwen2_vl", "qwen2_vl_vision"),
+    _qwen2_5: ("qwen2_5_omni_vision_encoder", "qwen2_5_vl", "qwen2_5_vl_vision"),
+    _qwen3: (
+        "qwen3_5", "qwen3_5_moe", "qwen3_5_moe_vision", "qwen3_5_vision", "qwen3_omni_moe_vision_encoder", "qwen3_vl", "qwen3_vl_moe",
+        "qwen3_vl_moe_vision", "qwen3_vl_vision",
+    ),
+    _siglip: ("siglip_vision_model",),
+}  # fmt: skip
+TOWERS = {name: read for read, names in _READ_BY.items() for name in names}
 """`model_type` of a `vision_config` -> its tower."""
 
 

@@ -86,7 +86,7 @@ def _layout(row: Row, gpus: int) -> dict[str, Any]:
 
 
 def _inferencex(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What InferenceX's scripts say of its runs and aiconfigurator's table of them does not (SemiAnalysisAI/InferenceX, benchmarks, 2025-12).
+    """Settings in InferenceX's scripts that aiconfigurator's table of its runs leaves out (SemiAnalysisAI/InferenceX, benchmarks, 2025-12).
 
     A run is on the GPUs of one node, with one rank of experts or as many as of tensors or replicas (--tp_size=$TP --ep_size=$TP); the table counts ranks of
     experts twice in part. Ids hold them as they were (tp8_ep8 beside 64 ranks); older ids do not, and 64 ranks with 8 of experts are 8. TensorRT-LLM

@@ -10,11 +10,10 @@ import numpy as np
 from published import markdown_table
 
 from planner.workload.published.spreads import KINDS
-from ranges.residual import interval_scores, mean_of_sources, widths
+from ranges.residual import SHARES, interval_scores, mean_of_sources, widths
 from ranges.residuals import LeftOut
 from ranges.unseen import UnseenClasses
 
-SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 LEAST_OF_A_CLASS = 30
 """Smallest number of values of a class with a row of its own."""
 SIDE, MARGIN = 320, 48

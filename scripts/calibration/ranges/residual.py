@@ -20,6 +20,8 @@ ALIKE = 0.2
 """Correlation within a source of the logarithms of sizes over fitted half widths: between sources 0.08 to 0.45 of the variance, by family (one-way analysis of
 variance, 2026-11-26)."""
 LEAST = 1e-3
+SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+"""Shares of the truths whose ranges are reported."""
 MEMORY_SKEW = 0.25
 """Share of a half width by which ranges of memory reach further up, and less far down: an allocator keeps more than is alive, never less. Of 0 to 0.6, near
 the least interval score of both kinds with each source left out (inference 0.94 at 0, 0.80 from 0.2 to 0.3; training 0.55 at 0.25; 2026-11-24)."""

@@ -100,7 +100,7 @@ def sources_left_out(residuals: Sequence[Residual]) -> LeftOut:
 
 
 def _told_by_one_source(residuals: Sequence[Residual]) -> list[str]:
-    """The first class of each residual of a time or rate that no other source tells of, in its kind or in one of the `SAME_WORK`; "" where others do."""
+    """The first class of each residual of a time or rate without a value of another source in its kind or in its `SAME_WORK`; "" where all have one."""
     told: dict[tuple[str, str], set[str]] = defaultdict(set)
     for one in residuals:
         for name in one.classes:

@@ -23,7 +23,7 @@ def release(case: Case) -> Iterator[Action]:
 
 
 def pauses(case: Case) -> Iterator[Action]:
-    """The hours in which nothing ran, of a GPU that works now and then."""
+    """Give a GPU that works now and then back for the hours in which nothing runs."""
     busy = case.seen.busy
     if busy is None or busy >= OFTEN_BUSY or case.judgement.limiter == "idle":
         return
@@ -35,7 +35,7 @@ def pauses(case: Case) -> Iterator[Action]:
 
 
 def mig(case: Case) -> Iterator[Action]:
-    """A slice of this GPU, where the job is small and the slice has what it needs."""
+    """Use a slice of this GPU, where the job is small and the slice has what it needs."""
     seen, gpu = case.seen, case.gpu
     if gpu is None or seen.slices or seen.memory_used_bytes is None or not seen.counted:
         return
@@ -58,7 +58,7 @@ def mig(case: Case) -> Iterator[Action]:
 
 
 def cheaper(case: Case) -> Iterator[Action]:
-    """The cheapest GPU that would do the same."""
+    """Move to the cheapest GPU that would do the same."""
     if not case.cheaper or case.price is None:
         return
     best = case.cheaper[0]
@@ -76,7 +76,7 @@ def cheaper(case: Case) -> Iterator[Action]:
 
 
 def larger(case: Case) -> Iterator[Action]:
-    """More memory, where nothing else helps; never for a job that is bound by bandwidth."""
+    """Move to a GPU with more memory, where nothing else helps; never for a job that is bound by bandwidth."""
     seen, gpu = case.seen, case.gpu
     if gpu is None or case.price is None or seen.memory_used_bytes is None:
         return
@@ -105,7 +105,7 @@ def larger(case: Case) -> Iterator[Action]:
 
 
 def commit(case: Case) -> Iterator[Action]:
-    """The same GPU at another price: spot for work that may be interrupted, a reservation for work that stays."""
+    """Rent the same GPU at another price: spot for work that may be interrupted, a reservation for work that stays."""
     markets: tuple[tuple[Term, str], ...] = (
         ("spot", "Spot, if it may be interrupted (checkpoints in training)"),
         ("reserved-1y", "Reserve it for a year, if it stays"),
@@ -143,14 +143,14 @@ def clock(case: Case) -> Iterator[Action]:
 
 
 def link(case: Case) -> Iterator[Action]:
-    """Less traffic."""
+    """Send less over the link."""
     text = "Send less: larger batches between exchanges, fewer GPUs per model, NVLink instead of PCIe, inputs kept on the GPU."
     note = "How much faster is not in the counters; `gpu-planner plan` prices other layouts."
     yield Action(kind="link", text=text, note=note, checks=list(case.judgement.because))
 
 
 def benchmark(case: Case) -> Iterator[Action]:
-    """Measure, where nothing can be known; a GPU that does not answer is no use at all."""
+    """Measure where nothing is known; give back a GPU that does not answer."""
     if case.seen.readings == case.seen.lost:
         text = "Have it reset, or hand it back: it is paid for."
         yield Action(kind="release", text=text, saves=case.saving())

@@ -18,7 +18,7 @@ BATCH_UNKNOWN = "How much faster is not in the counters; --preset NAME lets the 
 
 
 def batch(case: Case) -> Iterator[Action]:
-    """More work per launch: for a host that cannot keep up, and for weights that are read for too few tokens."""
+    """Give each launch more work, where the host cannot keep up or weights are read for too few tokens."""
     if case.judgement.limiter == "launch/host":
         active = case.seen.sm_active or 0.0
         saves = case.saving(1 - active / SM_HIGH, f"(1 - {active:.4f} ÷ {SM_HIGH:.2f})", at_most=True)
@@ -46,7 +46,7 @@ def _larger_batch(workload: Workload) -> tuple[str, int] | None:
 
 
 def quantise(case: Case) -> Iterator[Action]:
-    """Fewer bytes for weights: time where bandwidth binds, room where memory does; where arithmetic binds only the engine can say."""
+    """Store weights in fewer bytes: faster where bandwidth binds, smaller where memory does; where arithmetic binds only the engine can say."""
     workload = case.inputs.workload
     full = case.judgement.limiter == "memory capacity"
     if workload is not None and case.gpu is not None and case.here is not None:

@@ -51,7 +51,8 @@ def solve(problem: Problem, processor_s: Callable[[], float] | None = None) -> S
         _row(solver, [(places[workload, pool], 1.0) for pool in pools], 1.0, 1.0)
     bought = [_pool(solver, problem, pool, places) for pool in range(len(problem.pools))]
     if problem.capex_usd is not None:
-        terms = [(column, _entry(problem.pools[pool].bought)) for pool, column in enumerate(bought) if column is not None]
+        pairs = zip(problem.pools, bought, strict=True)
+        terms = [(column, pool.bought.entry_usd if pool.bought else 0.0) for pool, column in pairs if column is not None]
         _row(solver, terms, -math.inf, problem.capex_usd)
     if processor_s is not None:
         end_s = processor_s() + PROCESSOR_LIMIT_S
@@ -65,10 +66,6 @@ def solve(problem: Problem, processor_s: Callable[[], float] | None = None) -> S
     )
     units = tuple(0 if column is None else round(found[column]) for column in bought)
     return Solved(placement, units, max(0.0, float(info.mip_gap)))
-
-
-def _entry(source: Source | None) -> float:
-    return source.entry_usd if source is not None else 0.0
 
 
 def _pool(solver: Highs, problem: Problem, number: int, places: dict[tuple[int, int], int]) -> int | None:

@@ -23,7 +23,7 @@ from planner.engine.search.supply.quotes import admitted
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import HOURS_PER_MONTH
 from planner.workload.hardware.owned import Owning
-from planner.workload.tasks import Market, Workload
+from planner.workload.tasks import Workload
 
 TOO_DEAR = 3.0
 """A pool where each workload alone costs so many times its cheapest place is left out."""
@@ -172,7 +172,8 @@ def _offered(file: PortfolioFile, supply: Supply) -> Iterator[tuple[Source, Pool
             size = offer.gpus
             while size <= (offer.gpus_max or offer.gpus):
                 who = f"{offer.provider} {offer.instance}"
-                yield _source(market, size, monthly * size / offer.gpus, who), (offer.gpu, size)
+                usd_per_month = monthly * size / offer.gpus
+                yield Source(kind=market, gpus=size, usd_per_month=usd_per_month, who=who), (offer.gpu, size)
                 size *= 2
 
 
@@ -191,10 +192,6 @@ def _in_parts(pool: Pool, parts: int) -> Pool:
         spot=counted(pool.spot),
         bought=counted(pool.bought),
     )
-
-
-def _source(kind: Market, gpus: int, usd_per_month: float, who: str) -> Source:
-    return Source(kind=kind, gpus=gpus, usd_per_month=usd_per_month, who=who)
 
 
 def _bought(gpu: Gpu, per_node: int, owning: Owning, file: PortfolioFile) -> Source | None:

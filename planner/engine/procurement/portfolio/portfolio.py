@@ -12,7 +12,7 @@ from planner.engine.evaluate.supply import Supply
 from planner.engine.procurement.portfolio.local_search import local_search, members, summed_needs
 from planner.engine.procurement.portfolio.options import Asked, Built, build
 from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost
-from planner.engine.procurement.portfolio.records import Need, Placed, Pool, PoolUse, Portfolio, PortfolioFile, Problem
+from planner.engine.procurement.portfolio.records import Need, Placed, PoolUse, Portfolio, PortfolioFile, Problem
 from planner.units import HOURS_PER_MONTH
 
 ON_SHARES = (
@@ -90,7 +90,8 @@ def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply, proc
 def _use(problem: Problem, placement: Sequence[int], number: int, bought: int) -> PoolUse:
     pool, parts = problem.pools[number], problem.parts
     hard, soft = summed_needs(problem, number, members(placement, number))
-    mix = pool_cost(_with_bought(pool, bought), hard, soft, problem.weights, bought)
+    pool_now = pool if bought else msgspec.structs.replace(pool, bought=None)
+    mix = pool_cost(pool_now, hard, soft, problem.weights, bought)
     whole = [a + b for a, b in zip(hard, soft, strict=True)]
     hourly, spot = (_hours(problem, units) for units in (mix.hourly, mix.spot))
     return PoolUse(
@@ -112,10 +113,6 @@ def _use(problem: Problem, placement: Sequence[int], number: int, bought: int) -
         owned_usd_per_month=_hours(problem, mix.owned) * pool.owned_usd_per_month,
         usd_per_month=mix.usd,
     )
-
-
-def _with_bought(pool: Pool, bought: int) -> Pool:
-    return pool if bought else msgspec.structs.replace(pool, bought=None)
 
 
 def _hours(problem: Problem, units: Sequence[int]) -> float:

@@ -12,7 +12,7 @@ from planner.workload.hardware.owned import Own, Owning
 from planner.workload.tasks import Names, ProviderKind
 
 HOURS = 24
-"""Hours of the day that a load is told of."""
+"""Hours of a day, each with a load of its own."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
