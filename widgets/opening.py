@@ -12,7 +12,7 @@ from planner.paths import DEFAULT_PRESET
 from widgets.actions.narrowing import use_filter
 from widgets.background.opened import facet_names, load_preset
 from widgets.base_app import BaseApp
-from widgets.remembered import go_on, keep_modified
+from widgets.remembered import go_on, keep_modified, modified_form
 
 if TYPE_CHECKING:
     from planner.errors import Problem
@@ -152,7 +152,7 @@ async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> N
         if fallback is not None and fallback != name:
             await open_preset(app, fallback)
         return
-    keep_modified(app)
+    keep_modified(app, modified_form(app))
     app.preset, app.preset_fields = preset, workload
     app.plan_loop.forget()
     app.trial = None

@@ -39,14 +39,21 @@ def as_left(app: BaseApp) -> dict[str, Any] | None:
     }
 
 
-def keep_modified(app: BaseApp) -> None:
-    """Keep a form that differs from its preset as a session, before another takes its place, and say how it comes back."""
+def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
+    """A form that differs from its preset, with the name it would be kept under; None where no session lacks it."""
     left = as_left(app) if app.modified else None
     if left is None or app.preset is None:
-        return
-    name = re.sub(r"[^A-Za-z0-9_]+", "-", app.preset.name).strip("-")[:MOST_NAME] + "-modified"
-    if state_files.save_named_session(app.options.state, name, left).kept:
-        app.notify(f"J takes {name} up again, also after a restart.", title="The form that was changed is kept", timeout=6)
+        return None
+    kept = (state_files.load_named_session(app.options.state, name) for name in state_files.session_names(app.options.state))
+    if any(all(one.get(key) == left[key] for key in ("preset", "workload", "filter")) for one in kept):
+        return None
+    return re.sub(r"[^A-Za-z0-9_]+", "-", app.preset.name).strip("-")[:MOST_NAME] + "-modified", left
+
+
+def keep_modified(app: BaseApp, form: tuple[str, dict[str, Any]] | None) -> None:
+    """Keep the `form` that another takes the place of as a session, and say how it comes back."""
+    if form is not None and state_files.save_named_session(app.options.state, *form).kept:
+        app.notify(f"J takes {form[0]} up again, also after a restart.", title="The form that was changed is kept", timeout=6)
 
 
 def remember(app: BaseApp) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from planner.workload.uploads import Uploads
 
 GGUF = ".gguf"
+PRESET = ".toml"
 FILES = (".json", GGUF)
 """Ends of the files that hold a model."""
 CONFIG = "\n[config]\n"
@@ -108,6 +109,8 @@ class ModelShelf:
             return known.config
         if folded.endswith(GGUF):
             return self.gguf(path).config
+        if folded.endswith(PRESET):
+            raise UserError(Problem(name, "model", f"is a preset, no model. To open it: gpu-planner {name}"))
         if explicit or kind_of(path):
             folder = kind_of(path) == stat.S_IFDIR
             config = read_json(path / "config.json" if folder else path, "model", constants=True)

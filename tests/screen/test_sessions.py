@@ -30,8 +30,7 @@ async def test_a_session_is_kept_under_a_name_and_taken_up_again(tmp_path: Path)
         await settle(pilot)
         await pilot.press("K")
         assert isinstance(app.screen, NameScreen)
-        app.screen.query_one(Input).value = "monday"
-        await pilot.press("enter")
+        await pilot.press(*"monday", "enter")  # in place of the name suggested
         await settle(pilot)
         kept = json.loads((tmp_path / "state" / "sessions" / "monday.json").read_text())
         assert (kept["workload"]["output_tokens"], kept["filter"]) == (300, "h200")
@@ -45,6 +44,27 @@ async def test_a_session_is_kept_under_a_name_and_taken_up_again(tmp_path: Path)
         assert app.filter_text == app.main.query_one("#filter", Input).value == "h200"
         assert app.plan is not None
         assert {row.gpu for row in app.plan.rows} == {"H200 SXM 141GB"}
+
+
+async def test_a_changed_form_is_kept_when_a_session_takes_its_place(tmp_path: Path) -> None:
+    app = app_in(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("K", *"monday", "enter")
+        await settle(pilot)
+        app.form.query_one("#field-output-tokens", Input).value = "50"
+        await settle(pilot)
+        await pilot.press("J", "enter")
+        await settle(pilot)
+        assert app.form.workload["output_tokens"] != 50
+        kept = sorted((tmp_path / "state" / "sessions").glob("*-modified.json"))
+        assert [json.loads(path.read_text())["workload"]["output_tokens"] for path in kept] == [50]
+        await pilot.press("colon", *kept[0].stem, "enter")
+        await settle(pilot)
+        assert app.form.workload["output_tokens"] == 50
+        await pilot.press("colon", *"monday", "enter")
+        await settle(pilot)
+        assert len(list(kept[0].parent.iterdir())) == 2, "a form that a session holds is not kept once more"
 
 
 async def test_a_session_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:

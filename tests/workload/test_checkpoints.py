@@ -126,6 +126,23 @@ def test_a_gguf_file_without_its_library_names_the_command(tmp_path: Path, monke
         read_gguf(path)
 
 
+def test_a_damaged_gguf_file_is_told_in_words(tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF\3\0\0\0xx")
+    with pytest.raises(UserError, match="cut off, damaged") as refused:
+        read_gguf(path)
+    assert "Error" not in str(refused.value)
+
+
+def test_a_preset_is_no_model(tmp_path: Path, run_planner: RunPlanner) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('model = "qwen3-8b"\n')
+    done = run_planner("models", "show", str(path))
+    assert done.returncode == 2
+    assert f"is a preset, no model. To open it: gpu-planner {path}" in " ".join(done.stderr.split())
+
+
 def test_a_gguf_file_is_planned_as_its_family(tmp_path: Path, run_planner: RunPlanner) -> None:
     gguf = pytest.importorskip("gguf")
     path = tmp_path / "tiny.gguf"

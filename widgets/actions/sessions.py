@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from functools import partial
 
+from planner.present.names import model_name
 from widgets import state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import Action
 from widgets.base_app import BaseApp
-from widgets.remembered import as_left, take_up
+from widgets.remembered import as_left, keep_modified, modified_form, take_up
 
 
 def keep(app: BaseApp) -> None:
@@ -45,12 +46,14 @@ def choose(app: BaseApp) -> None:
 
 
 def described(app: BaseApp, name: str) -> str:
-    """Preset of a session where that is not its name, filter, and day on which it was kept."""
+    """Day on which a session was kept, model, preset where that is not its name, and filter."""
     left = state_files.load_named_session(app.options.state, name)
     if not left:
         return "cannot be read"
-    told = [str(left[key]) for key in ("preset", "filter") if left.get(key) and left[key] != name]
-    return " · ".join([*told, f"kept {state_files.day_of_session(app.options.state, name)}"])
+    workload = left.get("workload")
+    model = model_name(workload) if isinstance(workload, dict) else ""
+    told = [model, *(str(left[key]) for key in ("preset", "filter") if left.get(key) and left[key] != name)]
+    return " · ".join(filter(None, [f"kept {state_files.day_of_session(app.options.state, name)}", *told]))
 
 
 def open_session(app: BaseApp, name: str | None) -> None:
@@ -60,7 +63,11 @@ def open_session(app: BaseApp, name: str | None) -> None:
 
 
 async def _open(app: BaseApp, name: str) -> None:
-    if not await take_up(app, state_files.load_named_session(app.options.state, name)):
+    left = state_files.load_named_session(app.options.state, name)
+    now = modified_form(app)
+    if await take_up(app, left):
+        keep_modified(app, now)
+    else:
         app.notify(
             f"{name} cannot be read, or names a preset or model that is gone.", title="Not opened", severity="error", timeout=8
         )

@@ -22,6 +22,11 @@ EXACT, BEGINS = 1e6, 1e3
 """Scores above every fuzzy match: of the very name, and of its beginning."""
 MOST = 12
 ON_THIS_MACHINE = "config.json on this machine"
+FILES: Mapping[str, tuple[Kind, str]] = {
+    ".toml": ("preset", "a preset on this machine"),
+    ".gguf": ("model", "a GGUF file on this machine"),
+}
+"""Ends of paths that are no config.json's: what such a file is."""
 MOST_NEAR = 3
 """Names of a similar spelling that are offered where nothing is called as typed."""
 SIGNS = re.compile(r"[^a-z0-9]+")
@@ -64,7 +69,8 @@ def _as_typed(typed: str) -> list[Thing]:
     if "=" in typed and "/" not in typed.partition("=")[0]:
         return [Thing("setting", typed, "sets this key of the workload")]
     if is_path(typed.casefold()):
-        return [Thing("model", typed, ON_THIS_MACHINE)]
+        kind, detail = FILES.get(Path(typed).suffix.casefold(), ("model", ON_THIS_MACHINE))
+        return [Thing(kind, typed, detail)]
     if _is_folder_of_a_model(typed):
         return [Thing("model", f"./{typed}", ON_THIS_MACHINE)]
     return [Thing("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []

@@ -45,7 +45,7 @@ class ConfirmScreen(Overlay[bool]):
 
 
 class NameScreen(Overlay[str | None]):
-    """Asks for a name; escape gives None."""
+    """Asks for a name; what is suggested is selected, so that typing replaces it. Escape gives None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back", show=False)]
 
@@ -58,7 +58,7 @@ class NameScreen(Overlay[str | None]):
         with Vertical(classes="box dialog") as box:
             box.border_title = Content(self._heading)
             box.border_subtitle = Content("enter saves · esc back")
-            yield Entry(self._suggested)
+            yield Entry(self._suggested, select_on_focus=True)
             yield Static(Content(self._hint), classes="dialog-hint")
 
     @on(Input.Submitted)

@@ -82,10 +82,9 @@ def read_gguf(path: Path) -> GgufFile:
             StoredTensor(one.name, one.tensor_type.name, tuple(int(side) for side in one.shape), int(one.n_bytes))
             for one in reader.tensors
         )
-    except Exception as error:  # noqa: BLE001  # whatever the library raises for a broken file
-        raise UserError(
-            Problem(str(path), "model", f"is no GGUF file that can be read ({type(error).__name__}: {error}).")
-        ) from None
+    except Exception as error:  # whatever the library raises for a broken file
+        told = "is cut off, damaged, or of a version that the library gguf does not read."
+        raise UserError(Problem(str(path), "model", f"is a GGUF file that {told}")) from error
     stored = _FORMATS.get(mix := mixes.get(fields.get("general.file_type", -1), ""), mix)
     return GgufFile({**_config(path, fields, tensors), STORED_AS: stored}, tensors)
 

@@ -9,7 +9,7 @@ from textual.widgets import OptionList, Static
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
-from widgets.omnibox.finding import Thing, find, near, setting
+from widgets.omnibox.finding import Kind, Thing, find, near, setting
 from widgets.panes.workload.fields import fields_for
 
 THINGS = [
@@ -60,6 +60,30 @@ def test_a_field_takes_the_word_that_stands_in_it_while_it_is_empty() -> None:
     assert setting("uneven=1", SERVICE) == {"arrival_variation": 1}
     with pytest.raises(ValueError, match="'nothing' is no number"):
         setting("load=nothing", SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "detail"),
+    [
+        ("./mine.toml", "preset", "a preset on this machine"),
+        ("/models/Mine.GGUF", "model", "a GGUF file on this machine"),
+        ("~/models/mine/config.json", "model", "config.json on this machine"),
+        ("./mine", "model", "config.json on this machine"),
+    ],
+)
+def test_a_path_is_what_its_end_says(typed: str, kind: Kind, detail: str) -> None:
+    assert find(typed, [])[0] == Thing(kind, typed, detail)
+
+
+async def test_a_preset_is_opened_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('title = "Mine"\nmodel = "qwen3-8b"\ntask = "generate"\ninput_tokens = 77\noutput_tokens = 5\nbatch = 1\n')
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("colon", *str(path), "enter")
+        await settle(pilot)
+        assert (app.preset and app.preset.name, app.form.workload["input_tokens"]) == ("mine", 77)
 
 
 async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp_path: Path) -> None:
