@@ -180,6 +180,10 @@ class PlannerApp(BaseApp):
         """Open the preset chosen in the form."""
         open_named(self, event.name)
 
+    def on_form_model_chosen(self, event: Form.ModelChosen) -> None:
+        """Plan the model chosen in the form."""
+        plan_model(self, event.name)
+
     @on(Clickable.Chosen)
     def _clicked(self, event: Clickable.Chosen) -> None:
         if event.action == PALETTE:

@@ -10,7 +10,6 @@ from planner.api.results import Answers, EstimateResult, MemoryResult, PlanResul
 from planner.errors import Problem, UserError
 from planner.schema import read_struct
 from planner.session import Session
-from planner.workload.changes import fields_of
 from planner.workload.tasks import Objective, Request, Workload
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Planner:
             workload, where = preset.workload, str(preset.path)
         elif not isinstance(workload, Workload):
             workload = read_struct(Workload, workload, "workload")
-        return self.session.workload(fields_of(workload, changes), where)
+        return self.session.workload(self.session.changed(workload, changes), where)
 
     def plan(
         self,

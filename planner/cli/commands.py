@@ -29,14 +29,14 @@ def did_you_mean(given: str, accepted: list[str]) -> str:
 
 
 class DefaultGroup(click.Group):
-    """A group with a `default` command; `takes_argument`: an unknown word is an argument of that command."""
+    """A group with a `default` command; `of_word`: the command that a word which is no command is an argument of."""
 
     def __init__(
-        self, *args: Any, default: str, takes_argument: bool = False, lazy: Mapping[str, LazyCommand] | None = None, **kwargs: Any
+        self, *args: Any, default: str, of_word: str = "", lazy: Mapping[str, LazyCommand] | None = None, **kwargs: Any
     ) -> None:
         super().__init__(*args, **{"no_args_is_help": False, **kwargs})
         self.default = default
-        self.takes_argument = takes_argument
+        self.of_word = of_word
         self.lazy = dict(lazy or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
@@ -61,22 +61,33 @@ class DefaultGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command in front when no command is named."""
         word = self._first_word(ctx, args)
-        if ctx.resilient_parsing and word is None and not self.takes_argument:
+        if ctx.resilient_parsing and word is None and self.of_word != self.default:
             return super().parse_args(ctx, args)  # a shell completes the word that comes next
         asks_for_help = bool(args) and args[0] in {*self.get_help_option_names(ctx), "--version"}
-        if not asks_for_help and (word is None or (self.takes_argument and word not in self.list_commands(ctx))):
+        if not asks_for_help and word is None:
             args = [self.default, *args]
+        elif not asks_for_help and self._is_argument(ctx, word):
+            args = [self.of_word, *args]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands, and what may follow the default one when none is named."""
         found = super().shell_complete(ctx, incomplete)
-        default = None if self.takes_argument else self.get_command(ctx, self.default)
+        default = None if self.of_word == self.default else self.get_command(ctx, self.default)
         if default is not None:
             inner = click.Context(default, parent=ctx, info_name=self.default, resilient_parsing=True)
             known = {item.value for item in found}
             found += [item for item in default.shell_complete(inner, incomplete) if item.value not in known]
         return found
+
+    def _is_argument(self, ctx: click.Context, word: str | None) -> bool:
+        """Whether a word belongs to the command `of_word`: where another than the default takes it, a command spelled wrongly does not."""
+        commands = self.list_commands(ctx)
+        return (
+            bool(self.of_word and word)
+            and word not in commands
+            and (self.of_word == self.default or not nearest_names(str(word), commands))
+        )
 
     def _first_word(self, ctx: click.Context, args: list[str]) -> str | None:
         """The first of `args` that is neither an option nor an option's value."""

@@ -26,7 +26,6 @@ from planner.cli.terminal.streams import say
 from planner.durable import write_out
 from planner.errors import Problem, UserError
 from planner.paths import DEFAULT_PRESET
-from planner.workload.changes import fields_of
 from planner.workload.tasks import Lengths, Workload
 
 if TYPE_CHECKING:
@@ -201,6 +200,6 @@ def _workload(session: Session, recorded: Any, preset: str, gpu: str | None, set
         changes["gpus_considered"] = [gpu]
     try:
         asked = session.workload(service_of(base, summarised(recorded)), recorded.source)
-        return session.workload(fields_of(asked, changes), recorded.source)
+        return session.workload(session.changed(asked, changes), recorded.source)
     except UserError as wrong:
         raise name_sources(wrong, settings, [gpu] if gpu else [], recorded.source) from wrong

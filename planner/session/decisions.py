@@ -140,8 +140,8 @@ class Session(Planning):
     def _entry_workload(self, entry: Entry, file: PortfolioFile) -> Workload:
         """The workload of one entry, on all GPUs that the file allows."""
         from planner.engine.procurement.portfolio.records import FILTERS
-        from planner.workload.changes import fields_of, with_settings
+        from planner.workload.changes import with_settings
 
-        asked = fields_of(self.presets.load(entry.preset).workload, entry.set) if entry.preset else with_settings({}, entry.set)
+        asked = self.changed(self.presets.load(entry.preset).workload, entry.set) if entry.preset else with_settings({}, entry.set)
         stock = {"own": msgspec.to_builtins(file.own), "gpus_considered": file.gpus, **{key: getattr(file, key) for key in FILTERS}}
         return self.workload(asked | {key: value for key, value in stock.items() if value})

@@ -74,6 +74,29 @@ class Session(Inventory):
         self._task(workload, where).job(where=where)
         return workload
 
+    def changed(self, workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The wire form of `workload` with `changes`, as `fields_of` has it; unchecked, and without a format of weights that another model leaves behind."""
+        from planner.workload.changes import fields_of
+
+        fields = fields_of(workload, changes)
+        left_behind = (
+            "weight_dtype" not in changes and "model" in changes and self.stores_less(fields["model"], workload.weight_dtype)
+        )
+        return {key: value for key, value in fields.items() if key != "weight_dtype" or not left_behind}
+
+    def stores_less(self, model: str | dict[str, Any], weight_dtype: object) -> bool:
+        """Whether `model` is published in clearly fewer bits than `weight_dtype` has, so that nobody stores it so."""
+        from planner.engine.fit.variants import FEWER_BITS
+        from planner.workload.weights import FORMATS
+
+        if weight_dtype not in FORMATS:
+            return False
+        try:
+            published = FORMATS.get(self.architecture(model).stored_as)
+        except UserError:  # told with the workload's other problems, when that is checked
+            return False
+        return published is not None and published.bits < FEWER_BITS * FORMATS[str(weight_dtype)].bits
+
     def plan(
         self,
         workload: Workload,

@@ -309,7 +309,16 @@ def test_the_catalogue_is_listed_and_shown(run_planner: RunPlanner) -> None:
 def test_one_model_is_shown_with_its_parameters(run_planner: RunPlanner) -> None:
     model = json.loads(run_planner("models", "show", "Qwen/Qwen3-8B", "--json").stdout)
     assert model["parameters"]["total"] == 8_190_735_360
-    assert "8.19 B" in run_planner("models", "show", "Qwen/Qwen3-8B").stdout
+    shown = run_planner("models", "show", "Qwen/Qwen3-8B").stdout
+    assert all(words in shown for words in ("8.19 B", "40,960 tokens", "15.3 GiB in bf16", "config.json of Qwen/Qwen3-8B"))
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [("models", "Qwen/Qwen3-8B"), ("gpus", "L4"), ("offers", "L4"), ("presets", "llama-3.1-70b-chat-service")]
+)
+def test_a_name_behind_a_catalogue_is_shown(run_planner: RunPlanner, group: str, name: str) -> None:
+    assert run_planner(group, name).stdout == run_planner(group, "show", name).stdout != ""
+    assert "Did you mean 'show'?" in run_planner(group, "sohw").stderr
 
 
 def test_every_listed_model_has_its_sizes_at_the_top_of_its_config(run_planner: RunPlanner) -> None:

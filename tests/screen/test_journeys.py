@@ -234,3 +234,20 @@ async def all_candidates_again(app: PlannerApp, pilot: Pilot[None]) -> None:
     fewer = app.plan.counts.fit
     await Journey(pilot, 1).press("escape", until=lambda: app.plan is not None and app.plan.counts.fit > fewer)
     assert not app.filter_text
+
+
+async def test_a_model_is_taken_in_the_format_it_is_published_in(tmp_path: Path) -> None:
+    app = started(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await seen(pilot, lambda: app.plan is not None)
+        assert app.form.workload["weight_dtype"] == "fp8"
+        await pilot.press("colon", *"qwen3-8b", "enter")
+        await seen(pilot, lambda: planned(app) and app.form.workload["model"] == "qwen3-8b")
+        assert app.form.workload["weight_dtype"] == "fp8", "published in 16 bit"
+        await pilot.press("colon", *"openai/gpt-oss-120b", "enter")
+        await seen(pilot, lambda: planned(app) and app.form.workload["model"] == "openai/gpt-oss-120b")
+        assert "weight_dtype" not in app.form.workload
+        assert app.plan is not None
+        assert app.plan.task["weight_dtype"] == "mxfp4"
+        await pilot.press("u")
+        await seen(pilot, lambda: (app.form.workload["model"], app.form.workload.get("weight_dtype")) == ("qwen3-8b", "fp8"))

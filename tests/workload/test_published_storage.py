@@ -105,6 +105,22 @@ def test_no_other_name_of_a_model_says_a_format_that_it_is_not_published_in() ->
     assert said == []
 
 
+@pytest.mark.parametrize(
+    ("model", "given", "left"),
+    [
+        ("openai/gpt-oss-120b", {}, None),
+        ("openai/gpt-oss-120b", {"weight_dtype": "fp8"}, "fp8"),
+        ("deepseek-v3", {}, "fp8"),
+        ("qwen3-32b", {}, "fp8"),
+        ("no-such-model", {}, "fp8"),
+    ],
+)
+def test_the_format_of_another_model_is_not_taken_over_in_more_bits(model: str, given: dict[str, str], left: str | None) -> None:
+    preset = session().presets.load("llama-3.1-70b-chat-service").workload
+    assert preset.weight_dtype == "fp8"
+    assert session().changed(preset, {"model": model, **given}).get("weight_dtype") == left
+
+
 def test_an_unknown_family_is_stored_as_its_config_says(tmp_path: Path, run_planner: RunPlanner) -> None:
     folder = checkpoint(tmp_path, "olmo3", quantization_config=FP8)
     shown = json.loads(run_planner("models", "show", str(folder), "--json").stdout)

@@ -39,7 +39,19 @@ async def redo(app: BaseApp) -> None:
 
 def plan_model(app: BaseApp, name: str) -> None:
     """Plan another model."""
-    app.run_worker(app.form.change({"model": name}), group="model", exit_on_error=False)
+    app.run_worker(change_model(app, name), group="model", exit_on_error=False)
+
+
+async def change_model(app: BaseApp, name: str) -> None:
+    """Plan another model, and in the format it is published in where that of the form has clearly more bits: it was meant for the model before."""
+    weights = app.form.workload.get("weight_dtype")
+    if weights and await app.ask(lambda session: session.stores_less(name, weights)):
+        await app.form.change({"model": name, "weight_dtype": None})
+        app.notify(
+            f"{weights} has more bits than {name} is published in; undo brings both back.", title="Weights as published", timeout=5
+        )
+    else:
+        await app.form.change({"model": name})
 
 
 def find(app: BaseApp) -> None:

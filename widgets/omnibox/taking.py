@@ -8,6 +8,7 @@ from functools import partial
 from widgets import state_files
 from widgets.actions.narrowing import take_gpu
 from widgets.actions.sessions import described, open_session
+from widgets.actions.workload import change_model
 from widgets.base_app import BaseApp
 from widgets.omnibox.finding import Thing, setting
 from widgets.omnibox.screen import HINT, MODEL_HINT, OmniScreen
@@ -29,13 +30,14 @@ def open_box(app: BaseApp, *, models_only: bool = False) -> None:
 async def take(app: BaseApp, thing: Thing) -> None:
     """Plan another model, open a preset or a session, look at one GPU alone, ask what GPUs can run, set a key, or run a command."""
     if thing.kind == "model":
-        await app.form.change({"model": thing.value})
+        await change_model(app, thing.value)
     elif thing.kind == "preset":
         await open_preset(app, thing.value)
     elif thing.kind == "session":
         open_session(app, thing.value)
     elif thing.kind == "setting":
-        await app.form.change(setting(thing.value, app.form.workload))
+        changes = setting(thing.value, app.form.workload)
+        await (change_model(app, changes["model"]) if changes.get("model") else app.form.change(changes))
     elif thing.kind == "gpu":
         take_gpu(app, thing.value)
     elif thing.kind == "machines":

@@ -119,5 +119,5 @@ class AnswerLine(Static):
 
 def _badges(trial: Trial) -> list[str]:
     """The change that is tried out, longest first: the answer beside it stays whole."""
-    told = (f"{trial.text}  u undoes", trial.text, trial.short_text, trial.change)
+    told = (f"{trial.text}  u undoes", trial.text, trial.short_text, trial.change, trial.change.partition(": ")[0])
     return [*(f" WHAT-IF  {words} " for words in told), " WHAT-IF "]

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from planner.present.names import device_name, model_name
 from planner.units import duration_text, si_text, usd_text
-from widgets.drawing.text import shorten_end
+from widgets.drawing.text import shorten_end, shorten_middle
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -21,6 +21,8 @@ LAST_ANSWER = "last answer"
 """Words before a workload that is not the one asked for."""
 GAP = 3
 """Least number of cells between the two sides."""
+LEAST_NAME = 16
+"""Cells that a preset's name keeps at least, where its middle makes room for the load."""
 ROUNDED = 10
 """Mean tokens from which they are told as a whole number."""
 MANY = 1000
@@ -58,8 +60,7 @@ class Headline(Static):
             if len(right) + 3 + len("  ·  ".join(self._left)) <= room:
                 break
         right = right if len(head) + 3 + len(right) <= room else ""
-        space = room - len(head) - len(right) - 2 - GAP
-        rest = _fit_parts(self._left[1:], space)
+        head, rest = _fitted(head, self._left[1:], room - len(right) - 2 - GAP)
         gap = room - len(head) - 2 - len(rest) - len(right)
         self.update(
             Content.assemble(
@@ -73,13 +74,15 @@ class Headline(Static):
         )
 
 
-def _fit_parts(parts: Sequence[str], room: int) -> str:
-    """Whole parts, as many as there is room for; a first one that is too long is cut."""
+def _fitted(head: str, parts: Sequence[str], room: int) -> tuple[str, str]:
+    """The name, its middle left out where one more part has room then, and whole parts; a first one that is too long is cut."""
+    name, mark, changed = head.partition(" · ")
     for kept in range(len(parts), 0, -1):
         text = " · ".join(parts[:kept])
-        if len(text) <= room:
-            return text
-    return shorten_end(parts[0], max(0, room)) if parts else ""
+        left = room - len(text) - len(mark + changed)
+        if left >= min(len(name), LEAST_NAME):
+            return f"{shorten_middle(name, left)}{mark}{changed}", text
+    return head, shorten_end(parts[0], max(0, room - len(head))) if parts else ""
 
 
 def headline_parts(

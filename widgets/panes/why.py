@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.geometry import Size
 
 from planner.engine.answers.plan import SOLUTIONS
-from planner.engine.answers.time import CLASS_WORDS
+from planner.engine.answers.time import class_words
 from planner.present.choice.levers import lever_text
 from planner.present.choice.sentence import cost_text, count_and_device
 from planner.present.names import VERDICT_WORDS, region_text
@@ -174,4 +174,5 @@ class WhyView(VerticalScroll, can_focus=False):
         whole = sum(seconds.values())
         if whole:
             most = sorted(seconds.items(), key=lambda item: -item[1])[:MOST_CLASSES]
-            yield "time", ", ".join(f"{CLASS_WORDS.get(name, name)} {percent_text(value / whole)}" for name, value in most)
+            words = ((class_words(name, seconds, row.answer.bottleneck), value) for name, value in most)
+            yield "time", ", ".join(f"{word} {percent_text(value / whole)}" for word, value in words)

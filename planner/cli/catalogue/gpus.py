@@ -16,7 +16,7 @@ from planner.hardware.catalogue.gpus import Gpu
 from planner.units import GIB, UNKNOWN, bytes_text, digits, si_text, usd_text
 
 
-@click.group(cls=DefaultGroup, default="list")
+@click.group(cls=DefaultGroup, default="list", of_word="show")
 def gpus() -> None:
     """GPUs as their vendors describe them."""
 

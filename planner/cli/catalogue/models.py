@@ -23,7 +23,7 @@ from planner.workload.sublayers import told
 from planner.workload.weights import FORMATS
 
 
-@click.group(cls=DefaultGroup, default="list")
+@click.group(cls=DefaultGroup, default="list", of_word="show")
 def models() -> None:
     """Models, each a Hugging Face style config."""
 
@@ -84,6 +84,7 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
     card = {
         "title": known.title if known else "",
         **{f"{field} parameters": count_text(count) for field, count in parameters.items()},
+        "context": f"{a.max_context:,} tokens" if a.max_context else "",
         "counted from": source,
         **{field.replace("_", " "): count_text(size) for field, size in sizes.items() if size},
         "tokens of a picture": _picture(config, a),
@@ -120,11 +121,12 @@ def _picture(config: dict[str, Any], architecture: Architecture) -> str:
 
 
 def _weights(a: Architecture) -> str:
-    """Bytes of the checkpoint by the formats that its config names."""
-    if a.stored_as not in FORMATS:
+    """Bytes of the checkpoint by the formats that its config names; 16 bit where it names none."""
+    stored_as = a.stored_as or "bf16"
+    if stored_as not in FORMATS:
         return ""
     apart = f" ({told(a.stored_parts)})" if a.stored_parts else ""
-    return f"{bytes_text(FORMATS[a.stored_as].stored(a).total_bytes)} in {a.stored_as}{apart}"
+    return f"{bytes_text(FORMATS[stored_as].stored(a).total_bytes)} in {stored_as}{apart}"
 
 
 def _source(config: dict[str, Any], architecture: Architecture, *, traced: bool) -> str:

@@ -18,7 +18,7 @@ from planner.units import usd_text
 REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh:refresh", "Fetch today's prices from the SkyPilot catalogue.")}
 
 
-@click.group(cls=DefaultGroup, default="list", lazy=REFRESH)
+@click.group(cls=DefaultGroup, default="list", of_word="show", lazy=REFRESH)
 def offers() -> None:
     """Rental prices, each with its date and source."""
 

@@ -17,7 +17,7 @@ from planner.reading import read_text
 from planner.workload.presets import Preset
 
 
-@click.group(cls=DefaultGroup, default="list")
+@click.group(cls=DefaultGroup, default="list", of_word="show")
 def presets() -> None:
     """Workload presets: the shipped ones and your own."""
 

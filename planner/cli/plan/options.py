@@ -15,7 +15,7 @@ from planner.paths import DEFAULT_PRESET
 from planner.present.command_line import PlanCommand, value_of
 from planner.present.labels import key_of
 from planner.schema import takes_texts
-from planner.workload.changes import ABSENT, fields_of, with_settings
+from planner.workload.changes import ABSENT, with_settings
 from planner.workload.tasks import Objective, Workload
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu:
         changes["objective"] = command.objective
     where = str(preset.path) if preset else "--set"
     try:
-        workload = session.workload(fields_of(preset.workload, changes) if preset else with_settings({}, changes), where)
+        workload = session.workload(session.changed(preset.workload, changes) if preset else with_settings({}, changes), where)
         name = preset.name if preset else workload.model if isinstance(workload.model, str) else "your model"
         return Ranked(name, workload, session.plan(workload, basis=command.basis, top=top, each_gpu=each_gpu, hints=True))
     except UserError as wrong:

@@ -42,6 +42,10 @@ CLASS_WORDS: Mapping[str, str] = {
     "scoring": "scoring",
 }
 """Class of operator -> words for it, the same wherever its time is told."""
+PRODUCTS, OTHERS_AT_BANDWIDTH = ("matmul", "head"), ("elementwise", "optimizer", "rollout")
+"""Classes that are products, and others that the bandwidth limits."""
+MOST_OTHERS = 0.25
+"""Time of those others, as a share of that of products, above which it is open what limits products."""
 LEAST_SHARE = 0.005
 """Share of a phase below which operators are listed as one."""
 
@@ -159,3 +163,11 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
         own = sorted((one for one in self.operators if one.phase == phase.name), key=lambda one: -one.seconds)
         kept = sum(1 for one in own if one.seconds >= LEAST_SHARE * phase.seconds)
         return (own[:kept], own[kept:]) if len(own) > kept + 1 else (own, [])
+
+
+def class_words(kind: str, seconds: Mapping[str, float], bottleneck: str | None) -> str:
+    """The words for a class of a row whose classes take `seconds`; for products with what limits them: 'products (bandwidth)'."""
+    words = CLASS_WORDS.get(kind, kind)
+    products, others = (sum(seconds.get(one, 0.0) for one in kinds) for kinds in (PRODUCTS, OTHERS_AT_BANDWIDTH))
+    known = bottleneck == "compute" or (bottleneck == "bandwidth" and others < MOST_OTHERS * products)
+    return f"{words} ({bottleneck})" if kind == "matmul" and known else words

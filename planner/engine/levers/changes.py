@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
 
+from planner.engine.answers.answer import Answer
 from planner.engine.answers.lever import LeverCost
 from planner.engine.search.supply.node_types import most_gpus
-from planner.units import percent_text
-from planner.workload.tasks import Lengths, Lora, Sharding, Workload, trains
+from planner.engine.search.targets import LATENCY_WORDS
+from planner.units import duration_text, percent_text
+from planner.workload.tasks import LatencyLimit, Lengths, Lora, Sharding, Workload, trains
 
 SIXTEEN_BIT = {None, "bf16", "fp16"}
 LEAST_CONTEXT, LEAST_SEQUENCE = 256, 256
@@ -19,6 +22,10 @@ OFFLOADING_GPUS = 16
 """GPUs above which offloading is not offered: sharding over them leaves little to keep in host memory."""
 MOST_GPUS = 16384
 """Number at which the search for more GPUs ends."""
+
+
+LOOSER = 1.2
+"""Multiple of a limit on latency, and of a deadline, that is tried."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -130,6 +137,28 @@ def _of_both(w: Workload) -> Iterator[Change]:
         yield Change({"max_gpus": MOST_GPUS}, f"up to {MOST_GPUS:,} GPUs", "hardware", 1.0)
     if w.gpus_considered:
         yield Change({"gpus_considered": []}, "any GPU of the catalogue", "hardware", 1.5)
+
+
+def looser_limits(w: Workload, wanted: Mapping[LatencyLimit, float]) -> Change:
+    """Limits on latencies as `wanted`, in seconds, in place of what they are."""
+    words = (
+        f"{limit.share} {LATENCY_WORDS[limit.latency]}of {duration_text(seconds)} instead of {duration_text(limit.seconds)}"
+        for limit, seconds in wanted.items()
+    )
+    targets = msgspec.structs.replace(w.targets, **{limit.name: seconds for limit, seconds in wanted.items()})
+    return Change({"targets": targets}, " and ".join(words), "target", 1.0)
+
+
+def met_by(w: Workload, answer: Answer) -> Change | None:
+    """The limits on latencies that `answer` misses, so much looser that it meets them; None where that is more than `LOOSER` times."""
+    wanted = {}
+    for limit in w.targets.latency_limits():
+        latency = getattr(answer, f"{limit.latency}_s")
+        figure = getattr(latency, limit.share) if latency is not None else None
+        if figure is not None and figure.value > limit.seconds:
+            unit = 10 ** (math.floor(math.log10(figure.value)) - 1)
+            wanted[limit] = float(f"{math.ceil(figure.value / unit) * unit:.2g}")
+    return looser_limits(w, wanted) if wanted and all(to <= LOOSER * limit.seconds for limit, to in wanted.items()) else None
 
 
 def _halves(value: int | None, least: int) -> Iterator[int]:

@@ -12,9 +12,8 @@ from planner.engine.answers.figure import value_of
 from planner.engine.answers.lever import Lever, LeverState
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans, Keys
-from planner.engine.levers.changes import Change, changes_of
+from planner.engine.levers.changes import LOOSER, Change, changes_of, looser_limits
 from planner.engine.search.selection import Choice
-from planner.engine.search.targets import LATENCY_WORDS
 from planner.units import duration_text, percent_text
 from planner.workload.tasks import Workload
 
@@ -22,8 +21,6 @@ LEAST_SAVING = 0.05
 """Share of the price that a change has to save to be named."""
 MOST_PROVED, MOST_NAMED = 4, 3
 """Changes that are planned as their command does, simulation included, and that are named."""
-LOOSER = 1.2
-"""Multiple of a limit on latency, and of a deadline, that is tried."""
 
 
 def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
@@ -72,10 +69,7 @@ def cheaper(w: Workload) -> Iterator[Change]:
     for limit in w.targets.latency_limits():
         looser = float(f"{limit.seconds * LOOSER:.2g}")
         if looser > limit.seconds:
-            words = (
-                f"{limit.share} {LATENCY_WORDS[limit.latency]} of {duration_text(looser)} instead of {duration_text(limit.seconds)}"
-            )
-            yield Change({"targets": msgspec.structs.replace(w.targets, **{limit.name: looser})}, words, "target", 1.0)
+            yield looser_limits(w, {limit: looser})
     if w.targets.deadline_h is not None:
         looser = float(f"{w.targets.deadline_h * LOOSER:.2g}")
         if looser > w.targets.deadline_h:

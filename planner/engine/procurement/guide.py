@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from planner.engine.advice.advice import Advice
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.answers.time import CLASS_WORDS
+from planner.engine.answers.time import class_words
 from planner.engine.job.job import Job
 from planner.engine.money.costs import Costs, WayCosts
 from planner.engine.procurement.decision_trees import Branch, branches, row_words
@@ -202,7 +202,8 @@ def _bottleneck(row: PlanRow, advice: Advice | None) -> Step:
     """Bottleneck, seen where it was watched, else by the class of operators that takes longest."""
     times = sorted(row.answer.seconds_by_class.items(), key=lambda item: -item[1])
     total = sum(row.answer.seconds_by_class.values()) or 1.0
-    reasons = [f"{CLASS_WORDS.get(name, name)} {percent_text(seconds / total)} of the time" for name, seconds in times[:3]]
+    by_class, limit = row.answer.seconds_by_class, row.answer.bottleneck
+    reasons = [f"{class_words(name, by_class, limit)} {percent_text(seconds / total)} of the time" for name, seconds in times[:3]]
     if advice is not None and advice.gpus:
         limiters = list(dict.fromkeys(one.judgement.limiter for one in advice.gpus))
         seen = dict.fromkeys(reason for one in advice.gpus for reason in one.judgement.because)

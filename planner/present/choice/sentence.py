@@ -34,10 +34,14 @@ class Sentence(msgspec.Struct, frozen=True):
         return " · ".join(self.parts)
 
     def within(self, cells: int) -> tuple[str, ...]:
-        """The first part, and whole further ones that `cells` characters have room for."""
+        """The first part, and whole further ones that `cells` characters have room for, the last without what is in brackets where that alone has."""
         kept = len(self.parts)
         while kept > 1 and len(" · ".join(self.parts[:kept])) > cells:
             kept -= 1
+        for following in self.parts[kept : kept + 1]:
+            shorter = (*self.parts[:kept], following.partition(" (")[0])
+            if self.solved and "(" in following and len(" · ".join(shorter)) <= cells:
+                return shorter
         return self.parts[:kept]
 
 

@@ -311,6 +311,10 @@ class SampleSession:
     def architecture(self, model: str, where: str = "") -> Architecture:
         raise UserError(Problem(where, "model", f"{model!r} has no layers here."))
 
+    def stores_less(self, model: str, weight_dtype: object) -> bool:
+        del model, weight_dtype
+        return False
+
     def part_named(self, name: str) -> Gpu | None:
         try:
             return load_gpus(presets_folder() / "gpus").find(name.removesuffix(" 141GB"))

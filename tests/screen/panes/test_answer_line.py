@@ -10,6 +10,8 @@ from rich.style import Style
 from textual.content import Content
 from tui_sample import sample_options, settle
 
+from planner.engine.answers.time import class_words
+from planner.present.choice.sentence import Sentence
 from planner.present.choice.trial import Trial
 from planner.units import change_text
 from widgets.app import PlannerApp
@@ -17,6 +19,7 @@ from widgets.drawing.styles import Paint
 from widgets.omnibox.finding import find
 from widgets.panes.answer import AnswerLine
 from widgets.panes.frame import Frame
+from widgets.panes.headline import Headline
 from widgets.panes.tabs import Tabs
 
 
@@ -65,10 +68,35 @@ async def test_a_change_on_trial_leaves_the_answer_whole_on_80_columns(tmp_path:
         assert drawn(line).plain.startswith(f" WHAT-IF  spot (+24 %)   {first}")
         line.show(plan, replace(trial, change="full activation checkpointing of every layer of all"))
         assert drawn(line).plain.startswith(f" WHAT-IF   {first}")
+        line.show(plan, replace(trial, change="up to 48 GPUs: then 48 × RTX 4090 may fit", difference=""))
+        assert drawn(line).plain.startswith(f" WHAT-IF  up to 48 GPUs   {first}")
         await pilot.resize_terminal(160, 45)
         await settle(pilot)
         line.show(plan, trial)
         assert drawn(line).plain.startswith(f" WHAT-IF  spot: {trial.difference}  u undoes   {first}")
+
+
+def test_a_part_without_its_brackets_stands_where_the_whole_has_no_room() -> None:
+    sentence = Sentence(("Rent 2 × H200 SXM", "p95 4.50 s of 5.00 s (53 % sure)", "next: 3 × B200 SXM, +8 %"), solved=True)
+    assert sentence.within(200) == sentence.parts
+    assert sentence.within(60) == sentence.parts[:2]
+    assert sentence.within(48) == (sentence.parts[0], "p95 4.50 s of 5.00 s")
+    assert sentence.within(30) == sentence.parts[:1]
+
+
+async def test_a_long_name_leaves_room_for_the_load(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        headline = app.main.query_one(Headline)
+        headline.show(
+            ["llama-3.1-70b-chat-service · modified", "qwen3-32b", "16.67 req/s", "600 in, 200 out"], ["row's price 187 d old"]
+        )
+        told = str(headline.content)
+        assert told.startswith("llama-3.1…-service · modified  qwen3-32b · 16.67 req/s ")
+        assert told.endswith("  row's price 187 d old")
+        headline.show(["short", "qwen3-32b", "16.67 req/s"], ["row's price 187 d old"])
+        assert str(headline.content).startswith("short  qwen3-32b · 16.67 req/s ")
 
 
 async def test_where_nothing_fits_what_is_nearest_is_begun(tmp_path: Path) -> None:
@@ -123,3 +151,17 @@ def test_a_folder_of_a_model_is_found_by_its_name(tmp_path: Path, monkeypatch: p
     assert [thing.value for thing in find("mine", ())] == ["./mine"]
     assert not find("x" * 5000, ())
     assert not find("a\0b", ())
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bottleneck", "words"),
+    [
+        ({"matmul": 1.27, "elementwise": 0.16}, "bandwidth", "products (bandwidth)"),
+        ({"matmul": 3.0, "elementwise": 2.0}, "compute", "products (compute)"),
+        ({"matmul": 3.0, "elementwise": 2.0, "optimizer": 0.6}, "bandwidth", "products"),
+        ({"matmul": 1.0, "communication": 2.0}, "link", "products"),
+    ],
+)
+def test_products_say_what_limits_them_where_that_is_known(seconds: dict[str, float], bottleneck: str, words: str) -> None:
+    assert class_words("matmul", seconds, bottleneck) == words
+    assert class_words("elementwise", seconds, bottleneck) == "between products"

@@ -72,6 +72,12 @@ class Form(VerticalScroll, can_focus=False):
 
         name: str
 
+    @dataclass
+    class ModelChosen(Message):
+        """The user wants another model."""
+
+        name: str
+
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="form")
         self._symbols = symbols
@@ -323,7 +329,10 @@ class Form(VerticalScroll, can_focus=False):
             self.post_message(self.PresetChosen(event.value))
             return
         field = self._field_of(event.choice)
-        await self._set(field, values.parse(field.kind, event.value))
+        if field.key == "model" and event.value:
+            self.post_message(self.ModelChosen(event.value))
+        else:
+            await self._set(field, values.parse(field.kind, event.value))
 
     @on(Input.Changed)
     async def _typed(self, event: Input.Changed) -> None:

@@ -13,7 +13,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.answers.time import CLASS_WORDS
+from planner.engine.answers.time import class_words
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
 from planner.present.choice.sentence import count_and_device
 from planner.present.lines.folding import folded
@@ -191,7 +191,7 @@ def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     here = " · this machine" if row.here else ""
     yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
     yield Content(row.why)
-    if row.answer.reason and row.answer.reason != row.why:
+    if row.answer.reason and row.answer.reason not in row.why:
         yield Content(row.answer.reason)
     layout = row.answer.layout
     if layout is not None:
@@ -244,7 +244,7 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
     yield _heading("Time", f"{what}{duration_text(whole)}{limit}; T itemises it")
     for name, value in sorted(seconds.items(), key=lambda item: -item[1]):
         yield Content.assemble(
-            (f"  {CLASS_WORDS.get(name, name):<{LABEL}}", "$quiet"),
+            (f"  {class_words(name, seconds, row.answer.bottleneck):<{LABEL}}", "$quiet"),
             f"{duration_text(value):>{VALUE}}",
             f"{percent_text(value / whole):>7}  ",
             (page.bar(value / whole, page.symbols.filled), "$primary"),

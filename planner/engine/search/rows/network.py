@@ -9,9 +9,9 @@ from planner.engine.search.selection import Choice
 from planner.engine.search.supply.node_types import HOST_SHARE
 from planner.engine.search.supply.quotes import UNLIMITED, Quote
 from planner.hardware.prices.providers import NONE_SOLD
-from planner.units import bits_text
+from planner.units import bits_text, counted
 
-PAID, CONTRACT = "GPUs are paid", "need a contract"
+PAID, CONTRACT = "GPUs are paid", "a contract with"
 SUPPLY_KEYS = ("fabric", "max_nodes", "spot_interruptions_per_h", "checkpoint_interval_h")
 """Keys of `assumed` that depend on who rents out."""
 
@@ -73,5 +73,6 @@ def with_order(choice: Choice, quote: Quote | None, why: str) -> str:
     used, nodes = int(choice.deployments.gpus[choice.row]), int(choice.deployments.instances[choice.row])
     paid = choice.node_type.per_node * nodes
     words = [f"{paid:,} {PAID}, {used:,} used"] if paid != used else []
-    words += [f"{nodes:,} nodes {CONTRACT} with {quote.offer.provider}"] if nodes > quote.to_order else []
+    if nodes > quote.to_order:
+        words.append(f"{counted(nodes, 'node')} {'needs' if nodes == 1 else 'need'} {CONTRACT} {quote.offer.provider}")
     return "; ".join([*words, why])
