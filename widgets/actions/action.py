@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from textual.binding import Binding
 
 Work = Coroutine[Any, Any, None]
+Run = TypeVar("Run", bound=Callable[[Any], Any])
+Scope = Literal["app", "table", "form", "choice", "group", "textual"]
 Condition = Callable[[Any], str | None]
 """Given the app, the reason why the condition does not hold; None: it holds."""
 
@@ -34,7 +36,7 @@ class Action(NamedTuple):
     """Keys as shown; empty: the first of them."""
     rank: int = 0
     """Order in the key line, smallest first; 0: not there."""
-    scope: Literal["app", "table", "form", "choice", "group", "textual"] = "app"
+    scope: Scope = "app"
     """Scope of the keys; textual: everywhere, by Textual's own binding, which the user cannot remap."""
     widget_action: str = ""
     """Textual's name for what the widget does."""
@@ -74,11 +76,20 @@ def bindings(actions: Iterable[Action]) -> list[Binding]:
     ]
 
 
-def opens(screen: str) -> Callable[[Any], Work | None]:
-    """Function that opens a screen: `open_screen` of the module `screen` of `widgets.screens`, imported when it is first opened."""
+class Actions(list[Action]):
+    """Actions in the order in which help and palette list them."""
 
-    def run(app: Any) -> Work | None:
-        opened: Work | None = import_module(f"widgets.screens.{screen}").open_screen(app)
-        return opened
+    def key(self, id: str, keys: str, label: str, *needs: Condition, **more: Any) -> Callable[[Run], Run]:  # noqa: A002
+        """Decorator that adds an action which runs the function; the function's docstring is the action's description."""
 
-    return run
+        def add(run: Run) -> Run:
+            self.append(Action(id, keys, label, run.__doc__ or "", run, needs, **more))
+            return run
+
+        return add
+
+
+def open_screen(screen: str, app: Any) -> Work | None:
+    """Open a screen by `open_screen` of the module `screen` of `widgets.screens`, which is imported when it is first opened."""
+    opened: Work | None = import_module(f"widgets.screens.{screen}").open_screen(app)
+    return opened

@@ -34,13 +34,13 @@ def copy_row(app: BaseApp) -> None:
 
 
 def copy_command(app: BaseApp) -> None:
-    """Copy the command line that gives the same plan."""
+    """Copy the command line that gives the same answer."""
     if app.preset is not None:
         copy(app, plan_command(app.preset, app.preset_fields, app.facets.over(app.form.workload), app.basis).text, "Command")
 
 
 def export(app: BaseApp) -> None:
-    """Ask for the format, then write the file."""
+    """Write the plan as JSON, CSV or Markdown, the decision as a report, or the screen as SVG."""
     from widgets.screens.picker import Item, PickerScreen
 
     items = [Item(known.id, known.label, known.detail) for known in FORMATS]

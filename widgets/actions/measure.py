@@ -3,52 +3,77 @@
 from __future__ import annotations
 
 from widgets.actions import conditions as need
-from widgets.actions.action import Action, opens
+from widgets.actions.action import Actions, Work, open_screen
 from widgets.base_app import BaseApp
 
+ACTIONS = Actions()
 
-async def run_benchmark(app: BaseApp, suite: str | None = None) -> None:
-    """Measure this machine with a suite (None: the usual one), and the products of the model in the form."""
+
+@ACTIONS.key("benchmark", "b", "benchmark", need.open_panes, need.no_benchmark, rank=6)
+async def run_benchmark(app: BaseApp) -> None:
+    """Measure this machine; results enter the plan as they arrive."""
+    await _measure(app)
+
+
+async def _measure(app: BaseApp, suite: str | None = None) -> None:
+    """Run a suite (None: the usual one), and the products of the model in the form."""
     if app.single:
         app.show_pane("benchmark")
     if app.benchmark is not None:
         await app.benchmark.measure(app.plan, suite=suite, model=app.form.workload.get("model"))
 
 
+@ACTIONS.key("suite", "B", "suite", need.open_panes, need.no_benchmark)
 def choose_suite(app: BaseApp) -> None:
-    """List the suites with the time each may take; the one chosen begins."""
+    """Choose what to measure and how long it may take: quick, standard, or the study."""
     from widgets.background.benchmark import suites
     from widgets.screens.picker import PickerScreen
 
     def chosen(name: str | None) -> None:
         if name is not None and not app.benchmark_runs:
-            app.run_worker(run_benchmark(app, name), group="act-benchmark", exit_on_error=False)
+            app.run_worker(_measure(app, name), group="act-benchmark", exit_on_error=False)
             app.refresh_keys()
 
     app.push_screen(PickerScreen("Measure this machine", suites(app.form.workload.get("model"))), chosen)
 
 
+@ACTIONS.key("stop", "x", "stop", need.a_benchmark, rank=1)
 async def stop_benchmark(app: BaseApp) -> None:
-    """Stop the benchmark."""
+    """Stop the running benchmark; what was measured is kept."""
     if app.benchmark is not None:
         await app.benchmark.stop()
 
 
+@ACTIONS.key("basis", "m", "data sheets", need.a_plan, label_now=lambda app: "measured" if app.basis == "spec" else None, rank=9)
 def switch_basis(app: BaseApp) -> None:
-    """Plan again on the other basis."""
+    """Switch between measurements and vendor figures alone as the basis of the plan."""
     app.basis = "spec" if app.basis == "measured" else "measured"
     app.ask_for_plan(app.form.workload)
 
 
+@ACTIONS.key("rightsize", "R", "right-size", need.readings)
+def rightsize(app: BaseApp) -> Work | None:
+    """Judge what the GPUs were seen to do: what limits them, and what each change saves a month."""
+    return open_screen("rightsize", app)
+
+
+@ACTIONS.key("running", "V", "roofline", need.a_watched_gpu)
+def running(app: BaseApp) -> Work | None:
+    """The roofline of the watched GPUs, with what runs on them as a point that moves."""
+    return open_screen("running", app)
+
+
+@ACTIONS.key("pause", "p", "pause", need.telemetry, label_now=lambda app: "resume" if app.telemetry.paused else None)
 def pause(app: BaseApp) -> None:
-    """Pause the telemetry, or resume it."""
+    """Pause or resume watching this machine."""
     app.telemetry.toggle()
     if app.panes is not None:
         app.panes.machine.set_paused(app.telemetry.paused)
 
 
+@ACTIONS.key("processes", "P", "processes", need.a_watched_gpu)
 def list_processes(app: BaseApp) -> None:
-    """List who uses the GPUs, in another order, or no longer; where one pane is shown at a time that one comes first."""
+    """List who uses each GPU, by memory; again: by GPU, by user, by process number, then no longer."""
     if app.panes is None:
         return
     machine = app.panes.machine
@@ -59,92 +84,13 @@ def list_processes(app: BaseApp) -> None:
     machine.turn_processes()
 
 
-ACTIONS = (
-    Action(
-        id="benchmark",
-        keys="b",
-        label="benchmark",
-        description="Measure this machine; results enter the plan as they arrive.",
-        run=run_benchmark,
-        needs=(need.open_panes, need.no_benchmark),
-        rank=6,
-    ),
-    Action(
-        id="suite",
-        keys="B",
-        label="suite",
-        description="Choose what to measure and how long it may take: quick, standard, or the study.",
-        run=choose_suite,
-        needs=(need.open_panes, need.no_benchmark),
-    ),
-    Action(
-        id="stop",
-        keys="x",
-        label="stop",
-        description="Stop the running benchmark; what was measured is kept.",
-        run=stop_benchmark,
-        needs=(need.a_benchmark,),
-        rank=1,
-    ),
-    Action(
-        id="basis",
-        keys="m",
-        label="data sheets",
-        label_now=lambda app: "measured" if app.basis == "spec" else None,
-        description="Switch between measurements and vendor figures alone as the basis of the plan.",
-        run=switch_basis,
-        needs=(need.a_plan,),
-        rank=9,
-    ),
-    Action(
-        id="rightsize",
-        keys="R",
-        label="right-size",
-        description="Judge what the GPUs were seen to do: what limits them, and what each change saves a month.",
-        run=opens("rightsize"),
-        needs=(need.readings,),
-    ),
-    Action(
-        id="running",
-        keys="V",
-        label="roofline",
-        description="The roofline of the watched GPUs, with what runs on them as a point that moves.",
-        run=opens("running"),
-        needs=(need.a_watched_gpu,),
-    ),
-    Action(
-        id="pause",
-        keys="p",
-        label="pause",
-        label_now=lambda app: "resume" if app.telemetry.paused else None,
-        description="Pause or resume watching this machine.",
-        run=pause,
-        needs=(need.telemetry,),
-    ),
-    Action(
-        id="processes",
-        keys="P",
-        label="processes",
-        description="List who uses each GPU, by memory; again: by GPU, by user, by process number, then no longer.",
-        run=list_processes,
-        needs=(need.a_watched_gpu,),
-    ),
-    Action(
-        id="longer",
-        keys="left_square_bracket",
-        key_text="[",
-        label="longer",
-        description="Let the histories of this machine reach further back: a cell is 1 s, 5 s, 30 s, 2 min, 10 min.",
-        run=lambda app: app.content.machine.stretch(1),
-        needs=(need.open_panes, need.telemetry),
-    ),
-    Action(
-        id="shorter",
-        keys="right_square_bracket",
-        key_text="]",
-        label="shorter",
-        description="Let the histories of this machine show less time, in more detail.",
-        run=lambda app: app.content.machine.stretch(-1),
-        needs=(need.open_panes, need.telemetry),
-    ),
-)
+@ACTIONS.key("longer", "left_square_bracket", "longer", need.open_panes, need.telemetry, key_text="[")
+def longer(app: BaseApp) -> None:
+    """Let the histories of this machine reach further back: a cell is 1 s, 5 s, 30 s, 2 min, 10 min."""
+    app.content.machine.stretch(1)
+
+
+@ACTIONS.key("shorter", "right_square_bracket", "shorter", need.open_panes, need.telemetry, key_text="]")
+def shorter(app: BaseApp) -> None:
+    """Let the histories of this machine show less time, in more detail."""
+    app.content.machine.stretch(-1)

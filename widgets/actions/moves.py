@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
 
-from widgets.actions.action import Action
+from widgets.actions.action import Action, Scope
 
 
-def _key(
-    scope: Literal["table", "form", "choice", "group"],
-    name: str,
-    keys: str,
-    key_text: str,
-    label: str,
-    description: str,
-    widget_action: str,
-) -> Action:
-    return Action(
-        id=f"{scope}-{name}",
-        keys=keys,
-        key_text=key_text,
-        label=label,
-        description=description,
-        widget_action=widget_action,
-        scope=scope,
-    )
+def _key(scope: Scope, name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
+    return Action(f"{scope}-{name}", keys, label, description, key_text=key_text, scope=scope, widget_action=widget_action)
 
 
 _table, _form = partial(_key, "table"), partial(_key, "form")
@@ -62,15 +45,11 @@ FORM = (
         "reset",
     ),
 )
-
-
 CHOICE = (
     _choice("open", "enter,space", "enter", "choose", "Open the list of a field that holds one of several values.", "open"),
     _choice("previous", "left", "←", "previous", "Previous value of such a field.", "step(-1)"),
     _choice("next", "right", "→", "next", "Next value of such a field.", "step(1)"),
 )
-
-
 GROUP = (
     _group("turn", "enter,space", "enter", "open, fold", "Open a group of fields, or fold it.", "fold"),
     _group("fold", "left", "←", "fold", "Fold a group of fields.", "fold('fold')"),

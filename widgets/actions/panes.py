@@ -7,7 +7,7 @@ from functools import partial
 from textual.widgets import Input
 
 from widgets.actions import conditions as need
-from widgets.actions.action import Action
+from widgets.actions.action import Action, Actions
 from widgets.actions.narrowing import clear_filter
 from widgets.base_app import BaseApp
 
@@ -20,19 +20,27 @@ DESCRIPTIONS = {
 }
 
 
-def show(name: str, app: BaseApp) -> None:
-    """Go to the pane of this name."""
-    app.show_pane(name)
+ACTIONS = Actions(
+    Action(f"pane-{name}", str(number), name, description, partial(BaseApp.show_pane, name=name), (need.open_panes,))
+    for number, (name, description) in enumerate(DESCRIPTIONS.items(), start=1)
+)
 
 
+@ACTIONS.key("zoom", "z,plus", "zoom", need.open_panes, label_now=lambda app: "all panes" if app.zoomed else None)
 def zoom(app: BaseApp) -> None:
-    """Show one pane, or all of them."""
+    """Give the whole screen to one pane, or give it back; this machine then shows every figure with its history."""
     app.main.toggle_class("-zoomed")
     app.refresh_keys()
 
 
+def _back_to(app: BaseApp) -> str | None:
+    """The label of `back` where there is something to back out of."""
+    return "all rows" if app.filter_text else "all panes" if app.zoomed else None
+
+
+@ACTIONS.key("back", "escape", "back", need.open_panes, key_text="esc", label_now=_back_to)
 def back(app: BaseApp) -> None:
-    """Back out one level: the filter, then the zoom, then the form or another pane."""
+    """Back out one level: filter, zoom, form."""
     words = app.main.query_one("#filter", Input)
     if words.has_focus or app.filter_text:
         with words.prevent(Input.Changed):
@@ -44,37 +52,3 @@ def back(app: BaseApp) -> None:
         zoom(app)
     elif app.active_pane != "ranking":
         app.show_pane("ranking")
-
-
-ACTIONS = (
-    *(
-        Action(
-            id=f"pane-{name}",
-            keys=str(number),
-            label=name,
-            description=description,
-            run=partial(show, name),
-            needs=(need.open_panes,),
-        )
-        for number, (name, description) in enumerate(DESCRIPTIONS.items(), start=1)
-    ),
-    Action(
-        id="zoom",
-        keys="z,plus",
-        label="zoom",
-        label_now=lambda app: "all panes" if app.zoomed else None,
-        description="Give the whole screen to one pane, or give it back; this machine then shows every figure with its history.",
-        run=zoom,
-        needs=(need.open_panes,),
-    ),
-    Action(
-        id="back",
-        keys="escape",
-        key_text="esc",
-        label="back",
-        label_now=lambda app: "all rows" if app.filter_text else "all panes" if app.zoomed else None,
-        description="Back out one level: filter, zoom, form.",
-        run=back,
-        needs=(need.open_panes,),
-    ),
-)

@@ -6,20 +6,116 @@ from textual.widgets import Input
 
 from widgets.actions import conditions as need
 from widgets.actions import export
-from widgets.actions.action import Action, opens
+from widgets.actions.action import Actions, Work, open_screen
 from widgets.base_app import BaseApp
 
+ACTIONS = Actions()
+A_ROW = (need.a_plan, need.a_row)
 
+
+@ACTIONS.key("why", "enter", "why", *A_ROW, rank=2)
+def why(app: BaseApp) -> Work | None:
+    """Work the highlighted row out, line by line."""
+    return open_screen("row.why", app)
+
+
+@ACTIONS.key("memory", "M", "memory", *A_ROW, need.known_memory, rank=7)
+def memory(app: BaseApp) -> Work | None:
+    """Itemise the memory of the highlighted row: every byte with its formula and source."""
+    return open_screen("row.memory", app)
+
+
+@ACTIONS.key("change", "a", "what if", *A_ROW, rank=3)
+def change(app: BaseApp) -> Work | None:
+    """What would make the row fit, or change the answer: a digit tries one at once, with the difference; u takes it back."""
+    return open_screen("row.levers", app)
+
+
+@ACTIONS.key("own", "O", "rent or buy", *A_ROW)
+def rent_or_buy(app: BaseApp) -> Work | None:
+    """Every way to pay for the row, by the hour, committed, bought or by the token, and from when on another is cheaper."""
+    return open_screen("decisions.costs", app)
+
+
+@ACTIONS.key("fit", "F", "what they run", *A_ROW)
+def fit(app: BaseApp) -> Work | None:
+    """What as many of the highlighted GPU can run: every model, with precision, context, users and speed."""
+    return open_screen("decisions.fit", app)
+
+
+@ACTIONS.key("guide", "D", "guide", need.open_panes)
+def guide(app: BaseApp) -> Work | None:
+    """Five questions, then the steps to a decision: profile, bottleneck, right size, where, what to commit to."""
+    return open_screen("decisions.guide", app)
+
+
+@ACTIONS.key("portfolio", "L", "portfolio", need.open_panes)
+def portfolio(app: BaseApp) -> Work | None:
+    """Several workloads of a file on one stock: what runs where, what to own, commit to and rent."""
+    return open_screen("decisions.portfolio", app)
+
+
+@ACTIONS.key("study", "f", "study", rank=9)
+def study(app: BaseApp) -> Work | None:
+    """Compute per dollar over model or batch sizes: which GPU leads where, measured and predicted."""
+    return open_screen("study", app)
+
+
+@ACTIONS.key("time", "T", "time", *A_ROW, need.known_time, rank=7)
+def time(app: BaseApp) -> Work | None:
+    """Where the time of the highlighted row goes: phases, roofline, every operator."""
+    return open_screen("row.time", app)
+
+
+@ACTIONS.key("load", "Q", "load", *A_ROW, need.a_latency)
+def load(app: BaseApp) -> Work | None:
+    """Latency of the row against the load: where it misses a target, and where requests come faster than it answers."""
+    return open_screen("decisions.load", app)
+
+
+@ACTIONS.key("filter", "slash", "filter", need.open_panes, key_text="/", rank=4)
 def open_filter(app: BaseApp) -> None:
-    """Show the filter's line, with the cursor in it."""
+    """Narrow the search: l4 h100 aws spot; gpu: provider: kind: region: country: market: network: with commas; $/h<5, sure>90; fits, here, own; !word leaves out."""
     app.show_pane("ranking", focus=False)
     words = app.main.query_one("#filter", Input)
     words.display = True
     app.main.set_focus(words)  # at once: what is typed next belongs to it
 
 
+@ACTIONS.key("sort", "s", "sort", need.a_plan, rank=8)
+def sort(app: BaseApp) -> None:
+    """Sort by the next column."""
+    app.table.sort_next()
+
+
+@ACTIONS.key("reverse", "S", "reverse", need.a_plan)
+def reverse(app: BaseApp) -> None:
+    """Reverse the order of the sorted column."""
+    app.table.reverse()
+
+
+def _fewer_columns(app: BaseApp) -> str | None:
+    return "fewer columns" if app.panes is not None and app.table.wide else None
+
+
+@ACTIONS.key("wide", "W", "columns", need.a_plan, label_now=_fewer_columns)
+def wide(app: BaseApp) -> None:
+    """Draw every column of the ranking, to be shifted with h and l; again: those there is room for."""
+    app.table.toggle_wide()
+
+
+@ACTIONS.key("compare", "c", "compare", *A_ROW, rank=8)
+def compare(app: BaseApp) -> Work | None:
+    """Set the rows marked with space side by side; without two of them, the highlighted row beside the first."""
+    return open_screen("row.compare", app)
+
+
+ACTIONS.key("export", "e", "export", need.a_plan, rank=9)(export.export)
+
+
+@ACTIONS.key("refresh", "r", "refresh", need.a_plan, need.no_new_results)
 async def read_again(app: BaseApp) -> None:
-    """Read prices, measurements, presets and this machine again, and plan the workload on them; the form stays."""
+    """Read prices, measurements, presets and this machine again, and plan on them."""
     from widgets.opening import look_round
 
     await app.session_thread.reopen()
@@ -29,168 +125,5 @@ async def read_again(app: BaseApp) -> None:
     app.notify("Prices, measurements, presets and this machine were read again.", timeout=3)
 
 
-ACTIONS = (
-    Action(
-        id="why",
-        keys="enter",
-        label="why",
-        description="Work the highlighted row out, line by line.",
-        run=opens("row.why"),
-        needs=(need.a_plan, need.a_row),
-        rank=2,
-    ),
-    Action(
-        id="memory",
-        keys="M",
-        label="memory",
-        description="Itemise the memory of the highlighted row: every byte with its formula and source.",
-        run=opens("row.memory"),
-        needs=(need.a_plan, need.a_row, need.known_memory),
-        rank=7,
-    ),
-    Action(
-        id="change",
-        keys="a",
-        label="what if",
-        description="What would make the row fit, or change the answer: a digit tries one at once, with the difference; u takes it back.",
-        run=opens("row.levers"),
-        needs=(need.a_plan, need.a_row),
-        rank=3,
-    ),
-    Action(
-        id="own",
-        keys="O",
-        label="rent or buy",
-        description="Every way to pay for the row, by the hour, committed, bought or by the token, and from when on another is cheaper.",
-        run=opens("decisions.costs"),
-        needs=(need.a_plan, need.a_row),
-    ),
-    Action(
-        id="fit",
-        keys="F",
-        label="what they run",
-        description="What as many of the highlighted GPU can run: every model, with precision, context, users and speed.",
-        run=opens("decisions.fit"),
-        needs=(need.a_plan, need.a_row),
-    ),
-    Action(
-        id="guide",
-        keys="D",
-        label="guide",
-        description="Five questions, then the steps to a decision: profile, bottleneck, right size, where, what to commit to.",
-        run=opens("decisions.guide"),
-        needs=(need.open_panes,),
-    ),
-    Action(
-        id="portfolio",
-        keys="L",
-        label="portfolio",
-        description="Several workloads of a file on one stock: what runs where, what to own, commit to and rent.",
-        run=opens("decisions.portfolio"),
-        needs=(need.open_panes,),
-    ),
-    Action(
-        id="study",
-        keys="f",
-        label="study",
-        description="Compute per dollar over model or batch sizes: which GPU leads where, measured and predicted.",
-        run=opens("study"),
-        rank=9,
-    ),
-    Action(
-        id="time",
-        keys="T",
-        label="time",
-        description="Where the time of the highlighted row goes: phases, roofline, every operator.",
-        run=opens("row.time"),
-        needs=(need.a_plan, need.a_row, need.known_time),
-        rank=7,
-    ),
-    Action(
-        id="load",
-        keys="Q",
-        label="load",
-        description="Latency of the row against the load: where it misses a target, and where requests come faster than it answers.",
-        run=opens("decisions.load"),
-        needs=(need.a_plan, need.a_row, need.a_latency),
-    ),
-    Action(
-        id="filter",
-        keys="slash",
-        key_text="/",
-        label="filter",
-        description="Narrow the search: l4 h100 aws spot; gpu: provider: kind: region: country: market: network: with commas; "
-        "$/h<5, sure>90; fits, here, own; !word leaves out.",
-        run=open_filter,
-        needs=(need.open_panes,),
-        rank=4,
-    ),
-    Action(
-        id="sort",
-        keys="s",
-        label="sort",
-        description="Sort by the next column.",
-        run=lambda app: app.table.sort_next(),
-        needs=(need.a_plan,),
-        rank=8,
-    ),
-    Action(
-        id="reverse",
-        keys="S",
-        label="reverse",
-        description="Reverse the order of the sorted column.",
-        run=lambda app: app.table.reverse(),
-        needs=(need.a_plan,),
-    ),
-    Action(
-        id="wide",
-        keys="W",
-        label="columns",
-        label_now=lambda app: "fewer columns" if app.panes is not None and app.table.wide else None,
-        description="Draw every column of the ranking, to be shifted with h and l; again: those there is room for.",
-        run=lambda app: app.table.toggle_wide(),
-        needs=(need.a_plan,),
-    ),
-    Action(
-        id="compare",
-        keys="c",
-        label="compare",
-        description="Set the rows marked with space side by side; without two of them, the highlighted row beside the first.",
-        run=opens("row.compare"),
-        needs=(need.a_plan, need.a_row),
-        rank=8,
-    ),
-    Action(
-        id="export",
-        keys="e",
-        label="export",
-        description="Write the plan as JSON, CSV or Markdown, the decision as a report, or the screen as SVG.",
-        run=export.export,
-        needs=(need.a_plan,),
-        rank=9,
-    ),
-    Action(
-        id="refresh",
-        keys="r",
-        label="refresh",
-        description="Read prices, measurements, presets and this machine again, and plan on them.",
-        run=read_again,
-        needs=(need.a_plan, need.no_new_results),
-    ),
-    Action(
-        id="copy",
-        keys="y",
-        label="copy row",
-        description="Copy the highlighted row as text.",
-        run=export.copy_row,
-        needs=(need.a_plan, need.a_row),
-    ),
-    Action(
-        id="copy-command",
-        keys="Y",
-        label="copy command",
-        description="Copy the command line that gives the same answer.",
-        run=export.copy_command,
-        needs=(need.a_plan,),
-    ),
-)
+ACTIONS.key("copy", "y", "copy row", *A_ROW)(export.copy_row)
+ACTIONS.key("copy-command", "Y", "copy command", need.a_plan)(export.copy_command)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from widgets.actions import measure, moves, panes, plan, program, sessions, workload
 from widgets.actions.action import Action
 
-GROUPS: Mapping[str, tuple[Action, ...]] = {
+GROUPS: Mapping[str, Sequence[Action]] = {
     "Measure": measure.ACTIONS,
     "Plan": plan.ACTIONS,
     "Workload": (*workload.ACTIONS, *sessions.ACTIONS),

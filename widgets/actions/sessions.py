@@ -8,13 +8,21 @@ from functools import partial
 from planner.present.names import model_name
 from widgets import state_files
 from widgets.actions import conditions as need
-from widgets.actions.action import Action
+from widgets.actions.action import Actions
 from widgets.base_app import BaseApp
 from widgets.remembered import as_left, keep_modified, modified_form, take_up
 
+ACTIONS = Actions()
 
+
+def a_session(app: BaseApp) -> str | None:
+    """A session was kept."""
+    return None if state_files.session_names(app.options.state) else "No session was kept; K keeps this one."
+
+
+@ACTIONS.key("keep-session", "K", "keep session", need.a_plan)
 def keep(app: BaseApp) -> None:
-    """Ask for a name, then keep the screen under it."""
+    """Keep this session under a name: form, filter, order and cursor."""
     from widgets.screens.dialogs import NameScreen
 
     suggested = app.preset.name if app.preset else "my-session"
@@ -37,8 +45,9 @@ def _keep(app: BaseApp, name: str | None) -> None:
         app.notify(f"{result.path} {result.reason}.", title="Not kept", severity="error", timeout=8)
 
 
+@ACTIONS.key("session", "J", "session", need.open_panes, a_session)
 def choose(app: BaseApp) -> None:
-    """List the sessions; the one chosen is taken up."""
+    """Take up a session that was kept under a name."""
     from widgets.screens.picker import Item, PickerScreen
 
     items = [Item(name, detail=described(app, name)) for name in state_files.session_names(app.options.state)]
@@ -71,28 +80,3 @@ async def _open(app: BaseApp, name: str) -> None:
         app.notify(
             f"{name} cannot be read, or names a preset or model that is gone.", title="Not opened", severity="error", timeout=8
         )
-
-
-def a_session(app: BaseApp) -> str | None:
-    """A session was kept."""
-    return None if state_files.session_names(app.options.state) else "No session was kept; K keeps this one."
-
-
-ACTIONS = (
-    Action(
-        id="keep-session",
-        keys="K",
-        label="keep session",
-        description="Keep this session under a name: form, filter, order and cursor.",
-        run=keep,
-        needs=(need.a_plan,),
-    ),
-    Action(
-        id="session",
-        keys="J",
-        label="session",
-        description="Take up a session that was kept under a name.",
-        run=choose,
-        needs=(need.open_panes, a_session),
-    ),
-)

@@ -5,36 +5,27 @@ from __future__ import annotations
 from functools import partial
 
 from widgets.actions import conditions as need
-from widgets.actions.action import Action
+from widgets.actions.action import Actions
 from widgets.base_app import BaseApp
 from widgets.opening import open_preset, save_preset
 
-
-def choose_preset(app: BaseApp) -> None:
-    """List the presets; the one chosen is opened."""
-    from widgets.screens.picker import PickerScreen
-
-    current = app.preset.name if app.preset else None
-    app.push_screen(PickerScreen("Open a preset", app.form.presets, current), partial(open_named, app))
+ACTIONS = Actions()
 
 
-def open_named(app: BaseApp, name: str | None) -> None:
-    """Open the preset of this name; None: none was chosen."""
-    if name is not None:
-        app.run_worker(open_preset(app, name), group="preset", exclusive=True, exit_on_error=False)
+@ACTIONS.key("find", "colon", "find", need.a_workload, key_text=":", rank=4)
+def find(app: BaseApp) -> None:
+    """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, or key=value."""
+    from widgets.omnibox.taking import open_box
+
+    open_box(app)
 
 
-async def undo(app: BaseApp) -> None:
-    """Take back the last change, and say which."""
-    app.trial = None
-    if told := await app.form.undo():
-        app.notify(told, title="Undone", timeout=3)
+@ACTIONS.key("model", "n", "model", need.a_workload)
+def find_model(app: BaseApp) -> None:
+    """Plan another model: of the catalogue, of the Hugging Face hub, or by the path of its config.json."""
+    from widgets.omnibox.taking import open_box
 
-
-async def redo(app: BaseApp) -> None:
-    """Make the change again that was taken back last, and say which."""
-    if told := await app.form.redo():
-        app.notify(told, title="Done again", timeout=3)
+    open_box(app, models_only=True)
 
 
 def plan_model(app: BaseApp, name: str) -> None:
@@ -54,22 +45,39 @@ async def change_model(app: BaseApp, name: str) -> None:
         await app.form.change({"model": name})
 
 
-def find(app: BaseApp) -> None:
-    """Ask for a model, a preset, a GPU, a command or a setting."""
-    from widgets.omnibox.taking import open_box
+@ACTIONS.key("preset", "o", "preset", need.open_panes, rank=8)
+def choose_preset(app: BaseApp) -> None:
+    """Open another workload preset."""
+    from widgets.screens.picker import PickerScreen
 
-    open_box(app)
-
-
-def find_model(app: BaseApp) -> None:
-    """Ask for another model."""
-    from widgets.omnibox.taking import open_box
-
-    open_box(app, models_only=True)
+    current = app.preset.name if app.preset else None
+    app.push_screen(PickerScreen("Open a preset", app.form.presets, current), partial(open_named, app))
 
 
+def open_named(app: BaseApp, name: str | None) -> None:
+    """Open the preset of this name; None: none was chosen."""
+    if name is not None:
+        app.run_worker(open_preset(app, name), group="preset", exclusive=True, exit_on_error=False)
+
+
+@ACTIONS.key("undo", "u", "undo", need.a_plan, need.a_change, rank=10)
+async def undo(app: BaseApp) -> None:
+    """Take back the last change of the workload."""
+    app.trial = None
+    if told := await app.form.undo():
+        app.notify(told, title="Undone", timeout=3)
+
+
+@ACTIONS.key("redo", "U", "redo", need.a_plan, need.an_undone_change)
+async def redo(app: BaseApp) -> None:
+    """Make the change of the workload again that was taken back last."""
+    if told := await app.form.redo():
+        app.notify(told, title="Done again", timeout=3)
+
+
+@ACTIONS.key("save", "w", "save preset", need.a_plan)
 def save(app: BaseApp) -> None:
-    """Ask for a name, then write the preset."""
+    """Save the workload as a preset of your own."""
     from widgets.screens.dialogs import NameScreen
 
     def named(name: str | None) -> None:
@@ -79,59 +87,3 @@ def save(app: BaseApp) -> None:
     suggested = app.preset.name if app.preset else "my-workload"
     hint = "Among your own presets; one of the same name is replaced."
     app.push_screen(NameScreen("Save the workload as a preset", suggested, hint), named)
-
-
-ACTIONS = (
-    Action(
-        id="find",
-        keys="colon",
-        key_text=":",
-        label="find",
-        description="One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, or key=value.",
-        run=find,
-        needs=(need.a_workload,),
-        rank=4,
-    ),
-    Action(
-        id="model",
-        keys="n",
-        label="model",
-        description="Plan another model: of the catalogue, of the Hugging Face hub, or by the path of its config.json.",
-        run=find_model,
-        needs=(need.a_workload,),
-    ),
-    Action(
-        id="preset",
-        keys="o",
-        label="preset",
-        description="Open another workload preset.",
-        run=choose_preset,
-        needs=(need.open_panes,),
-        rank=8,
-    ),
-    Action(
-        id="undo",
-        keys="u",
-        label="undo",
-        description="Take back the last change of the workload.",
-        run=undo,
-        needs=(need.a_plan, need.a_change),
-        rank=10,
-    ),
-    Action(
-        id="redo",
-        keys="U",
-        label="redo",
-        description="Make the change of the workload again that was taken back last.",
-        run=redo,
-        needs=(need.a_plan, need.an_undone_change),
-    ),
-    Action(
-        id="save",
-        keys="w",
-        label="save preset",
-        description="Save the workload as a preset of your own.",
-        run=save,
-        needs=(need.a_plan,),
-    ),
-)
