@@ -19,17 +19,24 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
-from fitting import Fit, columns, each_left_out, latencies_s, left_out_text, read, robust_fit
-from published import options_of, plain_session
+from fitting import (
+    Fit,
+    Floats,
+    Row,
+    columns,
+    each_left_out,
+    latencies_s,
+    left_out_text,
+    options_of,
+    plain_session,
+    read,
+    robust_fit,
+)
 
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.expert_kernels import ALIKE
-
-if TYPE_CHECKING:
-    from fitting import Floats, Row
 
 SAMPLE = 8
 MOST_PARTS = 8

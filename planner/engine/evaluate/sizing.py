@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import joined
+from planner.engine.columns import Flags, Floats, Rows, joined
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.replicas import Replicas
 from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency

@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.columns.limits import chunk_tokens
-from planner.engine.memory.rollouts import answers_of_copy, generating_table
+from planner.engine.memory.companions import answers_of_copy, generating_table
 from planner.engine.memory.stages import micro_batches
 from planner.engine.performance.operators.communication import peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import Pass, forward

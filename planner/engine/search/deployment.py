@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Rows, full
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.market_terms import paid_hours, spot_factors
+from planner.engine.evaluate.offer_prices import paid_hours, spot_factors
 from planner.engine.evaluate.probability import probability_fits, probability_meets, room_for
 from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.supply.bills import Bill, Need, Nodes, Terms

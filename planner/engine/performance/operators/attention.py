@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, soft_maximum
 from planner.engine.memory.stages import state_bytes, tensor_share
 from planner.engine.performance.operators.matrix_products import FUSED_ATTENTION_BACKWARD
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 SCORE_BYTES = 28
 """Bytes of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read. Scores that a mask hides are

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Table
+from planner.engine.columns import Flags, Floats, Table, soft_maximum
 from planner.engine.performance.operators.experts import imbalance
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 

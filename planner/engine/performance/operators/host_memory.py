@@ -9,7 +9,7 @@ from planner.engine.memory.inference import cached_prefix_bytes
 from planner.engine.memory.stages import experts_held
 from planner.engine.memory.total import weights_on_host
 from planner.engine.performance.operators.experts import distinct_experts
-from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S, PCIE_SHARE
+from planner.engine.records.chip import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S, PCIE_SHARE
 
 MOST_ROWS_ON_PROCESSOR = 31.0
 """Tokens of a pass up to which the processor multiplies; more are worth the way of the weights to the GPU (GGML_OP_OFFLOAD_MIN_BATCH = 32 in

@@ -10,10 +10,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, soft_maximum
 from planner.engine.performance.operators.expert_kernels import added_bytes, added_rows, expert_kernels, filled_rows
 from planner.engine.performance.operators.experts import distinct_experts, imbalance, routed_traffic_bytes
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
 """Bytes of converting an input of a product from FP32 to 16 bit (read and written), or an output back."""

@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import asdict
 
-from planner.engine.columns import Floats, Table
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Floats, RowRecord, Table
 from planner.engine.performance.prefill_decode.passes import Batch
 from planner.workload.traffic.lengths import ROUNDS
 

@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.engine.columns import Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Floats, RowRecord, Rows
 from planner.engine.performance.simulation.iteration_time import (
     KNOT_BELOW,
     KNOT_WIDTHS,

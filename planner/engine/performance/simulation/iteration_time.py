@@ -16,16 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows, Table
+from planner.engine.columns import Floats, RowRecord, Rows, Table
 from planner.engine.columns.limits import chunk_tokens, most_sequences
-from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
 from planner.engine.performance.prefill_decode.engine_limits import padded_rows
 from planner.engine.performance.prefill_decode.passes import batch_of, micro_batches, tower_passes
-from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
-from planner.engine.performance.simulation.draft_rounds import DraftRounds
+from planner.engine.performance.prefill_decode.speculative_decoding import DraftRounds, drafting, verification
 
 KNOTS_PER_DOUBLING = 2
 DOUBLINGS = 14

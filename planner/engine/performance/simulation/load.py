@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Flags, Floats, RowRecord, Rows
 from planner.engine.job.job import Job
 from planner.workload.tasks import Lengths
 from planner.workload.traffic.lengths import drawn_outputs, sigma_of

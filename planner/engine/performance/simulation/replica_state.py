@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Flags, Floats, RowRecord, Rows
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.completions import completions_of
 from planner.engine.performance.simulation.iteration_tables import tables_of

@@ -12,8 +12,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Floats, RowRecord, Rows
 from planner.engine.performance.simulation.load import Load
 
 QUANTILES = 1 << 14
