@@ -70,8 +70,7 @@ def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
 
     def seconds(logs: Floats) -> Floats:
         latency, each, faster, reached, own, every = np.exp(logs)
-        predicted: Floats = latency + each * experts / ep + work.product_s(reached, faster) + own * own_s + every * every_s
-        return predicted
+        return latency + each * experts / ep + work.product_s(reached, faster) + own * own_s + every * every_s
 
     return seconds
 

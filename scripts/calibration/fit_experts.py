@@ -149,8 +149,7 @@ class Work:
 
     def product_s(self, reached: float, faster: float) -> Floats:
         """Seconds of the products at these factors of the arithmetic's and the weights' rate."""
-        product: Floats = ((self.flop_s / reached) ** self.knee + (self.read_s / faster) ** self.knee) ** (1 / self.knee)
-        return product
+        return ((self.flop_s / reached) ** self.knee + (self.read_s / faster) ** self.knee) ** (1 / self.knee)
 
 
 def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
@@ -160,8 +159,7 @@ def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
 
     def seconds(logs: Floats) -> Floats:
         latency, traffic, faster = np.exp(logs)
-        predicted: Floats = latency + work.product_s(1.0, faster) + traffic * moved_s
-        return predicted
+        return latency + work.product_s(1.0, faster) + traffic * moved_s
 
     return seconds
 

@@ -87,8 +87,7 @@ def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
 
         def seconds(logs: Floats, none: Floats = none, step: Floats = step, sequence: Floats = sequence) -> Floats:
             a, b = np.exp(np.maximum(logs, LEAST))
-            predicted: Floats = none + a * step + b * sequence
-            return predicted
+            return none + a * step + b * sequence
 
         fit = robust_fit(seconds, measured, START, {})
         a, b = np.exp(np.maximum(fit.values, LEAST))

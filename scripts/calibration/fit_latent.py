@@ -95,8 +95,7 @@ def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
 
     def seconds(logs: Floats) -> Floats:
         passes, latency = np.exp(logs[:2]), np.exp(logs[2:])
-        predicted: Floats = latency[group] + planned + passes[phase] * moved
-        return predicted
+        return latency[group] + planned + passes[phase] * moved
 
     return seconds
 

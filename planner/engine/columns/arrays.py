@@ -26,8 +26,7 @@ def soft_maximum(a: Floats, b: Floats, knee: Floats | float) -> Floats:
     """Sum of two limits of one piece of work, (a^p + b^p)^(1/p), computed on their ratio so that nothing overflows."""
     large, small = np.maximum(a, b), np.minimum(a, b)
     ratio = small / np.where(large > 0, large, 1.0)
-    result: Floats = large * (1 + ratio**knee) ** (1 / knee)
-    return result
+    return large * (1 + ratio**knee) ** (1 / knee)
 
 
 def full(column: Floats, rows: int) -> Floats:

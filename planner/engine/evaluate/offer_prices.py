@@ -109,8 +109,7 @@ def stretched(nodes: Floats, per_h: float, interval_h: float) -> Floats:
     loss: (1/λ + R)·(e^(λτ) − 1)/τ with λ = nodes · `per_h` (Daly 2006, doi 10.1016/j.future.2004.11.016, eq. 13 without the time to write).
     """
     rate = np.maximum(nodes * per_h, 1e-12) * interval_h
-    found: Floats = (1 + rate * RESTART_H / interval_h) * np.expm1(np.minimum(rate, 500.0)) / rate
-    return found
+    return (1 + rate * RESTART_H / interval_h) * np.expm1(np.minimum(rate, 500.0)) / rate
 
 
 def spot_factors(workload: Workload, nodes: Floats) -> tuple[Floats, Floats, Floats]:

@@ -98,5 +98,4 @@ def _handed_over_s(t: Table, g: Table) -> Floats:
     elsewhere = (t.job.rollout_gpus > 0) | (s.zero >= 3) | (s.pp > 1) | (g.layout.tp != s.tp) | (s.ep > 1)
     bandwidth = peer_bytes_per_s(t, s.gpus + t.job.rollout_gpus > s.gpus_per_node)
     seconds = size / np.where(bandwidth > 0, bandwidth, np.inf)
-    found: Floats = np.where(elsewhere & (s.gpus + t.job.rollout_gpus > 1), seconds, 0.0)
-    return found
+    return np.where(elsewhere & (s.gpus + t.job.rollout_gpus > 1), seconds, 0.0)

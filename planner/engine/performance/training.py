@@ -208,8 +208,7 @@ def _flop_per_token(t: Table, sequences: Sequences) -> Floats:
 
 def _context(t: Table, own: Floats) -> Floats:
     """Tokens that a token attends to, the mean: `own`, of its sequence, and all that an encoder has read."""
-    context: Floats = own + t.job.input_tokens * t.model.reads_source
-    return context
+    return own + t.job.input_tokens * t.model.reads_source
 
 
 def _pass(t: Table, of: Sequences | None = None) -> Pass:

@@ -58,8 +58,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def meets(self) -> Flags:
         """Fits, and misses no target."""
-        found: Flags = self.evaluated.memory.fits & (self.bill.overshoot <= 1)
-        return found
+        return self.evaluated.memory.fits & (self.bill.overshoot <= 1)
 
     @cached_property
     def probability_fits(self) -> Floats:
@@ -85,8 +84,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def can_be_had(self) -> Flags:
         """Whether it is here or one's own, or its price is known."""
-        found: Flags = self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
-        return found
+        return self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
 
     def node_type(self, row: int) -> NodeType:
         """The node type that `row` is on."""

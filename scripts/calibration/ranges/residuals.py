@@ -181,8 +181,7 @@ class LeftOut:
         of = list(zip(self.kinds.tolist(), self.open.tolist(), self.at_rate.tolist(), self.groups.tolist(), strict=True))
         known = {key: self.factor(key[0], less=key[1], at_rate=key[2], without=key[3]) for key in set(of)}
         beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
-        found: Floats = np.hypot(np.array([known[key] for key in of]) * self.scales, beside)
-        return found
+        return np.hypot(np.array([known[key] for key in of]) * self.scales, beside)
 
     def shape(self, share: float) -> float:
         """Half width of nominal `share` over that of `NOMINAL`, of all kinds together."""

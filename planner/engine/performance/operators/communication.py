@@ -97,8 +97,7 @@ def gathers(t: Table) -> Flags:
     (CutlassFusedMoE.select_alltoall_method_type, 1.1), vLLM and SGLang where DeepEP or its like is asked for (--all2all-backend
     allgather_reducescatter, --moe-a2a-backend none). Over several nodes such a library is taken for granted.
     """
-    inside: Flags = (t.job.train <= 0) & (t.layout.expert_streams > 1) & (t.layout.ep <= t.layout.gpus_per_node)
-    return inside
+    return (t.job.train <= 0) & (t.layout.expert_streams > 1) & (t.layout.ep <= t.layout.gpus_per_node)
 
 
 def _elsewhere(t: Table, places: Floats) -> Floats:

@@ -29,8 +29,7 @@ def host_weights_s(t: Table, rows: Floats) -> Floats:
     touched = distinct_experts(t, rows) / np.maximum(t.model.experts, 1.0)
     read_s = (away - experts + experts * touched) / HOST_READ_BYTES_PER_S
     there = (t.engine.computes_on_host > 0) & (rows <= MOST_ROWS_ON_PROCESSOR)
-    seconds: Floats = np.where(there, read_s, away / HOST_LINK_BYTES_PER_S)
-    return seconds
+    return np.where(there, read_s, away / HOST_LINK_BYTES_PER_S)
 
 
 def prefix_load_s(t: Table) -> Floats:
@@ -38,5 +37,4 @@ def prefix_load_s(t: Table) -> Floats:
 
     Copies run beside the model's passes, so that no other request waits (vLLM's guide to KV offloading: DMA, asynchronous).
     """
-    seconds: Floats = t.job.kv_offload * cached_prefix_bytes(t) / (PCIE_SHARE * t.chip.pcie_bytes_per_s)
-    return seconds
+    return t.job.kv_offload * cached_prefix_bytes(t) / (PCIE_SHARE * t.chip.pcie_bytes_per_s)

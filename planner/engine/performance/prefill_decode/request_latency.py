@@ -42,8 +42,7 @@ class Latency(RowRecord, frozen=True):
 
 def blended(share: Floats, one: Floats, other: Floats) -> Floats:
     """`share` of `one` and the rest of `other`."""
-    found: Floats = np.where(share >= 1, one, np.where(share <= 0, other, share * one + (1 - share) * other))
-    return found
+    return np.where(share >= 1, one, np.where(share <= 0, other, share * one + (1 - share) * other))
 
 
 class LoopTimes(msgspec.Struct, frozen=True):

@@ -25,8 +25,7 @@ def tokens_per_round(proposed: Floats, acceptance: Floats) -> Floats:
     """Tokens a round yields, (1 - a^(g+1)) / (1 - a); g + 1 where everything is accepted."""
     certain = acceptance >= 1
     rejected = np.where(certain, 1.0, 1 - acceptance)
-    found: Floats = np.where(certain, proposed + 1, (1 - acceptance ** (proposed + 1)) / rejected)
-    return found
+    return np.where(certain, proposed + 1, (1 - acceptance ** (proposed + 1)) / rejected)
 
 
 def drafting(t: Table) -> Table | None:

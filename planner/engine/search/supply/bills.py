@@ -137,8 +137,7 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def first_quote(self) -> Rows:
         """Number of each type's first quote among those of all."""
-        first: Rows = np.cumsum(self.quotes) - self.quotes
-        return first
+        return np.cumsum(self.quotes) - self.quotes
 
 
 class Bill(msgspec.Struct, frozen=True):
