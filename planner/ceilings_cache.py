@@ -56,7 +56,7 @@ class CeilingsCache:
     def _of_slice(self, gpu: Gpu, basis: BasisChoice) -> Ceilings | None:
         """Ceilings of a slice of a GPU; None for a whole GPU."""
         from planner.hardware.catalogue.mig import split_name
-        from planner.hardware.ceilings.sliced import ceilings_of_slice
+        from planner.hardware.ceilings.ceilings import ceilings_of_slice
 
         if (name := split_name(gpu.name)) is None:
             return None

@@ -14,7 +14,7 @@ from planner.reading import parse_toml
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.lever import Lever
+    from planner.engine.answers.plan import Lever
 
 
 def value_of(text: str) -> Any:

@@ -10,7 +10,7 @@ from planner.present.command_line import spelled
 from planner.present.names import VERDICT_SIGNS
 from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, bytes_text, count_text, number_text, percent_text
-from planner.workload.study_models import NAME_PREFIX
+from planner.workload.studies import NAME_PREFIX
 from planner.workload.tasks import trains
 
 FASTER_READING = (

@@ -9,7 +9,7 @@ from planner.present.names import region_text
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, UNKNOWN, bits_text, duration_text, percent_text, usd_text
 
 if TYPE_CHECKING:
-    from planner.engine.answers.network import Network, TermPrice
+    from planner.engine.answers.answer import Network, TermPrice
     from planner.engine.answers.plan import OfferAnswer, OwnedAnswer, PlanRow
     from planner.hardware.prices.offers import Offer
     from planner.hardware.prices.providers import Provider

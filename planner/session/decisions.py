@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.fit import Fit
     from planner.engine.answers.plan import Plan, PlanRow
     from planner.engine.fit.ranking import Order
-    from planner.engine.money.costs import Costs
+    from planner.engine.money import Costs
     from planner.engine.procurement.guide import Answers, Guide
     from planner.engine.procurement.paying import Terms
     from planner.engine.procurement.portfolio.records import Entry, Portfolio, PortfolioFile

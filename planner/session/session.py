@@ -19,15 +19,12 @@ if TYPE_CHECKING:
     from planner.engine.advice.advice import Advice
     from planner.engine.advice.observation import Observed
     from planner.engine.answers.answer import Answer
-    from planner.engine.answers.lever import Lever
     from planner.engine.answers.memory import MemoryDetail
-    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.engine.answers.plan import Lever, Plan, PlanRow
     from planner.engine.answers.replay import Replay
     from planner.engine.answers.study import StudyAnswer
-    from planner.engine.answers.time import TimeDetail
-    from planner.engine.answers.under_load import UnderLoad
-    from planner.engine.evaluate.supply import Supply
-    from planner.engine.evaluate.task import Task
+    from planner.engine.answers.time import TimeDetail, UnderLoad
+    from planner.engine.evaluate.task import Supply, Task
     from planner.engine.job.job import Job
     from planner.engine.replay.runs import Each
     from planner.engine.study.sizes import Study
@@ -275,7 +272,7 @@ class Session(Inventory):
 
     def _supply(self, basis: BasisChoice) -> Supply:
         """The catalogue, its offers and this machine, with what each GPU reaches on this basis."""
-        from planner.engine.evaluate.supply import Supply
+        from planner.engine.evaluate.task import Supply
 
         if basis not in self._supplies:
             self._supplies[basis] = Supply(

@@ -19,7 +19,7 @@ from typing import Any
 
 import tomli
 from fit_ranges import residuals_of, split
-from published import ROOT, markdown_table, options_of, plain_session
+from fitting import ROOT, markdown_table, options_of, plain_session
 from ranges.out_of_sample import classes_table, kinds_table, less_said_table, observed, reliability_svg, reliability_table
 from ranges.unseen import sources_left_out
 

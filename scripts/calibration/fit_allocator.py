@@ -20,8 +20,8 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from fitting import config_of, options_of, rows
 from numpy.typing import NDArray
-from published import config_of, options_of, rows
 
 from planner.workload.huggingface.config import read_architecture
 

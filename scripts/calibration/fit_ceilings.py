@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ceilings_file import NORMAL_90, Error, pooled, toml, without_host
-from fitting import Fit, columns, frameworks, matching, read, report_line, robust_fit
-from published import ROOT, options_of
+from fitting import ROOT, Fit, columns, frameworks, matching, options_of, read, report_line, robust_fit
 
 from planner.hardware.catalogue.gpus import load_gpus
 

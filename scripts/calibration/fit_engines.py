@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from published import config_of, experiments_of, options_of, plain_session, rows
+from fitting import config_of, experiments_of, options_of, plain_session, rows
 
 from planner.engine.answers.answer import Answer
 from planner.engine.job.engines import ENGINES, find_engine

@@ -21,15 +21,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from fit_experts import DTYPES, GPUS, Work, chip_or_none, plausible
-from fitting import Fit, columns, each_left_out, latencies_s, left_out_text, read, robust_fit
-from published import options_of
-
-if TYPE_CHECKING:
-    from fitting import Floats, Row
+from fitting import Fit, Floats, Row, columns, each_left_out, latencies_s, left_out_text, options_of, read, robust_fit
 
 SAMPLE, MOST_TP, MOST_EP = 6, 8, 16
 UNFITTED = {"fp8", "int4_wo"}
@@ -75,8 +70,7 @@ def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
 
     def seconds(logs: Floats) -> Floats:
         latency, each, faster, reached, own, every = np.exp(logs)
-        predicted: Floats = latency + each * experts / ep + work.product_s(reached, faster) + own * own_s + every * every_s
-        return predicted
+        return latency + each * experts / ep + work.product_s(reached, faster) + own * own_s + every * every_s
 
     return seconds
 

@@ -19,17 +19,24 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
-from fitting import Fit, columns, each_left_out, latencies_s, left_out_text, read, robust_fit
-from published import options_of, plain_session
+from fitting import (
+    Fit,
+    Floats,
+    Row,
+    columns,
+    each_left_out,
+    latencies_s,
+    left_out_text,
+    options_of,
+    plain_session,
+    read,
+    robust_fit,
+)
 
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.expert_kernels import ALIKE
-
-if TYPE_CHECKING:
-    from fitting import Floats, Row
 
 SAMPLE = 8
 MOST_PARTS = 8
@@ -142,8 +149,7 @@ class Work:
 
     def product_s(self, reached: float, faster: float) -> Floats:
         """Seconds of the products at these factors of the arithmetic's and the weights' rate."""
-        product: Floats = ((self.flop_s / reached) ** self.knee + (self.read_s / faster) ** self.knee) ** (1 / self.knee)
-        return product
+        return ((self.flop_s / reached) ** self.knee + (self.read_s / faster) ** self.knee) ** (1 / self.knee)
 
 
 def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
@@ -153,8 +159,7 @@ def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
 
     def seconds(logs: Floats) -> Floats:
         latency, traffic, faster = np.exp(logs)
-        predicted: Floats = latency + work.product_s(1.0, faster) + traffic * moved_s
-        return predicted
+        return latency + work.product_s(1.0, faster) + traffic * moved_s
 
     return seconds
 

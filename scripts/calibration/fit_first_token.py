@@ -17,12 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from fitting import each_left_out, loss
+from fitting import Floats, each_left_out, experiments_of, loss, options_of, plain_session
 from msgspec.structs import replace
-from published import experiments_of, options_of, plain_session
 
 from planner.engine.answers.answer import Answer
 from planner.engine.columns import Table
@@ -41,9 +39,6 @@ from planner.engine.performance.simulation.traffic import traffic_of
 from planner.session import Session
 from planner.workload.published.experiments import Experiment
 from planner.workload.traffic.lengths import ROUNDS
-
-if TYPE_CHECKING:
-    from fitting import Floats
 
 TRIED = np.arange(1.0, 10.01, 0.25)
 

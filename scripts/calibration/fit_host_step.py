@@ -15,18 +15,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from fit_first_token import Loop, error_text, loops
-from fitting import each_left_out, loss, robust_fit
+from fitting import Floats, each_left_out, loss, options_of, plain_session, robust_fit
 from msgspec.structs import replace
-from published import options_of, plain_session
 
 from planner.engine.performance.prefill_decode.generation import serve_of
-
-if TYPE_CHECKING:
-    from fitting import Floats
 
 LAUNCHED = {"tensorrt-llm"}
 """Captures graphs of decoding alone, unless piecewise graphs are asked for: nvidia.github.io/TensorRT-LLM, "Torch Compile & Piecewise
@@ -92,8 +87,7 @@ def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
 
         def seconds(logs: Floats, none: Floats = none, step: Floats = step, sequence: Floats = sequence) -> Floats:
             a, b = np.exp(np.maximum(logs, LEAST))
-            predicted: Floats = none + a * step + b * sequence
-            return predicted
+            return none + a * step + b * sequence
 
         fit = robust_fit(seconds, measured, START, {})
         a, b = np.exp(np.maximum(fit.values, LEAST))

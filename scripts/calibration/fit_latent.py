@@ -19,14 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
-from fitting import Fit, each_left_out, latencies_s, left_out_text, read, robust_fit
+from fitting import Fit, Floats, Row, each_left_out, latencies_s, left_out_text, options_of, plain_session, read, robust_fit
 from msgspec.structs import replace
-from published import options_of, plain_session
 
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.columns import Table
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
@@ -36,9 +34,6 @@ from planner.engine.performance.operators.elementwise import elementwise_bytes
 from planner.engine.performance.operators.products import layer_products, products_s
 from planner.schema import read_struct
 from planner.workload.tasks import Request
-
-if TYPE_CHECKING:
-    from fitting import Floats, Row
 
 SAMPLE = 3
 HEADS = 128
@@ -100,8 +95,7 @@ def _seconds(rows: Sequence[Row]) -> Callable[[Floats], Floats]:
 
     def seconds(logs: Floats) -> Floats:
         passes, latency = np.exp(logs[:2]), np.exp(logs[2:])
-        predicted: Floats = latency[group] + planned + passes[phase] * moved
-        return predicted
+        return latency[group] + planned + passes[phase] * moved
 
     return seconds
 

@@ -17,12 +17,11 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from fitting import ROOT, experiments_of, options_of, plain_session
 from msgspec.structs import replace
-from published import ROOT, experiments_of, options_of, plain_session
-from ranges.choice import choose
 from ranges.residual import MEMORY_SKEW, SHARES, UNSAID, Residual, interval_scores, mean_of_sources, shared_causes, widths
 from ranges.residuals import BY_LOAD, LABELS, LOAD, Design, LeftOut
-from ranges.unseen import SAME_WORK, UnseenClasses, sources_left_out
+from ranges.unseen import SAME_WORK, UnseenClasses, choose, sources_left_out
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.chosen_rows import names_of

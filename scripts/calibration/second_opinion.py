@@ -24,9 +24,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from fitting import ROOT, experiments_of, markdown_table, options_of, plain_session
 from msgspec.structs import replace
 from other_planner.questions import question_of
-from published import ROOT, experiments_of, markdown_table, options_of, plain_session
 
 import planner
 from planner.engine.answers.answer import Answer

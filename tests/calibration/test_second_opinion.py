@@ -16,9 +16,8 @@ from other_planner.ask import OUT_OF_MEMORY, reason
 from other_planner.questions import question_of
 from repository import ROOT
 
-from planner.engine.answers.answer import Answer
+from planner.engine.answers.answer import Answer, LayoutAnswer
 from planner.engine.answers.figure import Figure, Percentiles
-from planner.engine.answers.layout import LayoutAnswer
 from planner.workload.published.experiments import Experiment, PublishedValue, read_published
 from planner.workload.published.rules import NotPredicted
 from planner.workload.tasks import Lengths, Request

@@ -18,8 +18,7 @@ from repository import RunPlanner
 from planner.cli.commands import COMMANDS
 from planner.cli.plan.options import parse_settings
 from planner.cli.root import root
-from planner.engine.answers.lever import Lever
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.plan import Lever, Plan
 from planner.hardware.measurements.measurement import Measurement
 from planner.present.command_line import PlanCommand, spelled
 from planner.workload.tasks import Lora, Targets

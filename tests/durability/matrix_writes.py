@@ -33,7 +33,7 @@ from planner.durable import WriteResult
 from planner.hardware.measurements import line_file
 from planner.hardware.measurements.exchange import export_document
 from planner.hardware.measurements.store import Store
-from planner.hardware.prices.offers_file import write_offers
+from planner.hardware.prices.offers import write_offers
 from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.session import Session
 from planner.workload.tasks import Workload

@@ -9,8 +9,7 @@ import pytest
 
 from planner.hardware.catalogue.gpus import load_gpus
 from planner.hardware.ceilings.calibration import ceilings_of
-from planner.hardware.ceilings.ceilings import Ceilings
-from planner.hardware.ceilings.evidence import spread_of
+from planner.hardware.ceilings.ceilings import Ceilings, spread_of
 from planner.hardware.ceilings.measured import figures_of
 from planner.hardware.ceilings.products import Product, rate_of_products
 from planner.hardware.ceilings.records import load_ceiling_records

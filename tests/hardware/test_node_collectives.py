@@ -12,8 +12,7 @@ import pytest
 from msgspec.structs import replace
 from repository import RunPlanner
 
-from planner.engine.answers.answer import Answer
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import Answer, LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve

@@ -12,8 +12,16 @@ from planner.errors import UserError
 from planner.hardware.catalogue.gpus import GpuCatalogue, load_gpus
 from planner.hardware.prices.catalogue import CataloguedOffers, PriceCatalogue, catalogued_offers, load_price_catalogue
 from planner.hardware.prices.catalogue_rows import UnusablePrices
-from planner.hardware.prices.offers import Offer, changes, load_offers, load_own_offers, share_of_change, with_own
-from planner.hardware.prices.offers_file import is_refreshed, write_offers
+from planner.hardware.prices.offers import (
+    Offer,
+    changes,
+    is_refreshed,
+    load_offers,
+    load_own_offers,
+    share_of_change,
+    with_own,
+    write_offers,
+)
 from planner.hardware.prices.refresh import OfferFolder, base_url, chosen_providers, refresh
 from planner.paths import presets_folder
 

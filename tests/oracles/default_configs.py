@@ -16,7 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from planner.errors import UserError
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.huggingface.families.remote import REMOTE_CODE
-from planner.workload.huggingface.family import FAMILIES
+from planner.workload.huggingface.keys import FAMILIES
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS
 
 GIVEN: dict[str, dict[str, Any]] = {

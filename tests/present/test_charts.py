@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from repository import RunPlanner
 
-from planner.engine.money.costs import Costs, Way, WayCosts
+from planner.engine.money import Costs, Way, WayCosts
 from planner.present.choice.frontier import frontier_chart
 from planner.present.drawing.chart import Chart, Curve, Dot, LinearAxis, LogAxis, axis_around
 from planner.present.drawing.plot import Plot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planner.engine.answers.figure import Figure, Percentiles
-from planner.engine.answers.under_load import LoadPoint, TargetEnd, UnderLoad
+from planner.engine.answers.time import LoadPoint, TargetEnd, UnderLoad
 
 P95_S = {2.0: 2.0, 10.0: 3.0, 16.0: 4.0, 24.0: 6.0, 28.0: 12.0}
 """Load -> p95 of the whole request."""

@@ -17,9 +17,8 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 from tui_sample import SampleSession, sample_options, settle
 
-from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryDetail
-from planner.engine.answers.plan import PlanRow
+from planner.engine.answers.plan import Lever, PlanRow
 from planner.engine.answers.time import TimeDetail
 from planner.errors import Problem
 from planner.hardware.catalogue.gpus import Gpu, load_gpus

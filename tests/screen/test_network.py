@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from tui_sample import CHAT, sample_plan
 
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import LayoutAnswer
 from planner.hardware.catalogue.gpus import load_gpus
 from planner.paths import presets_folder
 from planner.workload.presets import read_workload

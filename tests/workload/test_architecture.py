@@ -14,7 +14,7 @@ from planner.errors import Problem, UserError
 from planner.paths import presets_folder
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
-from planner.workload.huggingface.family import FAMILIES
+from planner.workload.huggingface.keys import FAMILIES
 from planner.workload.models import ModelShelf
 
 MODELS = ModelShelf(presets_folder() / "models")

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planner.ceilings_cache import BasisChoice
-    from planner.engine.answers.lever import Lever
     from planner.engine.answers.memory import MemoryDetail
-    from planner.engine.answers.plan import Plan, PlanRow
-    from planner.engine.answers.time import TimeDetail
-    from planner.engine.answers.under_load import UnderLoad
+    from planner.engine.answers.plan import Lever, Plan, PlanRow
+    from planner.engine.answers.time import TimeDetail, UnderLoad
     from planner.present.money.owning import Owned
     from planner.session import Session
     from planner.workload.tasks import Workload
@@ -73,11 +71,9 @@ def about(session: Session, question: Callable[..., Any], asked: Asked, rows: Se
 @cache
 def answer_types() -> dict[str, Any]:
     """Name of a question -> type of its answer."""
-    from planner.engine.answers.lever import Lever
     from planner.engine.answers.memory import MemoryDetail
-    from planner.engine.answers.plan import Plan
-    from planner.engine.answers.time import TimeDetail
-    from planner.engine.answers.under_load import UnderLoad
+    from planner.engine.answers.plan import Lever, Plan
+    from planner.engine.answers.time import TimeDetail, UnderLoad
     from planner.present.money.owning import Owned
 
     return {

@@ -24,8 +24,7 @@ from widgets.panes.frame import frame_of
 from widgets.panes.lines import Lines
 
 if TYPE_CHECKING:
-    from planner.engine.answers.lever import Lever
-    from planner.engine.answers.plan import Plan, PlanRow
+    from planner.engine.answers.plan import Lever, Plan, PlanRow
     from planner.present.money.owning import Owned
 
 LABEL = 7

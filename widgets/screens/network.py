@@ -9,7 +9,7 @@ from planner.hardware.catalogue.interconnects import fabric_of
 from planner.workload.tasks import trains
 
 if TYPE_CHECKING:
-    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.answer import LayoutAnswer
     from planner.engine.answers.plan import PlanRow
     from planner.hardware.catalogue.gpus import Gpu
 

@@ -18,7 +18,7 @@ from planner.errors import Problem, UserError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.answer import LayoutAnswer
     from planner.engine.answers.plan import PlanRow
     from planner.engine.job.job import Job
     from planner.hardware.catalogue.gpus import Gpu

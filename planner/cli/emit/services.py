@@ -11,7 +11,7 @@ import msgspec
 from planner.units import digits
 
 if TYPE_CHECKING:
-    from planner.engine.answers.layout import LayoutAnswer
+    from planner.engine.answers.answer import LayoutAnswer
     from planner.engine.answers.plan import PlanRow
     from planner.engine.job.job import Job
 

@@ -22,8 +22,8 @@ from planner.text import one_line
 from planner.workload.tasks import Workload
 
 if TYPE_CHECKING:
-    from planner.engine.answers.under_load import UnderLoad
-    from planner.engine.money.costs import Costs
+    from planner.engine.answers.time import UnderLoad
+    from planner.engine.money import Costs
     from planner.present.drawing.chart import Chart
     from planner.session import Session
 

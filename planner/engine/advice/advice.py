@@ -8,8 +8,7 @@ import msgspec
 
 from planner.engine.advice.diagnosis import Judgement
 from planner.engine.advice.observation import Observed
-from planner.engine.advice.ownership import BreakEven
-from planner.engine.advice.prices import Quote
+from planner.engine.advice.ownership import BreakEven, Quote
 from planner.units import UNKNOWN, usd_text
 
 ActionKind = Literal[

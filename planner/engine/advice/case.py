@@ -10,7 +10,7 @@ from planner.engine.advice.advice import Saving
 from planner.engine.advice.cheaper_gpu import Candidate, Estimate
 from planner.engine.advice.diagnosis import Judgement
 from planner.engine.advice.observation import Observed
-from planner.engine.advice.prices import Quote
+from planner.engine.advice.ownership import Quote
 from planner.engine.answers.answer import Answer
 from planner.engine.performance.operators.chip import FindChip
 from planner.hardware.catalogue.gpus import Gpu

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from planner.engine.advice.observation import MARGIN, Observed
-from planner.engine.advice.prices import Quote
+from planner.engine.advice.ownership import Quote
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.performance.operators.chip import Chip, FindChip

@@ -1,4 +1,4 @@
-"""Rent or buy: after how many hours of use buying has cost no more than renting.
+"""Rent of one GPU in each market, and rent or buy: after how many hours of use buying has cost no more than renting.
 
 Rent is paid for the hours in use, u·t; a bought GPU costs its price once, and power and its place around the clock:
     rent · u · t = price + (power · PUE · usd_per_kwh + hosting + staff) · t.
@@ -7,15 +7,60 @@ Rent is paid for the hours in use, u·t; a bought GPU costs its price once, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
-from planner.engine.money.unit_costs import depreciation_usd_per_h, running_usd_per_h
+from planner.engine.evaluate.offer_prices import cheapest_single_gpus
+from planner.engine.money import depreciation_usd_per_h, running_usd_per_h
+from planner.hardware.prices.offers import Offer
 from planner.units import HOURS_PER_MONTH, digits, percent_text, usd_text
 from planner.workload.hardware.owned import Owning
+from planner.workload.tasks import Term
 
 ALMOST_ALL = 0.995
 """A share from which on a whole percentage would read 100 %."""
+
+
+class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The price of one GPU for an hour."""
+
+    usd_per_h: float
+    market: str
+    provider: str
+    """'you' for a price that was given."""
+    instance: str = ""
+    region: str = ""
+    as_of: str = ""
+    source: str = ""
+    whole: int = 1
+    """GPUs of the instance; more than one: the price is a share, and the instance is rented whole."""
+
+    @property
+    def text(self) -> str:
+        """'2.35 $/h (vast-ai, on-demand)'."""
+        share = f", a share of {self.whole}" if self.whole > 1 else ""
+        return f"{self.usd_per_h:.2f} $/h ({self.provider}{'' if self.provider == 'you' else f', {self.market}'}{share})"
+
+
+def quotes(offers: Sequence[Offer], market: Term = "on-demand", providers: Sequence[str] = ()) -> dict[str, Quote]:
+    """GPU -> its cheapest offer of a single GPU, or where there is none the cheapest share of a larger instance.
+
+    `providers` restricts the offers (empty: all); raises `UserError` for one that has none.
+    """
+    return {
+        gpu: Quote(
+            usd_per_h=price,
+            market=market,
+            provider=offer.provider,
+            instance=offer.instance,
+            region=offer.region,
+            as_of=offer.as_of,
+            source=offer.source,
+            whole=offer.gpus,
+        )
+        for gpu, (price, offer) in cheapest_single_gpus(offers, market, providers).items()
+    }
 
 
 def least_text(share: float) -> str:

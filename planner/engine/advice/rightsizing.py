@@ -18,8 +18,7 @@ from planner.engine.advice.cheaper_gpu import Candidate, cheaper_by_engine, chea
 from planner.engine.advice.consolidation import consolidations
 from planner.engine.advice.diagnosis import Limiter, judge
 from planner.engine.advice.observation import Observed
-from planner.engine.advice.ownership import BreakEven, break_even
-from planner.engine.advice.prices import Quote, quotes
+from planner.engine.advice.ownership import BreakEven, Quote, break_even, quotes
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.offer_prices import PRICE_FIELDS
 from planner.hardware.catalogue.gpus import Gpu

@@ -1,18 +1,84 @@
-"""One evaluated candidate: whether it fits, its memory, its times and its rates.
+"""One evaluated candidate: its layout and its network, whether it fits, its memory, its times and its rates.
 
 A field that does not apply, or is not known, is absent.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from planner.engine.answers.figure import Figure, Percentiles
-from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MemoryBytes
-from planner.engine.answers.network import Network
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The network between nodes, as it is sold, given or assumed."""
+
+    fabric: str
+    """'InfiniBand', 'EFA', 'Ethernet', …; 'none sold': nodes cannot be joined."""
+    bytes_per_s: float | None = None
+    """Per GPU and direction; None where there is no network."""
+    joined_nodes: int = 1
+    """Nodes that each group of the layout spans: the whole of a training job, one replica of a service."""
+    nodes: int = 1
+    """Nodes that are rented in all."""
+    most_nodes: int | None = None
+    """Nodes that can be had at once; None: not limited by what is known."""
+    by_agreement: bool = False
+    """More nodes than anyone can order: a contract with the provider comes first."""
+    basis: Literal["published", "given", "assumed"]
+    source: str = ""
+
+
+class TermPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The price of the same nodes on one term."""
+
+    term: str
+    usd_per_h: float
+    """Price of all nodes."""
+    job_usd: Figure | None = None
+    """Cost of a job that ends, with what a commitment costs beyond it and what interruptions add."""
+    committed_usd: float | None = None
+    """Price of the whole commitment."""
+    break_even_use: float | None = None
+    """Share of its time above which a commitment costs less than paying by the hour."""
+    basis: Literal["published", "by discount"] = "published"
+
+
+class LayoutAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Degrees of parallelism and batch sizes. `gpus` = tp·pp·dp·cp; ep divides the experts inside that."""
+
+    gpus: int
+    nodes: int = 1
+    gpus_per_node: int = 1
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    cp: int = 1
+    ep: int = 1
+    virtual_stages: int = 1
+    sharding: str | None = None
+    checkpointing: str | None = None
+    micro_batch: int | None = None
+    batch: int | None = None
+    """Concurrent sequences per replica while generating or serving."""
+    prefill_replicas: int = 0
+    """Replicas of a disaggregated service that only read prompts; the other ones of the dp replicas only decode."""
+
+    @property
+    def text(self) -> str:
+        """Short form for a table cell: 'tp2·dp4 zero3'."""
+        degrees = [f"{name}{getattr(self, name)}" for name in ("tp", "pp", "cp", "ep", "dp") if getattr(self, name) > 1]
+        parts = ["·".join(degrees) or "single"]
+        if self.prefill_replicas:
+            parts.append(f"{self.prefill_replicas}P:{self.dp - self.prefill_replicas}D")
+        if self.sharding and self.sharding != "none":
+            parts.append(self.sharding)
+        if self.checkpointing and self.checkpointing != "none":
+            parts.append(f"ckpt-{self.checkpointing}")
+        return " ".join(parts)
 
 
 class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):

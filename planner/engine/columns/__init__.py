@@ -4,7 +4,23 @@ Its parts are the records of `engine.records` with an array for every number. At
 have length 1 and broadcast. Formulas are written once over these columns; one candidate is a table of one row.
 """
 
-from planner.engine.columns.arrays import Flags, Floats, Rows, added, distinct, full, numbered
+from planner.engine.columns.arrays import (
+    Flags,
+    Floats,
+    RowRecord,
+    Rows,
+    added,
+    distinct,
+    full,
+    joined,
+    numbered,
+    positive,
+    records,
+    soft_maximum,
+)
 from planner.engine.columns.table import LayoutColumns, Table
 
-__all__ = ["Flags", "Floats", "LayoutColumns", "Rows", "Table", "added", "distinct", "full", "numbered"]
+__all__ = [
+    "Flags", "Floats", "LayoutColumns", "RowRecord", "Rows", "Table", "added", "distinct", "full", "joined", "numbered", "positive",
+    "records", "soft_maximum",
+]  # fmt: skip

@@ -20,8 +20,7 @@ GB10_CAPABILITY = 12.1
 def most_sequences(t: Table) -> Floats:
     """Most requests in flight on a replica, whatever its cache would hold; shape [rows]."""
     usual = np.where(is_small(t.chip) & (t.engine.small_sequences > 0), t.engine.small_sequences, t.engine.most_sequences)
-    most: Floats = np.where(t.job.max_num_seqs > 0, t.job.max_num_seqs, usual)
-    return most
+    return np.where(t.job.max_num_seqs > 0, t.job.max_num_seqs, usual)
 
 
 def chunk_tokens(t: Table) -> Floats:
@@ -29,8 +28,7 @@ def chunk_tokens(t: Table) -> Floats:
     serves = t.job.serves > 0
     usual = np.where(is_small(t.chip) & (t.engine.small_chunk > 0) & serves, t.engine.small_chunk, t.engine.prefill_chunk)
     usual = np.where(is_huge(t.chip) & (t.engine.huge_chunk > 0) & serves, t.engine.huge_chunk, usual)
-    chunk: Floats = np.where(t.job.max_num_batched_tokens > 0, t.job.max_num_batched_tokens, usual)
-    return chunk
+    return np.where(t.job.max_num_batched_tokens > 0, t.job.max_num_batched_tokens, usual)
 
 
 def is_small(chip: ChipNumbers[Any]) -> Any:

@@ -21,7 +21,7 @@ from planner.hardware.ceilings.ceilings import Ceilings
 from planner.hardware.ceilings.products import products_of
 from planner.hardware.measurements.measurement import Measurement, Prediction
 from planner.workload.architecture import Architecture, Models
-from planner.workload.study_models import model_of_point
+from planner.workload.studies import model_of_point
 from planner.workload.tasks import Request
 
 Architectures = Callable[[str | dict[str, Any]], Architecture]

@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.answers.answer import Answer
-from planner.engine.answers.network import Network
+from planner.engine.answers.answer import Answer, Network
 from planner.engine.columns import LayoutColumns
 from planner.engine.estimate.request_layout import layout_of_request
 from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, queued

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import asdict, replace
 
-from planner.engine.columns import Floats, LayoutColumns
+from planner.engine.columns import Floats, LayoutColumns, joined
 from planner.engine.columns.limits import most_sequences
-from planner.engine.columns.rows import joined
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.request_rate import LATENCIES, with_simulated

@@ -8,8 +8,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from planner.engine.answers.layout import LayoutAnswer
-from planner.engine.answers.network import Network
+from planner.engine.answers.answer import LayoutAnswer, Network
 from planner.engine.columns import Floats, LayoutColumns, Rows, Table, full
 from planner.engine.columns.table import ChipColumns, DraftColumns, EngineColumns, FootprintColumns, JobColumns, ModelColumns
 from planner.engine.job.job import Job

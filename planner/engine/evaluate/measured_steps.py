@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.job import Job
 from planner.engine.job.resolve import resolve
@@ -18,7 +18,7 @@ from planner.engine.performance.training import step_of
 from planner.errors import UserError
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.workload.architecture import Architecture, Models
-from planner.workload.study_models import model_of_point
+from planner.workload.studies import model_of_point
 from planner.workload.tasks import Recipe, Workload
 
 TRANSFER_SPREAD = 0.25

@@ -18,8 +18,7 @@ def probability_below(log_room: Floats, half_width: Floats) -> Floats:
     """Probability that the truth is at most exp(`log_room`) times what is predicted, by the shares that published values give."""
     shares, ratios = (np.array([0.0, *column]) for column in zip(*published_spreads().quantiles, strict=True))
     within = np.interp(np.abs(log_room) / half_width, ratios, shares)
-    result: Floats = 0.5 + np.sign(log_room) * within / 2
-    return result
+    return 0.5 + np.sign(log_room) * within / 2
 
 
 def room_for(confidence: float) -> float:

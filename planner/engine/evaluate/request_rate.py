@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows
-from planner.engine.columns.rows import joined
+from planner.engine.columns import Floats, Rows, joined
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.replicas import Replicas
 from planner.engine.evaluate.sizing import screened, whole_groups

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import joined
+from planner.engine.columns import Flags, Floats, Rows, joined
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.replicas import Replicas
 from planner.engine.performance.prefill_decode.request_latency import NORMAL_TAILS, Latency
@@ -85,8 +84,7 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
 
 def whole_groups(replicas: Floats, streams: Floats) -> Floats:
     """At least so many replicas, in whole groups of those that share one copy of the experts."""
-    found: Floats = np.ceil(replicas / streams) * streams
-    return found
+    return np.ceil(replicas / streams) * streams
 
 
 def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> tuple[Floats, Steady]:
@@ -112,8 +110,7 @@ def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> t
 
 def _request_sigma(steady: Steady, load: Load) -> Floats:
     """Standard deviation of the logarithm of the time of a request: a log-normal length of the answer, times a load that varies."""
-    sigma: Floats = np.hypot(load.outputs.sigma, steady.load_sigma)
-    return sigma
+    return np.hypot(load.outputs.sigma, steady.load_sigma)
 
 
 def _latency(mean: Floats, sigma: Floats) -> Latency:

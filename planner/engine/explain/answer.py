@@ -9,11 +9,9 @@ import msgspec
 import numpy as np
 
 import planner
-from planner.engine.answers.answer import Answer, ParameterCounts
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import Answer, LayoutAnswer, ParameterCounts
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
-from planner.engine.columns import Floats, added
-from planner.engine.columns.rows import positive, records
+from planner.engine.columns import Floats, added, positive, records
 from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds, release_ends
 from planner.engine.evaluate.chosen_rows import evidence as releases_evidence
 from planner.engine.evaluate.evaluation import Evaluated

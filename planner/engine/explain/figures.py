@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from planner.engine.answers.figure import Basis, Figure, Percentiles
-from planner.engine.columns import Flags, Floats
-from planner.engine.columns.rows import positive, records
+from planner.engine.columns import Flags, Floats, positive, records
 from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds
 from planner.engine.explain.open_waits import OpenWaits
-from planner.engine.explain.physical_limits import limits_of
-from planner.engine.explain.unstated import Unstated
+from planner.engine.explain.unstated import Unstated, limits_of
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency

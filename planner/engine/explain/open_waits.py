@@ -77,8 +77,7 @@ def _waiting_share(rows: Chosen, queue: Queue, s: ServeColumns) -> Floats:
     wait_s, mean_s = rows(queue.wait_s.mean), rows(s.ttft_s.mean)
     known = (rows(queue.samples) > 0) & np.isfinite(wait_s) & np.isfinite(mean_s) & (mean_s > 0)
     waits = np.where(known, wait_s, 0.0) / np.where(known, mean_s, 1.0)
-    share: Floats = np.minimum(waits, MOST_WAITING)
-    return share
+    return np.minimum(waits, MOST_WAITING)
 
 
 def _of_loop(rows: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:

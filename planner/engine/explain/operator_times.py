@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.answers.time import Bound, Operator
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, soft_maximum
 from planner.engine.job.job import Job
 from planner.engine.memory.total import weights_on_host
 from planner.engine.performance.operators.attention import (
@@ -42,7 +42,6 @@ from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launches_of_layer, products_of_layer
 from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
 from planner.engine.performance.operators.products import ends_s, head_share, layer_products, products_s
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting

@@ -15,13 +15,12 @@ from msgspec.structs import replace
 
 from planner.engine.answers.figure import Figure, Percentiles
 from planner.engine.answers.plan import PlanRow
-from planner.engine.answers.under_load import Latency as LatencyName
-from planner.engine.answers.under_load import LoadPoint, TargetEnd, UnderLoad
+from planner.engine.answers.time import Latency as LatencyName
+from planner.engine.answers.time import LoadPoint, TargetEnd, UnderLoad
 from planner.engine.columns import Floats, Table, full
 from planner.engine.evaluate.replicas import most_sequences
 from planner.engine.evaluate.request_rate import MEASURED, SEEDS
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.explain.details import evaluated_row
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.engine.performance.prefill_decode.request_latency import Latency

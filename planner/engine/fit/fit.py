@@ -193,8 +193,7 @@ def _best_first(e: Evaluated, request: Request) -> Rows:
     sure = probability_fits(e) >= request.confidence
     misses = np.where(late > 1, late, 0.0)
     need = np.where(e.memory.fits, 0.0, e.memory.total / e.memory.usable)
-    order: Rows = np.lexsort((-speed, misses, ~sure, need))
-    return order
+    return np.lexsort((-speed, misses, ~sure, need))
 
 
 def _row(one: _Candidate, answer: Answer, context: float, longest: float, where: Prepared) -> FitRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.weight_storage import UNPACKED_BYTES, weight_numbers
-from planner.engine.records.host import HOST_RATES, PCIE_SHARE
+from planner.engine.records.chip import HOST_RATES, PCIE_SHARE
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload, varies

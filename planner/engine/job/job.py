@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from planner.engine.job.beside.draft_model import Draft
+from planner.engine.job.beside import Draft
 from planner.engine.job.engine import Engine
 from planner.engine.records.footprint import Footprint
 from planner.engine.records.job import JobNumbers

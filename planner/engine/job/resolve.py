@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from planner.engine.job.beside.companions import companion_numbers
-from planner.engine.job.beside.draft_model import draft_of
-from planner.engine.job.beside.rollout import generating, rollout_numbers, with_documents
+from planner.engine.job.beside import companion_numbers, draft_of, generating, rollout_numbers, with_documents
 from planner.engine.job.bounds import check_consistency
 from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults

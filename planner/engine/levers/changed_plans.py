@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.search.plan import make_plan, solutions
 from planner.engine.search.rows.row import plan_rows
 from planner.engine.search.selection import Choice, chosen_parts

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 
 from planner.engine.answers.answer import Answer
-from planner.engine.answers.lever import LeverCost
+from planner.engine.answers.plan import LeverCost
 from planner.engine.search.supply.node_types import most_gpus
 from planner.engine.search.targets import LATENCY_WORDS
 from planner.units import duration_text, percent_text

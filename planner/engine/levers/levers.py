@@ -9,8 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from planner.engine.answers.lever import Lever
-from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans
 from planner.engine.levers.changes import MOST_GPUS, Change, changes_of, combined, met_by
 from planner.engine.levers.tradeoff import Tradeoff, tradeoff_of_change, tradeoff_of_hardware

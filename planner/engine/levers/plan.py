@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.levers.changed_plans import ChangedPlans
 from planner.engine.levers.changes import Change, changes_of
 from planner.engine.levers.levers import levers_for

@@ -9,8 +9,7 @@ from math import isfinite
 import msgspec
 
 from planner.engine.answers.figure import value_of
-from planner.engine.answers.lever import Lever, LeverState
-from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.plan import Lever, LeverState, Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans, Keys
 from planner.engine.levers.changes import LOOSER, Change, changes_of, looser_limits
 from planner.engine.search.selection import Choice

@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.levers.changed_plans import Keys
 from planner.workload.tasks import Workload
 

@@ -36,5 +36,4 @@ def offloaded_activations(t: Table) -> Floats:
     kept = np.where(s.checkpointing > 1, recomputed, f.norms + f.attention + f.scores * (s.checkpointing == 0) + f.mlp + f.dropout)
     in_flight = np.where(s.pp > 1, np.minimum(s.pp, micro_batches(t)), 1.0)
     away = np.maximum(0.0, np.ceil(m.layers / s.pp) * in_flight - OFFLOADED_LAYERS)
-    moved: Floats = away * tokens * kept * j.offload_activations
-    return moved
+    return away * tokens * kept * j.offload_activations

@@ -48,8 +48,7 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
 
 def prefix_bytes(t: Table) -> Floats:
     """Bytes of one prefix on one GPU that sequences share; 0 where each has its own."""
-    shared: Floats = np.where(t.job.prefixes > 0, cached_prefix_bytes(t), 0.0)
-    return shared
+    return np.where(t.job.prefixes > 0, cached_prefix_bytes(t), 0.0)
 
 
 def cached_prefix_bytes(t: Table) -> Floats:
@@ -61,8 +60,7 @@ def cached_prefix_bytes(t: Table) -> Floats:
     block = np.maximum(t.engine.cache_block_tokens, 1)
     tokens = np.floor(j.prefix_tokens / block) * block
     share = tensor_share(t, m.cached_heads) / s.cp
-    found: Floats = np.ceil(m.layers / s.pp) / m.layers * m.cached_all * tokens * share * j.kv_bytes
-    return found
+    return np.ceil(m.layers / s.pp) / m.layers * m.cached_all * tokens * share * j.kv_bytes
 
 
 class PromptPass(msgspec.Struct, frozen=True):

@@ -37,8 +37,7 @@ def layers_of_gpu(t: Table) -> Floats:
 def linear_weights_bytes(t: Table) -> Floats:
     """Bytes of the layers' weights on one GPU of the fullest stage before ZeRO: routed experts are stored in bytes of their own."""
     experts = experts_held(t)
-    held: Floats = (stage_parameters(t).linear - experts) * t.job.dense_bytes + experts * t.job.expert_bytes
-    return held
+    return (stage_parameters(t).linear - experts) * t.job.dense_bytes + experts * t.job.expert_bytes
 
 
 def encoder_parameters(t: Table) -> Floats:
@@ -91,11 +90,9 @@ def exchanged_once(t: Table) -> Floats:
 
 def tensor_share(t: Table, heads: Floats) -> Floats:
     """Share of `heads` key and value heads on one tensor-parallel rank, which holds one at least."""
-    share: Floats = np.ceil(np.maximum(heads, 1) / t.layout.tp) / np.maximum(heads, 1)
-    return share
+    return np.ceil(np.maximum(heads, 1) / t.layout.tp) / np.maximum(heads, 1)
 
 
 def state_bytes(t: Table) -> Floats:
     """Bytes a sequence keeps whatever its length, over all layers: inputs of convolutions, and states of recurrences in FP32."""
-    states: Floats = (t.model.state * np.maximum(t.job.activation_bytes, 2) + t.model.wide_state * 4) / t.layout.tp
-    return states
+    return (t.model.state * np.maximum(t.job.activation_bytes, 2) + t.model.wide_state * 4) / t.layout.tp

@@ -28,7 +28,7 @@ class Term(msgspec.Struct, frozen=True):
     """Broadcasts to [rows]."""
     formula: str
     """Formula in the names of `values`, each in braces and with how its number reads where that is not as it is: `{logits:bytes}`,
-    `{slack:percent}` (`detail.WAYS_TO_READ`). Words beside them are shown as they are: `{layers} layers · {tokens} tokens`."""
+    `{slack:percent}` (`explain.details.WAYS_TO_READ`). Words beside them are shown as they are: `{layers} layers · {tokens} tokens`."""
     values: Mapping[str, Floats]
     """The symbols of `formula`; each broadcasts to [rows]."""
     source: str

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryParts
 from planner.engine.columns import Flags, Floats, Rows, Table, added
 from planner.engine.columns.limits import chunk_tokens, most_sequences
-from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence
+from planner.engine.memory.companions import companion_terms, draft_cache_per_sequence, rollout_terms
 from planner.engine.memory.host import host_bytes
 from planner.engine.memory.inference import (
     WEIGHTS,
@@ -23,7 +23,6 @@ from planner.engine.memory.inference import (
     prompt_pass,
 )
 from planner.engine.memory.overhead import overhead_terms
-from planner.engine.memory.rollouts import rollout_terms
 from planner.engine.memory.stages import linear_weights_bytes, micro_batches, stage_parameters, zero_ranks
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms

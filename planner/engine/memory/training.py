@@ -168,8 +168,7 @@ def _gathered_bytes(t: Table, at: Phase) -> Floats:
     s = t.layout
     element = np.minimum(t.job.activation_bytes, 2.0)
     tensors = at.backward * (1.0 + (t.job.adapters == 0)) + at.head
-    gathered: Floats = (s.tp - 1) * tensors * element * t.model.width * (t.engine.whole_between == 0)
-    return gathered
+    return (s.tp - 1) * tensors * element * t.model.width * (t.engine.whole_between == 0)
 
 
 def _logits(t: Table, at: Phase) -> Term:

@@ -139,8 +139,7 @@ def pool_times(t: Table, s: ServeColumns, demand: PoolDemand) -> tuple[ServeColu
 
 def _queue_factor(demand: PoolDemand, prefill: Floats) -> Floats:
     """(c² + s²) ÷ 2 at one of `prefill` replicas: 0.5 for equal prompts that arrive at random."""
-    result: Floats = (thinned_variation(demand.variation, prefill) ** 2 + np.expm1(demand.input_sigma**2)) / 2
-    return result
+    return (thinned_variation(demand.variation, prefill) ** 2 + np.expm1(demand.input_sigma**2)) / 2
 
 
 def _closed_loop_prompts_per_s(demand: PoolDemand, prefill: Floats, r: PoolRates) -> Floats:
@@ -155,8 +154,7 @@ def _closed_loop_prompts_per_s(demand: PoolDemand, prefill: Floats, r: PoolRates
 
 def _quantile(sigma: Floats, tail: float) -> Floats:
     """A log-normal length ÷ its mean, `tail` standard deviations above its median."""
-    result: Floats = np.exp(tail * sigma - sigma**2 / 2)
-    return result
+    return np.exp(tail * sigma - sigma**2 / 2)
 
 
 def best_split(replicas: Floats, r: PoolRates) -> Floats:

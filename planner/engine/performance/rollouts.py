@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.columns.limits import chunk_tokens
-from planner.engine.memory.rollouts import answers_of_copy, generating_table
+from planner.engine.memory.companions import answers_of_copy, generating_table
 from planner.engine.memory.stages import micro_batches
 from planner.engine.performance.operators.communication import peer_bytes_per_s
 from planner.engine.performance.operators.forward_pass import Pass, forward
@@ -98,5 +98,4 @@ def _handed_over_s(t: Table, g: Table) -> Floats:
     elsewhere = (t.job.rollout_gpus > 0) | (s.zero >= 3) | (s.pp > 1) | (g.layout.tp != s.tp) | (s.ep > 1)
     bandwidth = peer_bytes_per_s(t, s.gpus + t.job.rollout_gpus > s.gpus_per_node)
     seconds = size / np.where(bandwidth > 0, bandwidth, np.inf)
-    found: Floats = np.where(elsewhere & (s.gpus + t.job.rollout_gpus > 1), seconds, 0.0)
-    return found
+    return np.where(elsewhere & (s.gpus + t.job.rollout_gpus > 1), seconds, 0.0)

@@ -29,7 +29,7 @@ from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pa
 from planner.engine.performance.operators.launches import COMPILED_LAUNCHES
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
 from planner.engine.performance.sequences import Sequences, sequences_of
-from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
+from planner.engine.records.chip import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
 from planner.engine.records.layout import CHECKPOINTING
 
 BACKWARD_LAUNCHES = 113 / 64
@@ -208,8 +208,7 @@ def _flop_per_token(t: Table, sequences: Sequences) -> Floats:
 
 def _context(t: Table, own: Floats) -> Floats:
     """Tokens that a token attends to, the mean: `own`, of its sequence, and all that an encoder has read."""
-    context: Floats = own + t.job.input_tokens * t.model.reads_source
-    return context
+    return own + t.job.input_tokens * t.model.reads_source
 
 
 def _pass(t: Table, of: Sequences | None = None) -> Pass:

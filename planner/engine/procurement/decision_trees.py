@@ -8,7 +8,7 @@ import msgspec
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.job.job import Job
-from planner.engine.money.costs import Costs, WayCosts
+from planner.engine.money import Costs, WayCosts
 from planner.units import SECONDS_PER_HOUR, bytes_text, count_text, digits, duration_text, percent_text
 from planner.workload.tasks import Workload
 from planner.workload.weights import FORMATS

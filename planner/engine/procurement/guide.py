@@ -12,7 +12,7 @@ from planner.engine.advice.advice import Advice
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import class_words
 from planner.engine.job.job import Job
-from planner.engine.money.costs import Costs, WayCosts
+from planner.engine.money import Costs, WayCosts
 from planner.engine.procurement.decision_trees import Branch, branches, row_words
 from planner.numbers import Amount, Dollars, Location, Moderate, Name
 from planner.units import HOURS_PER_MONTH, bytes_text, count_text, counted, digits, duration_text, percent_text, si_text, usd_text

@@ -7,12 +7,22 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from planner.engine.answers.answer import Answer
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import Answer, LayoutAnswer
 from planner.engine.answers.plan import PlanRow
-from planner.engine.evaluate.supply import Supply
-from planner.engine.money.costs import Costs, ProviderCosts, Way, WayCosts, break_even_months, break_even_use
-from planner.engine.money.unit_costs import WORLD_GCO2_PER_KWH, TokenCosts, bought_usd, gco2_per_million_tokens, token_costs
+from planner.engine.evaluate.task import Supply
+from planner.engine.money import (
+    WORLD_GCO2_PER_KWH,
+    Costs,
+    ProviderCosts,
+    TokenCosts,
+    Way,
+    WayCosts,
+    bought_usd,
+    break_even_months,
+    break_even_use,
+    gco2_per_million_tokens,
+    token_costs,
+)
 from planner.engine.search.supply.quotes import Quote, quotes_of
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.api_prices import ApiPrice

@@ -18,8 +18,7 @@ from planner.engine.columns import Floats
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.evaluate.replicas import most_sequences
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.iteration_time import iteration_time
 from planner.engine.replay.replicas_needed import replicas_needed

@@ -10,9 +10,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows
+from planner.engine.performance.prefill_decode.speculative_decoding import rounds_of
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.continuous_batching import run_batches
-from planner.engine.performance.simulation.draft_rounds import rounds_of
 from planner.engine.performance.simulation.iteration_time import IterationTime
 from planner.engine.performance.simulation.load import Load, TokenLengths
 from planner.engine.performance.simulation.replicas import steady_state

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Rows, full
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.market_terms import paid_hours, spot_factors
+from planner.engine.evaluate.offer_prices import paid_hours, spot_factors
 from planner.engine.evaluate.probability import probability_fits, probability_meets, room_for
 from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.supply.bills import Bill, Need, Nodes, Terms
@@ -58,8 +58,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def meets(self) -> Flags:
         """Fits, and misses no target."""
-        found: Flags = self.evaluated.memory.fits & (self.bill.overshoot <= 1)
-        return found
+        return self.evaluated.memory.fits & (self.bill.overshoot <= 1)
 
     @cached_property
     def probability_fits(self) -> Floats:
@@ -85,8 +84,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def can_be_had(self) -> Flags:
         """Whether it is here or one's own, or its price is known."""
-        found: Flags = self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
-        return found
+        return self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
 
     def node_type(self, row: int) -> NodeType:
         """The node type that `row` is on."""

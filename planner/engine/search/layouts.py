@@ -76,8 +76,7 @@ class Layouts(msgspec.Struct, frozen=True):
         """A number of each row that is the same where node type, micro batch and all degrees but dp and virtual stages are."""
         d = self.distinct
         _, group = np.unique(np.stack((d.tp, d.pp, d.cp, d.ep, d.micro_batch)), axis=1, return_inverse=True)
-        numbers: Rows = node_index * (1 + group.max(initial=0)) + group.reshape(-1)[layout_index]
-        return numbers
+        return node_index * (1 + group.max(initial=0)) + group.reshape(-1)[layout_index]
 
 
 _NAMES = LayoutColumns.__struct_fields__
@@ -172,8 +171,7 @@ def _key(spread: _Spread) -> tuple[float, float, bool]:
 def _rows_back(choices: Floats) -> Rows:
     """Rows from each of `choices` back to the one that differs in computing less again alone; 0: there is none."""
     more = choices[:, 1] != choices[:1, 1]
-    back: Rows = more * more.nonzero()[0][:1].sum()
-    return back
+    return more * more.nonzero()[0][:1].sum()
 
 
 def _links(node_types: Sequence[NodeType]) -> Floats:

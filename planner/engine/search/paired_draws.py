@@ -75,10 +75,9 @@ def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
     by_gpu = {gpu: random.standard_normal(DRAWS // 2) for gpu in dict.fromkeys(one.gpu for one in rows)}
     own = {number: random.standard_normal(DRAWS // 2) for number in dict.fromkeys(one.candidate for one in rows)}
     of_gpu, alone = max(0.0, shared.gpu - shared.plan), 1 - max(shared.gpu, shared.plan)
-    drawn: Floats = math.sqrt(shared.plan) * common + np.array(
+    return math.sqrt(shared.plan) * common + np.array(
         [math.sqrt(of_gpu) * by_gpu[one.gpu] + math.sqrt(alone) * own[one.candidate] for one in rows]
     )
-    return drawn
 
 
 def _score(score: float, of: Uncertain, off: Floats, memory: Floats) -> Floats:
@@ -91,8 +90,7 @@ def _score(score: float, of: Uncertain, off: Floats, memory: Floats) -> Floats:
 def _error(normal: Floats) -> Floats:
     """The error over the half width of its range, as likely as standard `normal` numbers; none is larger than the last share that is known."""
     sizes, ratios = _table()
-    result: Floats = np.copysign(np.interp(np.abs(normal), sizes, ratios), normal)
-    return result
+    return np.copysign(np.interp(np.abs(normal), sizes, ratios), normal)
 
 
 @cache

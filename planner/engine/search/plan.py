@@ -14,9 +14,8 @@ from planner.engine.answers.plan import Counts, Plan, PlanRow
 from planner.engine.columns import Rows
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
-from planner.engine.evaluate.market_terms import COMMITTED_H
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.offer_prices import COMMITTED_H
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.job.bounds import check_planned
 from planner.engine.job.compute_capability import dtypes_to_try, unsupported_reason
 from planner.engine.job.context_length import check_context

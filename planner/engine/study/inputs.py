@@ -15,8 +15,7 @@ from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue
 from planner.hardware.ceilings.ceilings import TrainPoint
 from planner.hardware.prices.offers import Offer
 from planner.workload.architecture import Architecture
-from planner.workload.studies import PublishedStudy
-from planner.workload.study_models import is_study_model, stated_shape
+from planner.workload.studies import PublishedStudy, is_study_model, stated_shape
 
 FindArchitecture = Callable[[str | dict[str, Any]], Architecture]
 

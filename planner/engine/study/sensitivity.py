@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.answers.figure import value_of
 from planner.engine.answers.plan import Flip, Plan, PlanRow
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.search.plan import solutions
 from planner.errors import UserError
 from planner.workload.tasks import Lengths, Workload, trains

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from planner.hardware.ceilings.ceilings import Ceiling, Ceilings
-from planner.hardware.ceilings.evidence import basis_of
+from planner.hardware.ceilings.ceilings import Ceiling, Ceilings, basis_of
 from planner.hardware.ceilings.measured import MeasuredFigures, figures_of
 from planner.hardware.ceilings.measured_collectives import collectives_of, node_collectives_of, with_measured_collectives
 from planner.hardware.ceilings.measured_kernels import attention_of, cache_rate_of, grouped_rate_of

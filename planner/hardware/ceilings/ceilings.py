@@ -13,17 +13,34 @@ collective   t = (latency^q + (wire bytes / (efficiency · one direction of the 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from planner.hardware.measurements.measurement import Measurement
 
 Basis = Literal["spec", "public", "transferred", "measured"]
 """Weakest to strongest. 'spec': the vendor's figure times the usual share of its kind; 'public': measured elsewhere on this part;
 'transferred': scaled by a measurement of another dtype or a related part; 'measured': on this device."""
 COLLECTIVE_KNEE = 0.62
 """Exponent by which a collective's latency and transfer add up: to more than their sum, as the pipeline fills late."""
+SLICE_SPREAD = 0.1
+"""Further spread: a slice's kernels fill fewer multiprocessors, and its neighbours share clock and power. An assumption."""
+WEAK_SPREADS = {"unstable": 0.35, "throttled": 0.35, "shared": 0.7}
+"""Spread of a disturbed point by its status; such a point is used only where less is known without it."""
+LEAST_SPREAD = 0.05
+"""Difference between two measurements of the same board an hour apart."""
+ELSEWHERE_SPREAD = 0.10
+"""Spread between boards of a part in different hosts: two published campaigns on six parts differ by a median of 4-9.5 % a shape."""
+NORMAL_90, NORMAL_95 = 1.645, 1.960
+"""Half widths of the 90 % and 95 % ranges of a normal distribution, in standard deviations."""
 
 
 class Ceiling(msgspec.Struct, frozen=True):
@@ -166,3 +183,64 @@ class Ceilings(msgspec.Struct, frozen=True):
 
 def _changed(ceiling: Ceiling, value: float, wider: float) -> Ceiling:
     return Ceiling(value, ceiling.spread + wider, ceiling.basis, ceiling.source)
+
+
+def ceilings_of_slice(part: Gpu, whole: Gpu, found: Ceilings) -> Ceilings:
+    """Ceilings of `part`, a slice of `whole`, which reaches `found`; latencies stay, and no link joins slices."""
+    dtype = next(iter(whole.compute_flop_per_s))
+    compute = part.compute_flop_per_s[dtype] / whole.compute_flop_per_s[dtype]
+    memory = part.memory_bandwidth_bytes_per_s / whole.memory_bandwidth_bytes_per_s
+
+    def at(ceiling: Ceiling, share: float) -> Ceiling:
+        source = f"{ceiling.source}; {share:.0%} of the GPU"
+        return Ceiling(ceiling.value * share, ceiling.spread + SLICE_SPREAD, ceiling.basis, source)
+
+    return replace(
+        found,
+        device=part.name,
+        compute_flop_per_s={name: at(one, compute) for name, one in found.compute_flop_per_s.items()},
+        bandwidth_bytes_per_s=at(found.bandwidth_bytes_per_s, memory),
+        weight_bandwidth_bytes_per_s={name: at(one, memory) for name, one in found.weight_bandwidth_bytes_per_s.items()},
+        quantise_bytes_per_s=at(found.quantise_bytes_per_s, memory),
+        attention_flop_per_s={name: at(one, compute) for name, one in found.attention_flop_per_s.items()},
+        attention_bandwidth_bytes_per_s=at(found.attention_bandwidth_bytes_per_s, memory),
+        decode_bandwidth_bytes_per_s=at(found.decode_bandwidth_bytes_per_s, memory),
+        decode_head_s=at(found.decode_head_s, 1 / compute),
+        collectives=(),
+        train_points=(),
+        node_collectives=(),
+    )
+
+
+def spread_of(point: Measurement) -> float:
+    """Half width of the 90 % range of one point, by its 95 % interval and its status."""
+    interval = 0.0
+    if point.value and point.low and point.high:
+        interval = math.log(point.high / point.low) / 2 * NORMAL_90 / NORMAL_95
+    board = LEAST_SPREAD if point.origin == "own" else math.hypot(LEAST_SPREAD, ELSEWHERE_SPREAD)
+    return math.hypot(max(interval, 0.0), board, WEAK_SPREADS.get(point.status, 0.0))
+
+
+def basis_of(points: Iterable[Measurement]) -> Basis:
+    """'measured' where own points are among them, 'public' where all come from other machines."""
+    return "measured" if any(one.origin == "own" for one in points) else "public"
+
+
+def source_of(points: Sequence[Measurement], what: str) -> str:
+    """Evidence of a figure, in words."""
+    return f"benchmark: {what}" if basis_of(points) == "measured" else f"benchmark on another machine: {what}"
+
+
+def ceiling_from(point: Measurement, value: float, spread: float = 0.0) -> Ceiling:
+    """`value` as a ceiling that rests on one point; `spread`: the formula's, added to that of the point."""
+    return Ceiling(value, math.hypot(spread_of(point), spread), basis_of([point]), source_of([point], point.point))
+
+
+def undisturbed(points: Sequence[Measurement]) -> Sequence[Measurement]:
+    """The undisturbed points, or all if every one was disturbed."""
+    return [one for one in points if one.reliable] or points
+
+
+def replaces(ceiling: Ceiling, prior: Ceiling | None, points: Iterable[Measurement]) -> bool:
+    """Whether a measurement replaces `prior`: always when undisturbed, else where less was known without it."""
+    return prior is None or any(one.reliable for one in points) or ceiling.spread < prior.spread

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from planner.hardware.catalogue.gpu import DTYPES
-from planner.hardware.ceilings.ceilings import Ceiling, TrainPoint
-from planner.hardware.ceilings.evidence import WEAK_SPREADS, ceiling_from, replaces, undisturbed
+from planner.hardware.ceilings.ceilings import WEAK_SPREADS, Ceiling, TrainPoint, ceiling_from, replaces, undisturbed
 from planner.hardware.ceilings.products import fitted_knee, products_of, rate_of_products
 
 if TYPE_CHECKING:

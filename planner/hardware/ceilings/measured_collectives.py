@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from planner.hardware.catalogue.interconnects import CollectiveOp, Fabric, fabric_of, usual_fabric, usual_link
-from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Collective, NodeCollective
-from planner.hardware.ceilings.evidence import ceiling_from
+from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE, Collective, NodeCollective, ceiling_from
 from planner.hardware.measurements.plausibility import COLLECTIVE_OPS, FEWEST_RANKS
 
 if TYPE_CHECKING:

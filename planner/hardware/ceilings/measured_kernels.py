@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from planner.hardware.ceilings.ceilings import Ceiling
-from planner.hardware.ceilings.evidence import NORMAL_90, basis_of, ceiling_from, source_of, spread_of
+from planner.hardware.ceilings.ceilings import NORMAL_90, Ceiling, basis_of, ceiling_from, source_of, spread_of
 from planner.hardware.ceilings.products import products_of, rate_of_products
 
 if TYPE_CHECKING:

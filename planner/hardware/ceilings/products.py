@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.hardware.ceilings.ceilings import Ceiling
-from planner.hardware.ceilings.evidence import NORMAL_90, basis_of, source_of, spread_of
+from planner.hardware.ceilings.ceilings import NORMAL_90, Ceiling, basis_of, source_of, spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

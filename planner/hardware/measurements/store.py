@@ -14,8 +14,7 @@ from pathlib import Path
 import msgspec
 
 from planner.durable import WriteResult, refused
-from planner.hardware.measurements.line_file import LOCK_WAIT_S, LineFile
-from planner.hardware.measurements.lines import LAYOUT, Line, decoded, encoded, unreadable_text
+from planner.hardware.measurements.line_file import LAYOUT, LOCK_WAIT_S, Line, LineFile, decoded, encoded, unreadable_text
 from planner.hardware.measurements.measurement import SELF_TEST, Measurement, Prediction, Run, RunState
 from planner.hardware.measurements.newest import Outlier, believed_until, newest, newest_of_boards, outliers
 

@@ -18,8 +18,7 @@ from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.hardware.prices.catalogue import CataloguedProvider, PriceCatalogue, catalogued_offers
 from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.hardware.prices.fetch import TIMEOUT_S, TOTAL_S, Fetched, fetch_each
-from planner.hardware.prices.offers import Change, Offer, changes
-from planner.hardware.prices.offers_file import is_refreshed, write_offers
+from planner.hardware.prices.offers import Change, Offer, changes, is_refreshed, write_offers
 from planner.reading import kind_of, user_path
 from planner.web import reason_of
 

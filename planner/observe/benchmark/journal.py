@@ -15,7 +15,7 @@ import msgspec
 from bench.protocol import Message, decode
 from planner.durable import make_folder, sync_folder
 from planner.errors import UserError
-from planner.hardware.measurements.lines import DAMAGE, unreadable_text
+from planner.hardware.measurements.line_file import DAMAGE, unreadable_text
 from planner.observe.benchmark.progress import RunProgress, lost_result
 from planner.observe.benchmark.recorder import Recorder
 from planner.paths import OPEN_SUFFIX

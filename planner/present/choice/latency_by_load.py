@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import PlanRow
-from planner.engine.answers.under_load import Latency, LoadPoint, TargetEnd, UnderLoad
+from planner.engine.answers.time import Latency, LoadPoint, TargetEnd, UnderLoad
 from planner.present.cells import BASIS_WORDS, Paragraph, Part, Points, Section, text_table
 from planner.present.choice.sentence import count_and_device
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, axis_around

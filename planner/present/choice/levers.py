@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Lever
 from planner.present.cells import LEAST_SHARE, Code, Paragraph, Section
 from planner.units import bytes_text, digits, percent_text, usd_text
 

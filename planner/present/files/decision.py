@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.answers.time import TimeDetail
-from planner.engine.answers.under_load import UnderLoad
-from planner.engine.money.costs import Costs
+from planner.engine.answers.time import TimeDetail, UnderLoad
+from planner.engine.money import Costs
 from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
 from planner.present.choice.certainty import sensitivity, standing
 from planner.present.choice.frontier import frontier_chart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.engine.money.costs import Costs, WayCosts
+from planner.engine.money import Costs, WayCosts
 from planner.present.cells import Fact, Facts, Paragraph, Part, Points, Section, text_table
 from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, Point
 from planner.units import counted, digits, percent_text, short_usd_text, usd_text

@@ -8,7 +8,7 @@ import msgspec
 
 from planner.engine.advice.ownership import least_text
 from planner.engine.answers.plan import PlanRow
-from planner.engine.money.costs import Costs
+from planner.engine.money import Costs
 from planner.present.plan import throughput
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, digits, percent_text, usd_text
 

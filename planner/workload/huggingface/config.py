@@ -1,6 +1,6 @@
 """Reads a Hugging Face `config.json` into an `Architecture`, family by family, exact to the parameter.
 
-Each family is one function from the config's keys to sizes (`family.py`); it states what the modelling code of
+Each family is one function from the config's keys to sizes (`keys.family`); it states what the modelling code of
 `transformers` builds for that `model_type`, and what it takes for a key that is left out. An unknown `model_type` is refused.
 A model of text and something else (`gemma3`, `mistral3`, …) holds its text part under `text_config`: that part is read.
 """
@@ -29,8 +29,7 @@ from planner.workload.huggingface.families import (  # noqa: F401  # each adds i
     uncommon,
 )
 from planner.workload.huggingface.families.encoders import bert, beside_bert, deberta  # noqa: F401  # the same
-from planner.workload.huggingface.family import FAMILIES
-from planner.workload.huggingface.keys import STORED_AS, TAKEN_AS, ConfigKeys
+from planner.workload.huggingface.keys import FAMILIES, STORED_AS, TAKEN_AS, ConfigKeys
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS  # adds its families
 
 TEXT_PART = "text_config"
@@ -152,8 +151,7 @@ def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
     others = parts_beside_text(config)
     if not others:
         return text
-    from planner.workload.huggingface.sound import sound_parameters
-    from planner.workload.huggingface.vision import read_tower, tower_architecture
+    from planner.workload.huggingface.vision import read_tower, sound_parameters, tower_architecture
 
     tower, sound = read_tower(config, text.width), sound_parameters(config, text.width)
     counted = (tower and "vision_config", sound and "audio_config")

@@ -1,12 +1,18 @@
-"""Reads the keys of a Hugging Face `config.json`, noting every one that is missing or cannot be used."""
+"""Reads the keys of a Hugging Face `config.json`, noting every one that is missing or cannot be used; and the model families that read them.
+
+A family is one function under `@family`, in `llama.py` or `gpt.py` or a file of its own that `config.py` imports.
+"""
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from planner.errors import Problems, nearest_names, shown
+from planner.workload.block import Block
 
 MOST_LAYERS, MOST_SIZE = 10_000, 10**9
 """Ends of the ranges of counts of layers and of other sizes, far beyond any model: what is summed layer by layer ends in time."""
@@ -29,6 +35,7 @@ WITHOUT_EFFECT = frozenset(
     }
 )  # fmt: skip
 """Keys of sizes that other keys say too, or that no part here depends on."""
+_LLAMA = Block()
 
 
 class ConfigKeys:
@@ -154,3 +161,30 @@ class ConfigKeys:
             self.reject(name, f"{shown(value)} is not accepted; it has to be a whole number from {least} to {most:,}.")
             return 1
         return value
+
+
+ReadSizes = Callable[[ConfigKeys], dict[str, Any]]
+"""The sizes of an `Architecture` by field name, read from a config's keys; problems are noted in the keys."""
+
+
+class Family(msgspec.Struct, frozen=True):
+    """Knowledge about one `model_type`."""
+
+    read_sizes: ReadSizes
+    block: Block
+    eager_attention: bool
+    """transformers has no fused attention for it, so that scores are stored."""
+
+
+FAMILIES: dict[str, Family] = {}
+"""`model_type` -> family."""
+
+
+def family(model_type: str, block: Block = _LLAMA, *, eager_attention: bool = False) -> Callable[[ReadSizes], ReadSizes]:
+    """Make the decorated function the reader of configs with this `model_type`."""
+
+    def add(read_sizes: ReadSizes) -> ReadSizes:
+        FAMILIES[model_type] = Family(read_sizes, block, eager_attention)
+        return read_sizes
+
+    return add

@@ -14,8 +14,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import plain_block
 from planner.workload.huggingface.families.llama import gemma2
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.sublayers import Attending, Matrices, Sublayer
 
 SOUND_CHANNELS, SOUND_TOKENS = 80, 1500

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.llama import gemma3
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.two_stacks import BART_LINE, WHOLE_PROMPTS, Facts, both_stacks, t5, with_encoder
 from planner.workload.sublayers import Attending, Sublayer
 

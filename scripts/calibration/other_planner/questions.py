@@ -12,8 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from planner.engine.answers.answer import Answer
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import Answer, LayoutAnswer
 from planner.workload.published.rules import NotPredicted
 from planner.workload.tasks import Request
 

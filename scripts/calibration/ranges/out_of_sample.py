@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from published import markdown_table
+from fitting import markdown_table
 
 from planner.workload.published.spreads import KINDS
 from ranges.residual import SHARES, interval_scores, mean_of_sources, widths

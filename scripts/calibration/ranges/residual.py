@@ -86,15 +86,13 @@ def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
 def widths(residuals: Sequence[Residual], half_widths: Floats) -> Floats:
     """Logarithms of the high end over the low end, including other meanings of the request."""
     ends = np.array([one.further_down + one.further_up for one in residuals])
-    found: Floats = 2 * half_widths + ends
-    return found
+    return 2 * half_widths + ends
 
 
 def interval_scores(residuals: Sequence[Residual], half_widths: Floats) -> Floats:
     """Width plus 2/(1 - `NOMINAL`) times the distance outside (Gneiting and Raftery, 2007); smaller is better."""
     offs = np.abs([one.reach for one in residuals])
-    scores: Floats = widths(residuals, half_widths) + 2 / (1 - NOMINAL) * np.maximum(0.0, offs - half_widths)
-    return scores
+    return widths(residuals, half_widths) + 2 / (1 - NOMINAL) * np.maximum(0.0, offs - half_widths)
 
 
 def mean_of_sources(residuals: Iterable[Residual], values: Floats) -> float:

@@ -24,7 +24,7 @@ from planner.workload.published.spreads import KINDS, NOMINAL
 from ranges.residual import ALIKE, UNSAID, Floats, Residual, weighted_quantile, weights
 
 RIDGES = {"base": 1e-6, "kind": 4.0, "fact": 1.0, "engine": 1.0, "unsaid": 1.0}
-"""Ridge of the coefficients of each sort; between 0.3 and 15 the score hardly depends on most of them (`ranges.choice`)."""
+"""Ridge of the coefficients of each sort; between 0.3 and 15 the score hardly depends on most of them (`ranges.unseen`)."""
 BORROWED = 12
 """Sources of all kinds together that a kind's factor counts beside its own: the mean logarithm of the scores of sources left out is 0.139, 0.130 and 0.127
 with 3, 6 and 12 of them."""
@@ -181,8 +181,7 @@ class LeftOut:
         of = list(zip(self.kinds.tolist(), self.open.tolist(), self.at_rate.tolist(), self.groups.tolist(), strict=True))
         known = {key: self.factor(key[0], less=key[1], at_rate=key[2], without=key[3]) for key in set(of)}
         beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
-        found: Floats = np.hypot(np.array([known[key] for key in of]) * self.scales, beside)
-        return found
+        return np.hypot(np.array([known[key] for key in of]) * self.scales, beside)
 
     def shape(self, share: float) -> float:
         """Half width of nominal `share` over that of `NOMINAL`, of all kinds together."""

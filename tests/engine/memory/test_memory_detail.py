@@ -16,8 +16,8 @@ from planned_sample import PRESETS, TASKS, asked
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.candidates import candidate_of
+from planner.engine.explain.details import cell, formula_text, number_text
 from planner.engine.memory import terms_of
-from planner.engine.memory.detail import cell, formula_text, number_text
 from planner.engine.memory.terms import Term
 from planner.workload.tasks import Workload
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.engine.money.costs import Way, break_even_months, break_even_use
-from planner.engine.money.unit_costs import gco2_per_million_tokens, token_costs
+from planner.engine.money import Way, break_even_months, break_even_use, gco2_per_million_tokens, token_costs
 
 HOURS = 730.0
 

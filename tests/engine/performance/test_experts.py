@@ -10,8 +10,7 @@ from engine_sample import ask, ask_together, candidate, chip, parts, session
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.engine.answers.answer import Answer
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import Answer, LayoutAnswer
 from planner.engine.columns import Table
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve

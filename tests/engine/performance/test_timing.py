@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from planner.engine.columns import soft_maximum
 from planner.engine.evaluate.ranges import seconds_of
 from planner.engine.job.engines import find_engine
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.communication import collective_s
 from planner.engine.performance.operators.forward_pass import forward
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.errors import UserError
 
 H100 = "H100-SXM-80GB"

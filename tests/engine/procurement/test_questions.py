@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from planner.engine.answers.plan import Plan
-from planner.engine.money.costs import Costs
+from planner.engine.money import Costs
 from planner.engine.procurement.paying import IDLE_POWER, Terms
 from planner.hardware.prices.api_prices import ApiPrice, api_price
 from planner.present.money.costs import break_evens

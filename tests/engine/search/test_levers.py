@@ -10,8 +10,7 @@ import msgspec
 import pytest
 from engine_sample import session, solutions, workload
 
-from planner.engine.answers.lever import Lever
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.plan import Lever, Plan
 from planner.engine.levers.changes import changes_of, combined
 from planner.present.choice.levers import cost_text
 from planner.workload.tasks import Workload

@@ -12,7 +12,7 @@ import pytest
 from engine_sample import workload
 
 from planner.engine.evaluate import evaluation, sizing, task
-from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Supply
 from planner.engine.job.compute_capability import USUAL
 from planner.engine.performance.simulation import continuous_batching, replicas
 from planner.engine.search import plan

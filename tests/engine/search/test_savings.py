@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from engine_sample import session, workload
 
-from planner.engine.answers.lever import Lever
-from planner.engine.answers.plan import Plan
+from planner.engine.answers.plan import Lever, Plan
 from planner.engine.levers.savings import LEAST_SAVING, MOST_NAMED, cost_of
 from planner.present.choice.levers import lever_text, saving_text
 from planner.workload.tasks import Workload

@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from planner.engine.answers.layout import LayoutAnswer
+from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.columns import Floats, LayoutColumns, added
 from planner.engine.columns.table import JobColumns
 from planner.engine.evaluate.candidates import Candidates, candidate_of
 from planner.engine.evaluate.probability import room_for
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.memory import MemoryColumns, memory_of
 from planner.engine.memory.overhead import training_slack
 from planner.engine.memory.step_phases import Phase, phases_of

@@ -11,8 +11,7 @@ from engine_sample import plan, session, workload
 from msgspec.structs import replace
 
 from planner.engine.answers.plan import Plan, PlanRow
-from planner.engine.evaluate.supply import Supply
-from planner.engine.evaluate.task import Task
+from planner.engine.evaluate.task import Supply, Task
 from planner.engine.search.plan import make_plan
 from planner.errors import UserError
 from planner.hardware.prices.offers import Offer

@@ -12,7 +12,7 @@ import pytest
 from engine_sample import plan, session, workload
 
 from planner.engine.answers.plan import PlanRow
-from planner.engine.evaluate.market_terms import RESTART_H, paid_hours, stretched
+from planner.engine.evaluate.offer_prices import RESTART_H, paid_hours, stretched
 from planner.engine.evaluate.task import Task
 from planner.engine.search.plan import make_plan
 from planner.present.prices import money_sentences

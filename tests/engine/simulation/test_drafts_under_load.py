@@ -25,8 +25,7 @@ from planner.engine.columns import Floats, Table
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.prefill_decode.generation import serve_of
-from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round
-from planner.engine.performance.simulation.draft_rounds import DraftRounds, rounds_of, tokens_out
+from planner.engine.performance.prefill_decode.speculative_decoding import DraftRounds, rounds_of, tokens_out, tokens_per_round
 from planner.engine.performance.simulation.iteration_time import KNOTS, constant_time, iteration_time
 from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.replica_state import ReplicaState

@@ -21,8 +21,7 @@ from simulation_sample import (
     traced,
 )
 
-from planner.engine.columns import Floats
-from planner.engine.columns.rows import joined
+from planner.engine.columns import Floats, joined
 from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.prefill_decode.engine_limits import padded_rows
 from planner.engine.performance.prefill_decode.generation import serve_of

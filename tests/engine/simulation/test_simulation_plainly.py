@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from simulation_sample import INFINITE, load_of, repeated, simulated, table_of
 
-from planner.engine.columns import Floats, Rows
-from planner.engine.columns.rows import joined
+from planner.engine.columns import Floats, Rows, joined
+from planner.engine.performance.prefill_decode.speculative_decoding import DraftRounds, rounds_of
 from planner.engine.performance.simulation import replica_state
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.completions import Completions, InOrder, InSlots, completions_of
 from planner.engine.performance.simulation.continuous_batching import Trace, run_batches
-from planner.engine.performance.simulation.draft_rounds import DraftRounds, rounds_of
 from planner.engine.performance.simulation.iteration_time import KNOTS, IterationTime
 from planner.engine.performance.simulation.traffic import Traffic, traffic_of
 from planner.workload.tasks import Lengths

@@ -9,7 +9,7 @@ import pytest
 from engine_sample import session
 
 from planner.engine.answers.plan import PlanRow
-from planner.engine.answers.under_load import UnderLoad
+from planner.engine.answers.time import UnderLoad
 from planner.workload.presets import read_workload
 from planner.workload.tasks import Workload
 

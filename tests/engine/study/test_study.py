@@ -32,7 +32,7 @@ from planner.hardware.measurements.measurement import Measurement
 from planner.present.files.study_svg import study_svg
 from planner.session import Session
 from planner.workload.huggingface.config import read_architecture
-from planner.workload.study_models import study_config
+from planner.workload.studies import study_config
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 from load_sample import sample_load
 
-from planner.engine.answers.answer import Answer, ParameterCounts
+from planner.engine.answers.answer import Answer, LayoutAnswer, ParameterCounts
 from planner.engine.answers.figure import Basis, Figure, Percentiles
-from planner.engine.answers.layout import LayoutAnswer
-from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MemoryBytes, MemoryDetail, MemoryItem
-from planner.engine.answers.plan import Counts, Flip, OfferAnswer, Plan, PlanRow, Verdict
-from planner.engine.answers.time import Bound, Operator, TimeDetail
-from planner.engine.answers.under_load import UnderLoad
+from planner.engine.answers.plan import Counts, Flip, Lever, OfferAnswer, Plan, PlanRow, Verdict
+from planner.engine.answers.time import Bound, Operator, TimeDetail, UnderLoad
 from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu, load_gpus
 from planner.hardware.measurements.measurement import Measurement

@@ -13,8 +13,8 @@ from rich.cells import cell_len
 from textual.widgets import Input, Static
 from tui_sample import CHAT, sample_options, sample_plan, settle
 
+from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.answers.figure import Figure
-from planner.engine.answers.layout import LayoutAnswer
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.answers.plan import OwnedAnswer, Plan, PlanRow
 from planner.observe.snapshot import DeviceSnapshot

@@ -24,7 +24,7 @@ from tui_sample import SampleSession, sample_options, settle
 
 from planner.engine.answers.fit import Fit
 from planner.engine.answers.study import StudyAnswer
-from planner.engine.money.costs import Costs
+from planner.engine.money import Costs
 from planner.engine.procurement.guide import Guide
 from planner.engine.study.sizes import Study
 from planner.session import Session

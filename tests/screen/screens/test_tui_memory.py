@@ -11,7 +11,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 from tui_sample import FORMULAS, first_note, settle
 
-from planner.engine.answers.lever import Lever
+from planner.engine.answers.plan import Lever
 from planner.units import bytes_text
 from widgets.app import PlannerApp
 from widgets.drawing.memory_bar import MemoryBar

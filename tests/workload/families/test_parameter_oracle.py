@@ -10,7 +10,7 @@ from parameter_cases import CONFIGS, GOLDEN, REMOTE_CODE, built, compute, key
 from parameter_kinds import components
 
 from planner.workload.huggingface.config import read_architecture
-from planner.workload.huggingface.family import FAMILIES
+from planner.workload.huggingface.keys import FAMILIES
 from planner.workload.huggingface.two_stacks_parts import TWO_STACKS
 from planner.workload.matrices import matrices
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from planner.engine.money.costs import Costs
+from planner.engine.money import Costs
 from planner.present.cells import Paragraph, Section
 from planner.present.choice.sentence import count_and_device
 from widgets.base_app import BaseApp

@@ -15,7 +15,7 @@ from widgets.screens.decisions.turning import Turn, TurningScreen, turn_bindings
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import PlanRow
-    from planner.engine.answers.under_load import Latency, UnderLoad
+    from planner.engine.answers.time import Latency, UnderLoad
     from planner.present.cells import Section
 
 LATENCIES: Mapping[str, Latency | None] = {"latency asked for": None, **{words: name for name, words in LATENCY_WORDS.items()}}

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
-from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.present.cells import Cell
 from planner.present.choice.levers import lever_text
 from planner.present.lines.folding import folded

@@ -10,9 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from planner.engine.answers.figure import Figure
-from planner.engine.answers.lever import Lever
 from planner.engine.answers.memory import MEMORY_COMPONENTS
-from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.engine.answers.time import class_words
 from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
 from planner.present.choice.sentence import count_and_device

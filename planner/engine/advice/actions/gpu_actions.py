@@ -10,7 +10,7 @@ from planner.engine.advice.cheaper_gpu import caveats
 from planner.engine.advice.diagnosis import BANDWIDTH_BOUND, MEMORY_LOW, OFFER_BENCHMARK, OFTEN_BUSY, SM_LOW
 from planner.engine.advice.mig_slices import most_of, slice_need, smallest_for
 from planner.engine.advice.observation import MARGIN
-from planner.engine.advice.prices import Quote
+from planner.engine.advice.ownership import Quote
 from planner.hardware.catalogue.mig import profiles_of
 from planner.units import bytes_text, percent_text
 from planner.workload.tasks import Term

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, soft_maximum
 from planner.engine.memory.stages import state_bytes, tensor_share
 from planner.engine.performance.operators.matrix_products import FUSED_ATTENTION_BACKWARD
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 SCORE_BYTES = 28
 """Bytes of one attention score that goes through memory: written, scaled, masked, in FP32 for the softmax, back, read. Scores that a mask hides are
@@ -53,8 +52,7 @@ STATE_READS = 2.0
 
 def own_context(t: Table, context: Floats) -> Floats:
     """Tokens of a sequence in the decoder's own cache: all of `context`, but the prompt where an encoder reads it."""
-    own: Floats = np.where(t.model.reads_source > 0, np.maximum(context - t.job.input_tokens, 1.0), context)
-    return own
+    return np.where(t.model.reads_source > 0, np.maximum(context - t.job.input_tokens, 1.0), context)
 
 
 def _reached(t: Table, context: Floats) -> tuple[Floats, Floats, Floats]:
@@ -78,8 +76,7 @@ def attended_tokens(t: Table, context: Floats) -> Floats:
     """Tokens one token attends to, the mean over the layers: windows cut the context, and a layer without attention sees none."""
     m, (every, window, chosen) = t.model, _reached(t, context)
     elements = m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen
-    seen: Floats = (elements + m.attended_source * t.job.input_tokens) / (m.layers * m.attended)
-    return seen
+    return (elements + m.attended_source * t.job.input_tokens) / (m.layers * m.attended)
 
 
 def scored_columns(t: Table, context: Floats, new: Floats) -> Floats:
@@ -101,15 +98,13 @@ def window_tokens(t: Table, context: Floats, new: Floats) -> Floats:
 def hidden_elements(t: Table, context: Floats, new: Floats) -> Floats:
     """Elements of one token's attention in all layers that are computed although its window hides them, beside those of `scored_columns`."""
     _, window, _ = _reached(t, scored_columns(t, context, new))
-    hidden: Floats = t.model.attended_window * np.maximum(0.0, window_tokens(t, context, new) - window)
-    return hidden
+    return t.model.attended_window * np.maximum(0.0, window_tokens(t, context, new) - window)
 
 
 def score_bytes(t: Table) -> Floats:
     """Bytes that one score moves where scores go through memory."""
     fused = np.where(t.engine.fp32_between > 0, FUSED_WIDE_SCORE_BYTES, FUSED_SCORE_BYTES)
-    moved: Floats = np.where(t.engine.fused_elementwise > 0, fused, SCORE_BYTES)
-    return moved
+    return np.where(t.engine.fused_elementwise > 0, fused, SCORE_BYTES)
 
 
 def _kv_heads(t: Table) -> Floats:
@@ -139,8 +134,7 @@ def latent_elements(t: Table, new: Floats) -> Floats:
 def _absorbed(t: Table) -> Floats:
     """Elements of the queries and outputs of all heads in the latent: those of a cached token, and of the latent alone."""
     m = t.model
-    elements: Floats = m.heads * ((m.read_all + m.read_window + m.read_chosen) / m.layers + m.latent_rank)
-    return elements
+    return m.heads * ((m.read_all + m.read_window + m.read_chosen) / m.layers + m.latent_rank)
 
 
 def _latent_decoding(t: Table, new: Floats) -> Floats:
@@ -156,8 +150,7 @@ def _step_reads(t: Table) -> Floats:
     """Times that attention of a decoding step moves the cache: more where keys and values are brought into another order or copied for each head."""
     shared = np.where(t.model.latent_rank > 0, 1.0, t.model.heads / np.maximum(t.model.kv_heads, 1.0))
     copied = np.where((t.engine.repeats_heads > 0) & (shared > 1), 1 + 2 * shared, 1.0)
-    reads: Floats = np.maximum(np.where(t.job.eager_attention > 0, EAGER_READS, 1.0), copied)
-    return reads
+    return np.maximum(np.where(t.job.eager_attention > 0, EAGER_READS, 1.0), copied)
 
 
 def _most_flop_per_s(t: Table, triton: float) -> Floats:
@@ -165,8 +158,7 @@ def _most_flop_per_s(t: Table, triton: float) -> Floats:
     c, (first, beyond) = t.chip, NEWER_INSTRUCTIONS
     newer = (c.compute_capability >= first) & (c.compute_capability < beyond) & (c.cycles_per_s > 0)
     most = np.where(newer & (t.job.ampere_attention > 0), AMPERE_FLOP_PER_CYCLE * c.cycles_per_s, np.inf)
-    compiled: Floats = np.where((c.cdna_flop_per_s > 0) & (t.job.triton_attention > 0), triton * c.cdna_flop_per_s, most)
-    return compiled
+    return np.where((c.cdna_flop_per_s > 0) & (t.job.triton_attention > 0), triton * c.cdna_flop_per_s, most)
 
 
 def forward_flop_per_s(t: Table) -> Floats:
@@ -177,8 +169,7 @@ def forward_flop_per_s(t: Table) -> Floats:
 def backward_factor(t: Table) -> Floats:
     """Time of fused attention's backward pass over its forward pass: five products for two."""
     backward = np.minimum(BACKWARD_RATE * t.chip.attention_flop_per_s, _most_flop_per_s(t, TRITON_BACKWARD))
-    factor: Floats = FUSED_ATTENTION_BACKWARD * forward_flop_per_s(t) / backward
-    return factor
+    return FUSED_ATTENTION_BACKWARD * forward_flop_per_s(t) / backward
 
 
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -207,8 +198,7 @@ def latent_s(t: Table, rows: Floats, new: Floats) -> Floats:
     """Seconds in which fused engines bring one layer's tokens into the latent and back, or make keys and values of it, beside the products that do so."""
     passes = np.where(new <= MOST_ABSORBED, ABSORBED_PASSES, EXPANDED_PASSES)
     fused = (t.engine.fused_elementwise > 0) & (t.job.train <= 0)
-    seconds: Floats = passes * rows * latent_elements(t, new) * t.job.activation_bytes / t.chip.bandwidth_bytes_per_s * fused
-    return seconds
+    return passes * rows * latent_elements(t, new) * t.job.activation_bytes / t.chip.bandwidth_bytes_per_s * fused
 
 
 def append_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
@@ -217,5 +207,4 @@ def append_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
         return np.zeros(1)
     grows = (new <= 1) & (t.job.compiled <= 0)
     copied = cache_bytes(t, rows, context, new) - rows * STATE_READS * state_bytes(t) / t.model.layers
-    seconds: Floats = t.engine.append_passes * grows * copied / t.chip.bandwidth_bytes_per_s
-    return seconds
+    return t.engine.append_passes * grows * copied / t.chip.bandwidth_bytes_per_s

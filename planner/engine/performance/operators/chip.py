@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from planner.engine.records.chip import ChipNumbers
-from planner.engine.records.host import PCIE_BYTES_PER_S
+from planner.engine.records.chip import PCIE_BYTES_PER_S, ChipNumbers
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import Link, fabric_of, link_of, usual_fabric
 from planner.hardware.ceilings.ceilings import Basis, Ceilings, NodeCollective

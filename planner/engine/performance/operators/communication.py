@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Table
+from planner.engine.columns import Flags, Floats, Table, soft_maximum
 from planner.engine.performance.operators.experts import imbalance
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 
@@ -98,8 +97,7 @@ def gathers(t: Table) -> Flags:
     (CutlassFusedMoE.select_alltoall_method_type, 1.1), vLLM and SGLang where DeepEP or its like is asked for (--all2all-backend
     allgather_reducescatter, --moe-a2a-backend none). Over several nodes such a library is taken for granted.
     """
-    inside: Flags = (t.job.train <= 0) & (t.layout.expert_streams > 1) & (t.layout.ep <= t.layout.gpus_per_node)
-    return inside
+    return (t.job.train <= 0) & (t.layout.expert_streams > 1) & (t.layout.ep <= t.layout.gpus_per_node)
 
 
 def _elsewhere(t: Table, places: Floats) -> Floats:

@@ -93,8 +93,7 @@ def expert_kernels(t: Table) -> ExpertKernels:
 
 def moved_once(t: Table) -> Floats:
     """1 where grouped products of training activate and round their own outputs (CuTeDSL), so that each element is moved once."""
-    fused: Floats = (t.engine.fuses_experts > 0) * (t.job.narrow_bytes == 1) * _on_blackwell(t)
-    return fused
+    return (t.engine.fuses_experts > 0) * (t.job.narrow_bytes == 1) * _on_blackwell(t)
 
 
 def _on_blackwell(t: Table) -> Floats:
@@ -104,8 +103,7 @@ def _on_blackwell(t: Table) -> Floats:
 
 def _family(t: Table) -> Rows:
     permutes = t.engine.permutes_tokens * (t.job.train <= 0)
-    place: Rows = np.where(t.engine.expert_tile > 0, _FAMILIES.index(FILLED), permutes * (1 + _on_blackwell(t))).astype(np.int64)
-    return place
+    return np.where(t.engine.expert_tile > 0, _FAMILIES.index(FILLED), permutes * (1 + _on_blackwell(t))).astype(np.int64)
 
 
 def filled_rows(t: Table, rows: Floats, per_expert: Floats) -> Floats:
@@ -113,8 +111,7 @@ def filled_rows(t: Table, rows: Floats, per_expert: Floats) -> Floats:
     widest = np.where(np.isfinite(t.chip.compute_capability), t.engine.expert_tile, np.minimum(t.engine.expert_tile, VULKAN_TILE))
     tile = np.minimum(widest, TILE_STEP * np.ceil(rows / TILE_STEP))
     tiled = (tile > 0) & (rows > MATRIX_VECTOR_ROWS) & (t.job.weight_bits_packed > 0)
-    filled: Floats = np.where(tiled, tile * np.maximum(1.0, per_expert / np.where(tile > 0, tile, 1.0) + 0.5), per_expert)
-    return filled
+    return np.where(tiled, tile * np.maximum(1.0, per_expert / np.where(tile > 0, tile, 1.0) + 0.5), per_expert)
 
 
 def added_rows(t: Table) -> Floats:
@@ -124,8 +121,7 @@ def added_rows(t: Table) -> Floats:
     (`VLLM_MOE_USE_DEEP_GEMM` is off there, vllm-project/vllm#29346).
     """
     in_blocks = (t.engine.expert_block > 0) & (t.job.narrow_bytes == 1) & (t.job.expert_bytes == 1) & (t.layout.tp != NO_BLOCKS_TP)
-    added: Floats = np.where(in_blocks & (t.chip.compute_capability >= HOPPER), t.model.experts * (t.engine.expert_block - 1), 0.0)
-    return added
+    return np.where(in_blocks & (t.chip.compute_capability >= HOPPER), t.model.experts * (t.engine.expert_block - 1), 0.0)
 
 
 def added_bytes(t: Table) -> Floats:
@@ -134,8 +130,7 @@ def added_bytes(t: Table) -> Floats:
     Inputs in 8 bit are read and outputs in 16 bit written (3 h), gate and up written and read, their product in 8 bit written and read (10 f).
     """
     m, s = t.model, t.layout
-    moved: Floats = added_rows(t) / s.ep * (3 * m.expert_width + 10 * m.expert_ffn * s.ep / s.expert_gpus)
-    return moved
+    return added_rows(t) / s.ep * (3 * m.expert_width + 10 * m.expert_ffn * s.ep / s.expert_gpus)
 
 
 def _kind(t: Table) -> Rows:

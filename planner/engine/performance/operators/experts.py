@@ -25,8 +25,7 @@ def distinct_experts(t: Table, rows: Floats) -> Floats:
     experts, together = np.where(t.model.experts > 0, t.model.experts, 1.0), rows * t.layout.expert_streams
     alike = np.where(t.engine.permutes_tokens > 0, ALIKE, ALIKE_OF_ANY)
     together = np.where(t.job.train > 0, together, np.maximum(together, 1.0) ** alike)
-    touched: Floats = experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(together, 1e6))
-    return touched
+    return experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(together, 1e6))
 
 
 def expert_split(t: Table) -> Floats:
@@ -38,8 +37,7 @@ def bias_gradients_s(t: Table, rows: Floats) -> Floats:
     """Seconds in which the backward pass of one stage adds up the gradients of gathered biases of experts; adapters leave them as they are."""
     m = t.model
     values = rows * m.experts_per_token * m.expert_vector * m.moe_layers / t.layout.pp
-    seconds: Floats = values * BIAS_GRADIENT_S * t.engine.gathers_biases * (t.job.adapters <= 0)
-    return seconds
+    return values * BIAS_GRADIENT_S * t.engine.gathers_biases * (t.job.adapters <= 0)
 
 
 def imbalance(t: Table) -> Floats:
@@ -49,8 +47,7 @@ def imbalance(t: Table) -> Floats:
     times over those of balanced experts at 16,384 tokens of an exponent of 1.01 (tables as above), without redundant experts.
     """
     usual = np.where(t.job.train > 0, 1.0, t.layout.ep**0.25)
-    found: Floats = np.where(t.layout.ep > 1, np.where(t.job.expert_imbalance > 0, t.job.expert_imbalance, usual), 1.0)
-    return found
+    return np.where(t.layout.ep > 1, np.where(t.job.expert_imbalance > 0, t.job.expert_imbalance, usual), 1.0)
 
 
 def experts_latency_s(t: Table) -> Floats:

@@ -9,7 +9,7 @@ from planner.engine.memory.inference import cached_prefix_bytes
 from planner.engine.memory.stages import experts_held
 from planner.engine.memory.total import weights_on_host
 from planner.engine.performance.operators.experts import distinct_experts
-from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S, PCIE_SHARE
+from planner.engine.records.chip import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S, PCIE_SHARE
 
 MOST_ROWS_ON_PROCESSOR = 31.0
 """Tokens of a pass up to which the processor multiplies; more are worth the way of the weights to the GPU (GGML_OP_OFFLOAD_MIN_BATCH = 32 in
@@ -29,8 +29,7 @@ def host_weights_s(t: Table, rows: Floats) -> Floats:
     touched = distinct_experts(t, rows) / np.maximum(t.model.experts, 1.0)
     read_s = (away - experts + experts * touched) / HOST_READ_BYTES_PER_S
     there = (t.engine.computes_on_host > 0) & (rows <= MOST_ROWS_ON_PROCESSOR)
-    seconds: Floats = np.where(there, read_s, away / HOST_LINK_BYTES_PER_S)
-    return seconds
+    return np.where(there, read_s, away / HOST_LINK_BYTES_PER_S)
 
 
 def prefix_load_s(t: Table) -> Floats:
@@ -38,5 +37,4 @@ def prefix_load_s(t: Table) -> Floats:
 
     Copies run beside the model's passes, so that no other request waits (vLLM's guide to KV offloading: DMA, asynchronous).
     """
-    seconds: Floats = t.job.kv_offload * cached_prefix_bytes(t) / (PCIE_SHARE * t.chip.pcie_bytes_per_s)
-    return seconds
+    return t.job.kv_offload * cached_prefix_bytes(t) / (PCIE_SHARE * t.chip.pcie_bytes_per_s)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from planner.engine.columns import Floats, Table
+from planner.engine.columns import Floats, Table, soft_maximum
 from planner.engine.performance.operators.expert_kernels import added_bytes, added_rows, expert_kernels, filled_rows
 from planner.engine.performance.operators.experts import distinct_experts, imbalance, routed_traffic_bytes
-from planner.engine.performance.operators.soft_maximum import soft_maximum
 
 CONVERSION_BYTES = 6
 """Bytes of converting an input of a product from FP32 to 16 bit (read and written), or an output back."""
@@ -112,8 +111,7 @@ def _time_of_uneven_head(t: Table) -> Floats:
 
 def head_share(t: Table, head_rows: Floats) -> Floats:
     """Share of the output head's time that counts for each pipeline stage; 0 where it is applied to no rows."""
-    share: Floats = np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
-    return share
+    return np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
 
 
 def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
@@ -144,5 +142,4 @@ def read_bytes_per_s(t: Table, stored: Floats) -> Floats:
     own = t.engine.read_per_cycle * c.cycles_per_s
     measured = np.where(stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)
     measured = measured * np.where(c.is_hbm > 0, t.engine.hbm_share, 1.0)
-    read: Floats = np.where(own > 0, np.minimum(c.bandwidth_bytes_per_s, own), measured)
-    return read
+    return np.where(own > 0, np.minimum(c.bandwidth_bytes_per_s, own), measured)

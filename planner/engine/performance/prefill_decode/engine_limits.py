@@ -17,8 +17,7 @@ def graph_rows(t: Table, sequences: Floats) -> Floats:
 def padded_rows(sequences: Floats, doubled: Floats, most: Floats) -> Floats:
     """`sequences` as padded to the next power of two, at most to `most`, where they are more than `doubled`; 0: never."""
     power = 2.0 ** np.ceil(np.log2(np.maximum(sequences, 1.0)) - 1e-9)
-    rows: Floats = np.where((doubled > 0) & (sequences > doubled), np.maximum(np.minimum(power, most), sequences), sequences)
-    return rows
+    return np.where((doubled > 0) & (sequences > doubled), np.maximum(np.minimum(power, most), sequences), sequences)
 
 
 def growing_room(t: Table) -> Floats:
@@ -28,5 +27,4 @@ def growing_room(t: Table) -> Floats:
     """
     prompt, full = (kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens * share) for share in (0.0, 1.0))
     both = prompt + full
-    found: Floats = np.where((t.engine.reserves_output > 0) | (both <= 0), 1.0, 2 * full / np.where(both > 0, both, 1.0))
-    return found
+    return np.where((t.engine.reserves_output > 0) | (both <= 0), 1.0, 2 * full / np.where(both > 0, both, 1.0))

@@ -79,8 +79,7 @@ def micro_batches(t: Table) -> Floats:
 
     As many as there are stages: vLLM's batch queue, SGLang's and TensorRT-LLM's micro batches of pp ranks.
     """
-    count: Floats = np.where(t.engine.interleaves_stages > 0, t.layout.pp, 1.0)
-    return count
+    return np.where(t.engine.interleaves_stages > 0, t.layout.pp, 1.0)
 
 
 class ModelPasses(msgspec.Struct, frozen=True):
@@ -284,15 +283,13 @@ def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:
     prompt = model.prompts.total * model.prompts_chunks / batch.requests / chunks
     wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - prompt)
     meeting = (t.engine.mixed_launches_per_layer > 0) & (batch.sequences > 1) & (batch.steps > 0)
-    result: Floats = wait_s * chunks * t.layout.pp / batch.streams * meeting
-    return result
+    return wait_s * chunks * t.layout.pp / batch.streams * meeting
 
 
 def mean_if_any(mean: Floats) -> Floats:
     """n/(1 - exp(-n)): mean of a Poisson count of mean n where it is not 0."""
     n = np.maximum(mean, 1e-9)
-    result: Floats = n / -np.expm1(-n)
-    return result
+    return n / -np.expm1(-n)
 
 
 def _by_class(t: Table, one: Pass, passes: Floats, host_s: Floats | float) -> dict[str, Floats]:

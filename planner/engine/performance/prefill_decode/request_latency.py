@@ -11,8 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import asdict
 
-from planner.engine.columns import Floats, Table
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Floats, RowRecord, Table
 from planner.engine.performance.prefill_decode.passes import Batch
 from planner.workload.traffic.lengths import ROUNDS
 
@@ -43,8 +42,7 @@ class Latency(RowRecord, frozen=True):
 
 def blended(share: Floats, one: Floats, other: Floats) -> Floats:
     """`share` of `one` and the rest of `other`."""
-    found: Floats = np.where(share >= 1, one, np.where(share <= 0, other, share * one + (1 - share) * other))
-    return found
+    return np.where(share >= 1, one, np.where(share <= 0, other, share * one + (1 - share) * other))
 
 
 class LoopTimes(msgspec.Struct, frozen=True):

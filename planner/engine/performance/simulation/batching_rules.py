@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Table
+from planner.engine.columns import Flags, Floats, RowRecord, Table
 from planner.engine.columns.limits import chunk_tokens, most_sequences
-from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.prefill_decode.engine_limits import growing_room
 from planner.engine.performance.prefill_decode.passes import micro_batches
 

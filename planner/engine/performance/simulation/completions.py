@@ -128,8 +128,7 @@ class InSlots:
 
     def next_end(self) -> Floats:
         """See `Completions`."""
-        soonest: Floats = self.ends.min(axis=1)
-        return soonest
+        return self.ends.min(axis=1)
 
     def start(self, run: Rows, count: Rows, position: Rows, end: Floats) -> None:
         """See `Completions`."""

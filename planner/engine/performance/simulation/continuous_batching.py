@@ -200,8 +200,7 @@ def _completed(s: ReplicaState, run: Rows, target: Floats) -> Rows:
     behind = first
     while np.count_nonzero(complete := (behind <= most) & (s.requests.prompt_tokens_before[behind] <= target)):
         behind = behind + complete
-    completed: Rows = behind - first
-    return completed
+    return behind - first
 
 
 def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats, *, never_full: bool) -> Floats:
@@ -217,8 +216,7 @@ def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats
     twice[~(decoding & s.has_room)] = NEVER_S
     steady = first_s - slope * 0.5
     until_arrival = np.ceil(twice / np.maximum(steady + np.sqrt(steady**2 + slope * twice), 1e-30))
-    iterations: Floats = np.minimum(count, np.maximum(until_arrival, 1.0))
-    return iterations
+    return np.minimum(count, np.maximum(until_arrival, 1.0))
 
 
 def _start_decoding(s: ReplicaState, completed: Rows) -> None:

@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from planner.engine.columns import Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Floats, RowRecord, Rows
 from planner.engine.performance.simulation.iteration_time import (
     KNOT_BELOW,
     KNOT_WIDTHS,
@@ -70,8 +69,7 @@ class IterationTables(RowRecord, frozen=True, dict=True):
 
     def decoding_s(self, running: Floats, context: Floats) -> Floats:
         """The device's time to decode `running` [runs] sequences with `context` [runs] tokens in the cache."""
-        seconds: Floats = self.decode_s.ravel()[self._first[0] + running.astype(np.int64)] + self.time.cached_s * context
-        return seconds
+        return self.decode_s.ravel()[self._first[0] + running.astype(np.int64)] + self.time.cached_s * context
 
     def rows_of(self, running: Floats) -> Floats:
         """Tokens of a pass of `running` [runs] decoding sequences."""

@@ -16,16 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows, Table
+from planner.engine.columns import Floats, RowRecord, Rows, Table
 from planner.engine.columns.limits import chunk_tokens, most_sequences
-from planner.engine.columns.rows import RowRecord
 from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
 from planner.engine.performance.prefill_decode.engine_limits import padded_rows
 from planner.engine.performance.prefill_decode.passes import batch_of, micro_batches, tower_passes
-from planner.engine.performance.prefill_decode.speculative_decoding import drafting, verification
-from planner.engine.performance.simulation.draft_rounds import DraftRounds
+from planner.engine.performance.prefill_decode.speculative_decoding import DraftRounds, drafting, verification
 
 KNOTS_PER_DOUBLING = 2
 DOUBLINGS = 14
@@ -111,8 +109,7 @@ def at_whole(values: Floats, tokens: Floats) -> Floats:
     """`values` [rows, knots] at each whole number of `tokens` [numbers]; shape [rows, numbers]. See `between`."""
     left = KNOT_BELOW.take(tokens.astype(np.int64), mode="clip")
     low, high = values.take(left, axis=1), values.take(left + 1, axis=1)
-    result: Floats = low + (high - low) * (np.maximum(tokens, 1.0) - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
-    return result
+    return low + (high - low) * (np.maximum(tokens, 1.0) - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
 
 
 class Between(NamedTuple):
@@ -134,8 +131,7 @@ class Between(NamedTuple):
         """`values` [rows, knots] there."""
         flat = values.ravel()
         low = flat.take(self.at)
-        result: Floats = low + (flat[1:].take(self.at) - low) * self.above / self.width
-        return result
+        return low + (flat[1:].take(self.at) - low) * self.above / self.width
 
 
 def place_of(tokens: Floats, row: Rows) -> Between:
@@ -208,8 +204,7 @@ def _through_stages_s(table: Table) -> Floats:
     fresh = table.job.input_tokens - table.job.prefix_tokens
     tokens = np.minimum(fresh, np.where((chunk := chunk_tokens(table)) > 0, chunk, fresh)) / table.layout.cp
     one = forward(table.prompts, tokens, (table.job.input_tokens + table.job.prefix_tokens) / 2, tokens, head_rows=np.ones(1))
-    found: Floats = one.device * fresh / (tokens * table.layout.cp) * table.layout.pp * (1 - 1 / k)
-    return found
+    return one.device * fresh / (tokens * table.layout.cp) * table.layout.pp * (1 - 1 / k)
 
 
 def _encoders(table: Table, pp: Floats) -> tuple[Floats | None, Floats | None]:
@@ -225,8 +220,7 @@ def _encoders(table: Table, pp: Floats) -> tuple[Floats | None, Floats | None]:
 
 def _by_knot(seconds: Floats, pp: Floats) -> Floats:
     """Seconds of one of `pp` pipeline stages, which broadcast to [rows, knots], as those of all stages."""
-    wide: Floats = np.broadcast_to(seconds, (pp.size, KNOTS.size)) * pp[:, None]
-    return wide
+    return np.broadcast_to(seconds, (pp.size, KNOTS.size)) * pp[:, None]
 
 
 def _pictures_s(table: Table) -> Floats:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Flags, Floats, RowRecord, Rows
 from planner.engine.job.job import Job
 from planner.workload.tasks import Lengths
 from planner.workload.traffic.lengths import drawn_outputs, sigma_of
@@ -23,8 +22,7 @@ class TokenLengths(RowRecord, frozen=True):
     @property
     def varies(self) -> Flags:
         """Whether requests of a row differ in length."""
-        varies: Flags = self.sigma > 0
-        return varies
+        return self.sigma > 0
 
     def draw(self, normal: Floats, stream: Rows) -> Floats:
         """Whole numbers of tokens, at least 1, with the mean of each row; shape [rows, requests].
@@ -35,8 +33,7 @@ class TokenLengths(RowRecord, frozen=True):
         drawn = np.broadcast_to(mean, (mean.size, normal.shape[1]))
         if self.varies.any():
             drawn = np.where(sigma > 0, mean * np.exp(sigma * normal[stream] - sigma**2 / 2), drawn)
-        whole: Floats = np.maximum(1.0, np.floor(drawn + 0.5))
-        return whole
+        return np.maximum(1.0, np.floor(drawn + 0.5))
 
 
 class Load(RowRecord, frozen=True):
@@ -58,8 +55,7 @@ class Load(RowRecord, frozen=True):
     @property
     def closed(self) -> Flags:
         """Whether a row is a closed loop."""
-        closed: Flags = self.rate_per_s <= 0
-        return closed
+        return self.rate_per_s <= 0
 
 
 def token_lengths(given: Sequence[int | Lengths | None], means: Sequence[float]) -> TokenLengths:
@@ -73,8 +69,7 @@ def thinned_variation(variation: Floats | float, replicas: Floats) -> Floats:
 
     A renewal stream of variation c thinned to 1/n has c² = 1 + (c² - 1)/n: a Poisson stream stays one, bursts thin out.
     """
-    thinned: Floats = np.sqrt(1 + (variation**2 - 1) / np.maximum(replicas, 1.0))
-    return thinned
+    return np.sqrt(1 + (variation**2 - 1) / np.maximum(replicas, 1.0))
 
 
 def replica_load(jobs: Sequence[Job], replicas: Floats, *, surge: Floats | float = 0.0, index: Rows | None = None) -> Load:

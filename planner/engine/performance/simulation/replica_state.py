@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Flags, Floats, RowRecord, Rows
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.completions import completions_of
 from planner.engine.performance.simulation.iteration_tables import tables_of
@@ -156,15 +155,13 @@ class ReplicaState:
             counted = (request >= self.measured_from[owner]) & (request < self.measured_to[owner])
             self.unfinished -= np.bincount(owner, weights=counted, minlength=self.number.size)
             self.ended.clear()
-        goes_on: Flags = (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
-        return goes_on
+        return (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
 
     def room(self) -> Flags:
         """Whether the next request of each run could be admitted."""
         if self.all_ample:
             return self.ample
-        room: Flags = (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
-        return room
+        return (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
 
     def never_full(self) -> bool:
         """Whether every cache holds all that is in flight to the end, and the next request beside it."""

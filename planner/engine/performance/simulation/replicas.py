@@ -10,13 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import RowRecord, joined
+from planner.engine.columns import Flags, Floats, RowRecord, Rows, joined
 from planner.engine.performance.prefill_decode.passes import mean_if_any
-from planner.engine.performance.prefill_decode.speculative_decoding import tokens_per_round
+from planner.engine.performance.prefill_decode.speculative_decoding import rounds_of, tokens_per_round
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.continuous_batching import run_batches
-from planner.engine.performance.simulation.draft_rounds import rounds_of
 from planner.engine.performance.simulation.iteration_time import IterationTime, place_of
 from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Flags, Floats, RowRecord, Rows
 from planner.engine.performance.prefill_decode.request_latency import Latency
 from planner.engine.performance.simulation.continuous_batching import Trace
 from planner.units import digits

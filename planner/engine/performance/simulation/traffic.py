@@ -12,8 +12,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from planner.engine.columns import Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Floats, RowRecord, Rows
 from planner.engine.performance.simulation.load import Load
 
 QUANTILES = 1 << 14
@@ -50,8 +49,7 @@ class Traffic(RowRecord, frozen=True):
     @property
     def decoded_tokens(self) -> Floats:
         """Tokens that decoding yields: all but the first, which comes with the prompt; all of requests in flight at the start."""
-        decoded: Floats = self.output_tokens - 1 + (np.arange(self.output_tokens.shape[1]) < self.in_flight[:, None])
-        return decoded
+        return self.output_tokens - 1 + (np.arange(self.output_tokens.shape[1]) < self.in_flight[:, None])
 
     def fitted(self, capacity: Floats) -> Traffic:
         """Cut every request that is longer than the cache of its run, `capacity` [runs] tokens, as an engine's limit on length does."""
@@ -177,5 +175,4 @@ def _gaps(even: Floats, variation: float) -> Floats:
         return -np.log(np.maximum(even, 1e-300))
     shape = 1 / variation**2
     table = np.sort(np.random.default_rng(QUANTILES).standard_gamma(shape, QUANTILES)) / shape
-    drawn: Floats = np.interp(even, (np.arange(QUANTILES) + 0.5) / QUANTILES, table / table.mean())
-    return drawn
+    return np.interp(even, (np.arange(QUANTILES) + 0.5) / QUANTILES, table / table.mean())

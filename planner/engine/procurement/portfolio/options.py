@@ -11,8 +11,8 @@ import msgspec
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.offer_prices import priced_offers
-from planner.engine.evaluate.supply import Supply
-from planner.engine.money.unit_costs import bought_usd, running_usd_per_h
+from planner.engine.evaluate.task import Supply
+from planner.engine.money import bought_usd, running_usd_per_h
 from planner.engine.procurement.paying import TERMS
 from planner.engine.procurement.portfolio.pool_cost import pool_cost
 from planner.engine.procurement.portfolio.records import FILTERS, Entry, Need, Pool, PortfolioFile, Problem, Source

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 import planner
-from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Supply
 from planner.engine.procurement.portfolio.local_search import local_search, members, summed_needs
 from planner.engine.procurement.portfolio.options import Asked, Built, build
 from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost

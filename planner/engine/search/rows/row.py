@@ -12,7 +12,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
-from planner.engine.evaluate.market_terms import assumed_of_spot
+from planner.engine.evaluate.offer_prices import assumed_of_spot
 from planner.engine.explain.answer import answers_of, answers_of_chosen, priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
@@ -20,8 +20,16 @@ from planner.engine.performance.interruptions import WORTH_TELLING
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments
-from planner.engine.search.rows.network import SUPPLY_KEYS, assumed_of_supply, network_of, suits, with_order
-from planner.engine.search.rows.terms import effective_usd_per_h, job_figures, terms_of
+from planner.engine.search.rows.terms import (
+    SUPPLY_KEYS,
+    assumed_of_supply,
+    effective_usd_per_h,
+    job_figures,
+    network_of,
+    suits,
+    terms_of,
+    with_order,
+)
 from planner.engine.search.rows.verdict import verdict_of
 from planner.engine.search.selection import Choice, ChosenPart
 from planner.engine.search.supply.node_types import NodeType

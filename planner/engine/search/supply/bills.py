@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from planner.engine.columns import Flags, Floats, Rows
-from planner.engine.columns.rows import RowRecord
+from planner.engine.columns import Flags, Floats, RowRecord, Rows
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
 from planner.hardware.prices.providers import Provider
@@ -138,8 +137,7 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def first_quote(self) -> Rows:
         """Number of each type's first quote among those of all."""
-        first: Rows = np.cumsum(self.quotes) - self.quotes
-        return first
+        return np.cumsum(self.quotes) - self.quotes
 
 
 class Bill(msgspec.Struct, frozen=True):

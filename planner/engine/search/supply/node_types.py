@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from planner.engine.evaluate.offer_prices import own_prices
-from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Supply
 from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
 from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, quotes_of, usual_wire, wire_given
 from planner.hardware.catalogue.gpus import Gpu

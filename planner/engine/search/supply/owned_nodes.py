@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from planner.engine.answers.plan import OwnedAnswer
-from planner.engine.evaluate.supply import Supply
-from planner.engine.money.unit_costs import bought_usd, depreciation_usd_per_h, running_usd_per_h
+from planner.engine.evaluate.task import Supply
+from planner.engine.money import bought_usd, depreciation_usd_per_h, running_usd_per_h
 from planner.errors import Problems, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import most_in_host

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.engine.evaluate.offer_prices import PRICE_FIELDS
-from planner.engine.evaluate.supply import Supply
+from planner.engine.evaluate.task import Supply
 from planner.errors import Problems, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import Fabric, fabric_kind, fabric_of, usual_fabric

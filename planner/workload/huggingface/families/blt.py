@@ -6,8 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.sublayers import Attending, Sublayer, gated_mlp
 
 

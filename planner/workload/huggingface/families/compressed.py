@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.block import Block
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes, routed
 from planner.workload.sublayers import Attending, Role, Sublayer
 

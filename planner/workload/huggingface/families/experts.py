@@ -6,8 +6,7 @@ from typing import Any
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.compressed import hyper_connections
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, latent, latent_sizes, line_sizes, projected, routed, windowed
 from planner.workload.sublayers import Attending, Reach, Sublayer, gated_mlp, projected_attention
 

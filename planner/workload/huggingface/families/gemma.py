@@ -8,8 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from planner.workload.block import Block
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys
+from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes
 from planner.workload.sublayers import Attending, Matrices, Role, Sublayer, gated_mlp
 

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import MambaKeys, gated_delta, mamba2
 from planner.workload.huggingface.families.llama import qwen_experts
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, line_sizes, narrowed, routed
 from planner.workload.sublayers import Attending, Reach, Sublayer
 

@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from planner.workload.block import Block
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys
+from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys, family
 from planner.workload.huggingface.sizes import WINDOWED, latent_sizes, line_sizes, routed, windowed
 from planner.workload.sublayers import Attending, Role, Sublayer, projected_attention
 

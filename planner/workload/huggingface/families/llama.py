@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.workload.block import Block
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, latent, line_sizes, projected, qwen_windowed, windowed
 from planner.workload.sublayers import Sublayer, gated_mlp
 

@@ -7,8 +7,7 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import gated_delta, kimi_delta
 from planner.workload.huggingface.families.selective import CHANNELS, without_attention
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import WINDOWED, head_normed, latent_sizes, line_sizes, narrowed, routed
 from planner.workload.sublayers import Attending, Sublayer
 

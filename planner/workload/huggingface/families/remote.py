@@ -6,8 +6,7 @@ from typing import Any
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.llama import llama, phi3, qwen2, qwen3
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes, routed
 from planner.workload.sublayers import Attending, Sublayer
 

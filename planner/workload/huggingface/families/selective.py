@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.linear import MambaKeys, mamba2
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes, routed
 from planner.workload.sublayers import Attending, Matrices, Role, Sublayer
 

@@ -11,8 +11,7 @@ from planner.errors import shown
 from planner.workload.block import Block
 from planner.workload.huggingface.families.encoders.bert import read_head
 from planner.workload.huggingface.families.selective import without_attention
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import head_normed, line_sizes, projected, routed, windowed
 from planner.workload.sublayers import Attending, Sublayer, gated_mlp, projected_attention
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from engine_sample import architecture, ask, memory
 
-from planner.engine.records.host import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
+from planner.engine.records.chip import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
 from planner.workload.optimizers import OPTIMIZERS
 
 TRAIN: dict[str, Any] = {"model": "llama-3.1-8b", "gpu": "H100-SXM-80GB", "task": "train", "micro_batch": 1, "sequence": 8192}

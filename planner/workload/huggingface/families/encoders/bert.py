@@ -9,8 +9,7 @@ import msgspec
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import named_block
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.sublayers import Sublayer
 
 

@@ -7,8 +7,7 @@ from typing import Any
 from planner.workload.block import Block
 from planner.workload.huggingface.families.encoders.bert import Encoder, read_encoder, read_head
 from planner.workload.huggingface.families.gpt import named_block
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.huggingface.sizes import line_sizes
 from planner.workload.sublayers import Sublayer
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from planner.workload.block import Block
 from planner.workload.huggingface.families.encoders.bert import Encoder, read_encoder
-from planner.workload.huggingface.family import family
-from planner.workload.huggingface.keys import ConfigKeys
+from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.sublayers import Attending, Sublayer, projected_attention
 
 _BLOCK = Block(attention_dropout=True)

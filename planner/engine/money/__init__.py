@@ -1,1 +1,0 @@
-"""Money over time: what is owned, rented or billed by the token."""
