@@ -111,21 +111,9 @@ def measured(folder: Path, environment: dict[str, str]) -> Path:
     (tools / "torchrun").write_text(f'#!/bin/bash\nexec "{sys.executable}" -m torch.distributed.run "$@"\n')
     for tool in tools.iterdir():
         tool.chmod(0o755)
-    planner = (sys.executable, "-m", "planner")
-    emitted = (
-        "bench",
-        "--emit",
-        "slurm",
-        "--suite",
-        "collectives",
-        "--gpu",
-        "H100 SXM5 80GB",
-        "--ranks",
-        str(GPUS),
-        "--nodes",
-        "2",
-    )
-    (folder / "gpu-planner.sbatch").write_text(run(*planner, *emitted, environment=environment, cwd=ROOT))
+    asked = (sys.executable, "-m", "planner", "bench", "--emit", "slurm", "--suite", "collectives")
+    where = ("--gpu", "H100 SXM5 80GB", "--ranks", str(GPUS), "--nodes", "2")
+    (folder / "gpu-planner.sbatch").write_text(run(*asked, *where, environment=environment, cwd=ROOT))
     environment = {**environment, "VENV": str(folder / "venv"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     print(run("sbatch", "gpu-planner.sbatch", environment=environment, cwd=folder).strip(), flush=True)
     until_s = time.monotonic() + WAIT_S

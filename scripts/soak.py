@@ -187,10 +187,8 @@ def main(share: float = 1.0) -> int:
                     half = used()
                 part.work(number)
             after = used()
-            flat = after.memory_bytes - half.memory_bytes <= MOST_GROWTH_BYTES and after[1:] <= (
-                before.handles + 1,
-                before.threads + 1,
-            )
+            most = (before.handles + 1, before.threads + 1)
+            flat = after.memory_bytes - half.memory_bytes <= MOST_GROWTH_BYTES and after[1:] <= most
             grew += not flat
             print(
                 f"{part.name:12}{part.rounds:>8,}{time.monotonic() - began_s:>9.1f}{half.memory_bytes / 2**20:>12,.0f} MiB"

@@ -11,49 +11,17 @@ if TYPE_CHECKING:
 
 
 class Symbols(NamedTuple):
-    """One level of glyphs; every value is a single cell unless said otherwise."""
+    """One level of glyphs, those of Unicode terminals by default; every value is a single cell unless said otherwise."""
 
-    basis: Mapping[Basis, str]
-    verdict: Mapping[Verdict, str]
-    patterns: Mapping[str, str]
-    """Memory component -> fill, so that the stack reads without colour."""
-    filled: str
-    empty: str
-    cursor: str
-    marked: str
-    """Sign of a row that is to be compared."""
-    divider: str
-    headroom: str
-    ellipsis: str
-    ascending: str
-    descending: str
-    drop_down: str
-    folded: str
-    """Sign of a group that is folded; an open one has `drop_down`."""
-    done: str
-    failed: str
-    warning: str
-    running: str
-    arrow: str
-    times: str
-    """Between the factors of a formula."""
-    cubed: str
-    """Behind the edge of a cube."""
-    dot: str
-    sparks: str
-    """Lowest to highest, as many cells as levels."""
-    changed: str
-    """Sign of a field that is not as its preset has it."""
-    held: str
-    """Sign of a time in which a clock was held back."""
-    mark: str
-    """Beginning, middle and end of a stretch of time."""
-
-
-UNICODE = Symbols(
-    basis={"measured": "●", "transferred": "◐", "public": "○", "spec": "·"},
-    verdict={"fits": "✓", "may-not-fit": "?", "misses-target": "~", "does-not-fit": "✗", "not-supported": "–"},
-    patterns={
+    basis: Mapping[Basis, str] = {"measured": "●", "transferred": "◐", "public": "○", "spec": "·"}
+    verdict: Mapping[Verdict, str] = {
+        "fits": "✓",
+        "may-not-fit": "?",
+        "misses-target": "~",
+        "does-not-fit": "✗",
+        "not-supported": "–",
+    }
+    patterns: Mapping[str, str] = {
         "weights": "█",
         "gradients": "▚",
         "optimizer": "▓",
@@ -62,31 +30,42 @@ UNICODE = Symbols(
         "kv_cache": "▓",
         "buffers": "≡",
         "overhead": "░",
-    },
-    filled="■",
-    empty="·",
-    cursor="▸",
-    marked="◆",
-    divider="│",
-    headroom="┊",
-    ellipsis="…",
-    ascending="▲",
-    descending="▼",
-    drop_down="▾",
-    folded="▸",
-    done="✓",
-    failed="✗",
-    warning="!",
-    running="▸",
-    arrow="→",
-    times="·",
-    cubed="³",
-    dot="·",
-    sparks="▁▂▃▄▅▆▇█",
-    changed="•",
-    held="▼",
-    mark="├─┤",
-)
+    }
+    """Memory component -> fill, so that the stack reads without colour."""
+    filled: str = "■"
+    empty: str = "·"
+    cursor: str = "▸"
+    marked: str = "◆"
+    """Sign of a row that is to be compared."""
+    divider: str = "│"
+    headroom: str = "┊"
+    ellipsis: str = "…"
+    ascending: str = "▲"
+    descending: str = "▼"
+    drop_down: str = "▾"
+    folded: str = "▸"
+    """Sign of a group that is folded; an open one has `drop_down`."""
+    done: str = "✓"
+    failed: str = "✗"
+    warning: str = "!"
+    running: str = "▸"
+    arrow: str = "→"
+    times: str = "·"
+    """Between the factors of a formula."""
+    cubed: str = "³"
+    """Behind the edge of a cube."""
+    dot: str = "·"
+    sparks: str = "▁▂▃▄▅▆▇█"
+    """Lowest to highest, as many cells as levels."""
+    changed: str = "•"
+    """Sign of a field that is not as its preset has it."""
+    held: str = "▼"
+    """Sign of a time in which a clock was held back."""
+    mark: str = "├─┤"
+    """Beginning, middle and end of a stretch of time."""
+
+
+UNICODE = Symbols()
 
 KEYS_IN_WORDS = str.maketrans({"↓": "down", "↑": "up", "←": "left", "→": "right", "⇧": "shift+"})
 """Signs of keys -> how they are written with plain signs."""

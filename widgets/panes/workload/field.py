@@ -15,22 +15,23 @@ CHOSEN = "auto"
 TRAIN, FINETUNE, GENERATE, SERVE, PREFILL = "train", "finetune", "generate", "serve", "prefill"
 TRAINS = (TRAIN, FINETUNE)
 RUNS = (GENERATE, SERVE, PREFILL)
+SERVES = (SERVE,)
 ALL = (*TRAINS, *RUNS)
 
 
-class Field(msgspec.Struct, frozen=True, kw_only=True):
+class Field(msgspec.Struct, frozen=True):
     """One line of the form."""
 
     key: str
     """Dotted name in the workload."""
     kind: Kind = "number"
+    about: str = ""
+    """Accepted input, in words."""
     unit: str = ""
     choices: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     """Meaning of each choice."""
     tasks: tuple[str, ...] = ALL
-    about: str = ""
-    """Accepted input, in words."""
     empty: str = CHOSEN
     """Text while nothing is given; CHOSEN: by the planner."""
     group: str = ""

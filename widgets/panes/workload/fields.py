@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from planner.engine.job.engines import ENGINES, GENERIC
 from planner.workload import tasks
-from widgets.panes.workload.field import FINETUNE, GENERATE, PREFILL, RUNS, SERVE, TRAIN, TRAINS, Field
-from widgets.panes.workload.offer_fields import OFFERS
+from widgets.panes.workload.field import FINETUNE, GENERATE, PREFILL, RUNS, SERVE, SERVES, TRAIN, TRAINS, Field
 from widgets.panes.workload.values import NO, YES, get
 
 TASK_WORDS = {
@@ -27,241 +26,119 @@ RECIPE_WORDS = (
     "everything in 16 bits",
 )
 WEIGHT_FORMATS = (
-    "bf16",
-    "fp16",
-    "fp8",
-    "int8",
-    "int4",
-    "awq",
-    "gptq-int4",
-    "nf4",
-    "mxfp4",
-    "nvfp4",
-    "q8_0",
-    "q6_k",
-    "q5_k_m",
-    "q4_k_m",
-    "fp32",
+    *("bf16", "fp16", "fp8", "int8", "int4", "awq", "gptq-int4", "nf4", "mxfp4", "nvfp4"),
+    *("q8_0", "q6_k", "q5_k_m", "q4_k_m", "fp32"),
 )
-
-
 TRAINERS = tuple(name for name, records in ENGINES.items() if records[0].trains)
 SERVERS = tuple(name for name, records in ENGINES.items() if records[0].generates and name != GENERIC)
 
 
-def _target(percentile: int, what: str, about: str) -> Field:
-    return Field(
-        key=f"targets.p{percentile}_{what}_s",
-        unit="s",
-        tasks=(SERVE,),
-        empty="none",
-        about=f"{percentile} of 100 {about}",
-    )
+def _targets(percentile: int) -> list[Field]:
+    limits = {"request": "are answered within this", "ttft": "first tokens within this", "tpot": "gaps between tokens"}
+    return [
+        Field(f"targets.p{percentile}_{what}_s", about=f"{percentile} of 100 {words}", unit="s", tasks=SERVES, empty="none")
+        for what, words in limits.items()
+    ]
 
 
-def _targets(percentile: int) -> tuple[Field, ...]:
-    return (
-        _target(percentile, "request", "are answered within this"),
-        _target(percentile, "ttft", "first tokens within this"),
-        _target(percentile, "tpot", "gaps between tokens"),
-    )
-
-
-MODEL: tuple[Field, ...] = (
-    Field(key="model", kind="choice", about="by name, hub id, or config.json"),
-    Field(key="task", kind="choice", choices=get_args(tasks.TaskName), words=tuple(TASK_WORDS.values())),
-    Field(key="weight_dtype", kind="choice", choices=WEIGHT_FORMATS, tasks=RUNS),
-    Field(key="kv_dtype", kind="choice", choices=get_args(tasks.KvDtype), tasks=RUNS),
-    Field(key="recipe", kind="choice", choices=get_args(tasks.Recipe), words=RECIPE_WORDS, tasks=TRAINS),
-    Field(key="optimizer", kind="choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
-    Field(
-        key="lora.rank",
-        kind="count",
-        tasks=(FINETUNE,),
-        empty="no LoRA",
-        about="of adapters; empty: all is tuned",
-    ),
-    Field(
-        key="lora.base",
-        kind="choice",
-        choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"),
-        tasks=(FINETUNE,),
-        needs="lora",
-    ),
-)
-LOAD: tuple[Field, ...] = (
-    Field(
-        key="input_tokens",
-        kind="lengths",
-        unit="tokens",
-        tasks=RUNS,
-        about="of a prompt; or mean/p95: 600/1500",
-    ),
-    Field(
-        key="output_tokens",
-        kind="lengths",
-        unit="tokens",
-        tasks=(GENERATE, SERVE),
-        about="of an answer; or mean/p95: 200/700",
-    ),
-    Field(
-        key="prefix_tokens",
-        kind="count",
-        unit="tokens",
-        tasks=(SERVE,),
-        empty="none",
-        about="of a prompt, in the prefix cache",
-    ),
-    Field(key="batch", kind="count", unit="seqs", tasks=(GENERATE, PREFILL), about="texts worked on side by side"),
-    Field(key="request_rate_per_s", unit="req/s", tasks=(SERVE,), empty="none", about="requests that come, on average"),
-    Field(
-        key="daily_users",
-        unit="a day",
-        tasks=(SERVE,),
-        empty="none",
-        about="people on one day, instead of load",
-    ),
-    Field(
-        key="targets.burst",
-        kind="percent",
-        unit="%",
-        tasks=(SERVE,),
-        about="of the load, which peaks add to it",
-    ),
-    Field(
-        key="concurrency",
-        kind="crowd",
-        unit="reqs",
-        tasks=(SERVE,),
-        about="in flight; max: all that fit",
-    ),
-    Field(
-        key="requests",
-        unit="in all",
-        tasks=(GENERATE, SERVE),
-        empty="no end",
-        about="of a job: for hours and dollars",
-    ),
-    Field(key="sequence", kind="count", unit="tokens", tasks=TRAINS, about="of one training sequence"),
-    Field(
-        key="global_batch",
-        kind="count",
-        unit="seqs",
-        tasks=TRAINS,
-        about="sequences a step, over all GPUs",
-    ),
-    Field(key="micro_batch", kind="count", unit="seqs", tasks=TRAINS, about="sequences a GPU takes at a time"),
-    Field(
-        key="train_tokens",
-        unit="tokens",
-        tasks=TRAINS,
-        empty="no end",
-        about="of a job, 15T: for hours, dollars",
-    ),
-)
-LIMITS: tuple[Field, ...] = (
-    *_targets(95),
-    Field(
-        key="targets.deadline_h",
-        unit="h",
-        tasks=(*TRAINS, GENERATE, SERVE),
-        empty="none",
-        about="the job has to end within this",
-    ),
-    Field(key="targets.budget_usd", unit="$", empty="none", about="of a job; of a service, a month"),
-)
-SEARCH: tuple[Field, ...] = (
-    Field(key="max_gpus", kind="count", unit="GPUs", about="the search ends there"),
-    Field(key="market", kind="choice", choices=get_args(tasks.Market)),
-    Field(key="objective", kind="choice", choices=get_args(tasks.Objective)),
-)
-FINE: tuple[Field, ...] = (
-    Field(key="engine", kind="choice", choices=TRAINERS, tasks=TRAINS),
-    Field(key="engine", kind="choice", choices=SERVERS, tasks=RUNS),
-    Field(key="checkpointing", kind="choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
-    Field(key="sharding", kind="choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
-    Field(
-        key="disaggregated",
-        kind="switch",
-        choices=(NO, YES),
-        words=("every replica reads prompts and decodes", "disaggregated: some replicas read prompts, the others decode"),
-        tasks=(SERVE,),
-    ),
-    Field(
-        key="batch_window_s",
-        unit="s",
-        tasks=(SERVE,),
-        empty="none",
-        about="holds requests this long: 0.03",
-    ),
-    Field(
-        key="arrival_variation",
-        unit="σ/mean",
-        tasks=(SERVE,),
-        empty="1",
-        about="of gaps; 1: Poisson, 3: bursts",
-    ),
-    Field(
-        key="max_num_seqs",
-        kind="count",
-        unit="seqs",
-        tasks=(SERVE,),
-        about="most in flight on a replica",
-    ),
-    Field(
-        key="max_num_batched_tokens",
-        kind="count",
-        unit="tokens",
-        tasks=(SERVE,),
-        about="most tokens of one iteration",
-    ),
-    Field(
-        key="images",
-        unit="each",
-        tasks=RUNS,
-        empty="none",
-        about="of a prompt; 0.3: one in three",
-    ),
-    Field(
-        key="image_tokens",
-        kind="count",
-        tasks=RUNS,
-        about="of each picture, in the prompt",
-        needs="images",
-    ),
-    Field(
-        key="kv_offload",
-        kind="switch",
-        choices=(NO, YES),
-        words=("the GPU's memory alone", "the host's memory, too: prefixes are read over PCIe"),
-        tasks=(SERVE,),
-    ),
-    Field(
-        key="warmup_requests",
-        kind="count",
-        tasks=(SERVE,),
-        empty="none",
-        about="at first, which are not measured",
-        needs="requests",
-    ),
-    *_targets(99),
-    Field(key="dtype", kind="choice", choices=get_args(tasks.Dtype)),
-    Field(key="attention", kind="choice", choices=get_args(tasks.Attention), tasks=TRAINS),
-    Field(key="loss", kind="choice", choices=get_args(tasks.Loss), tasks=TRAINS),
-    Field(key="offload", kind="choice", choices=get_args(tasks.Offload), tasks=TRAINS),
-    Field(key="compile", kind="switch", choices=(NO, YES), words=("eager", "torch.compile"), tasks=TRAINS),
-    Field(key="dataset_tokens", unit="tokens", tasks=TRAINS, empty="none", about="with epochs, instead of train on"),
-    Field(key="epochs", tasks=TRAINS, empty="none", about="passes over the data set"),
-    Field(key="targets.headroom", kind="percent", unit="%", about="of the memory, for fragmentation"),
-    Field(key="power_limit_w", unit="W", empty="none", about="of each GPU, as nvidia-smi -pl"),
-)
 GROUPS: Mapping[str, tuple[Field, ...]] = {
-    "": MODEL,
-    "load": LOAD,
-    "limits": LIMITS,
-    "search": SEARCH,
-    "offers": OFFERS,
-    "advanced": FINE,
+    "": (
+        Field("model", "choice", about="by name, hub id, or config.json"),
+        Field("task", "choice", choices=get_args(tasks.TaskName), words=tuple(TASK_WORDS.values())),
+        Field("weight_dtype", "choice", choices=WEIGHT_FORMATS, tasks=RUNS),
+        Field("kv_dtype", "choice", choices=get_args(tasks.KvDtype), tasks=RUNS),
+        Field("recipe", "choice", choices=get_args(tasks.Recipe), words=RECIPE_WORDS, tasks=TRAINS),
+        Field("optimizer", "choice", choices=get_args(tasks.Optimizer), tasks=TRAINS),
+        Field("lora.rank", "count", "of adapters; empty: all is tuned", tasks=(FINETUNE,), empty="no LoRA"),
+        Field("lora.base", "choice", choices=("bf16", "fp16", "int8", "nf4", "nf4-dq"), tasks=(FINETUNE,), needs="lora"),
+    ),
+    "load": (
+        Field("input_tokens", "lengths", "of a prompt; or mean/p95: 600/1500", unit="tokens", tasks=RUNS),
+        Field("output_tokens", "lengths", "of an answer; or mean/p95: 200/700", unit="tokens", tasks=(GENERATE, SERVE)),
+        Field("prefix_tokens", "count", "of a prompt, in the prefix cache", unit="tokens", tasks=SERVES, empty="none"),
+        Field("batch", "count", "texts worked on side by side", unit="seqs", tasks=(GENERATE, PREFILL)),
+        Field("request_rate_per_s", "number", "requests that come, on average", unit="req/s", tasks=SERVES, empty="none"),
+        Field("daily_users", "number", "people on one day, instead of load", unit="a day", tasks=SERVES, empty="none"),
+        Field("targets.burst", "percent", "of the load, which peaks add to it", unit="%", tasks=SERVES),
+        Field("concurrency", "crowd", "in flight; max: all that fit", unit="reqs", tasks=SERVES),
+        Field("requests", "number", "of a job: for hours and dollars", unit="in all", tasks=(GENERATE, SERVE), empty="no end"),
+        Field("sequence", "count", "of one training sequence", unit="tokens", tasks=TRAINS),
+        Field("global_batch", "count", "sequences a step, over all GPUs", unit="seqs", tasks=TRAINS),
+        Field("micro_batch", "count", "sequences a GPU takes at a time", unit="seqs", tasks=TRAINS),
+        Field("train_tokens", "number", "of a job, 15T: for hours, dollars", unit="tokens", tasks=TRAINS, empty="no end"),
+    ),
+    "limits": (
+        *_targets(95),
+        Field(
+            "targets.deadline_h",
+            "number",
+            "the job has to end within this",
+            unit="h",
+            tasks=(*TRAINS, GENERATE, SERVE),
+            empty="none",
+        ),
+        Field("targets.budget_usd", "number", "of a job; of a service, a month", unit="$", empty="none"),
+    ),
+    "search": (
+        Field("max_gpus", "count", "the search ends there", unit="GPUs"),
+        Field("market", "choice", choices=get_args(tasks.Market)),
+        Field("objective", "choice", choices=get_args(tasks.Objective)),
+    ),
+    "offers": (
+        Field("gpus_considered", "names", "of these alone: H100, L4", empty="all"),
+        Field("providers", "names", "from these alone: runpod, aws", empty="all"),
+        Field("kinds", "names", "of provider: gpu-cloud, marketplace", empty="all"),
+        Field("regions", "names", "these alone; * matches: us-east*", empty="all"),
+        Field("countries", "names", "there alone: DE, FR, or EU", empty="all"),
+        Field("certifications", "names", "holds all of them: ISO 27001", empty="any"),
+        Field("exclude", "names", "providers, kinds, GPUs, instances", empty="none"),
+        Field(
+            "fabric",
+            "choice",
+            choices=("infiniband", "ethernet", "none"),
+            words=("between nodes", "between nodes", "one node alone"),
+        ),
+        Field("price_usd_per_gpu_h", "prices", "instead of offers: 1.8; L40S 0.9", unit="$/GPU·h", empty="offers"),
+        Field("max_nodes", "count", "most that can be had at once", unit="nodes"),
+        Field("confidence", "percent", "fits with at least this probability", unit="%"),
+    ),
+    "advanced": (
+        Field("engine", "choice", choices=TRAINERS, tasks=TRAINS),
+        Field("engine", "choice", choices=SERVERS, tasks=RUNS),
+        Field("checkpointing", "choice", choices=get_args(tasks.Checkpointing), tasks=TRAINS),
+        Field("sharding", "choice", choices=get_args(tasks.Sharding), tasks=TRAINS),
+        Field(
+            "disaggregated",
+            "switch",
+            choices=(NO, YES),
+            words=("every replica reads prompts and decodes", "disaggregated: some replicas read prompts, the others decode"),
+            tasks=SERVES,
+        ),
+        Field("batch_window_s", "number", "holds requests this long: 0.03", unit="s", tasks=SERVES, empty="none"),
+        Field("arrival_variation", "number", "of gaps; 1: Poisson, 3: bursts", unit="σ/mean", tasks=SERVES, empty="1"),
+        Field("max_num_seqs", "count", "most in flight on a replica", unit="seqs", tasks=SERVES),
+        Field("max_num_batched_tokens", "count", "most tokens of one iteration", unit="tokens", tasks=SERVES),
+        Field("images", "number", "of a prompt; 0.3: one in three", unit="each", tasks=RUNS, empty="none"),
+        Field("image_tokens", "count", "of each picture, in the prompt", tasks=RUNS, needs="images"),
+        Field(
+            "kv_offload",
+            "switch",
+            choices=(NO, YES),
+            words=("the GPU's memory alone", "the host's memory, too: prefixes are read over PCIe"),
+            tasks=SERVES,
+        ),
+        Field("warmup_requests", "count", "at first, which are not measured", tasks=SERVES, empty="none", needs="requests"),
+        *_targets(99),
+        Field("dtype", "choice", choices=get_args(tasks.Dtype)),
+        Field("attention", "choice", choices=get_args(tasks.Attention), tasks=TRAINS),
+        Field("loss", "choice", choices=get_args(tasks.Loss), tasks=TRAINS),
+        Field("offload", "choice", choices=get_args(tasks.Offload), tasks=TRAINS),
+        Field("compile", "switch", choices=(NO, YES), words=("eager", "torch.compile"), tasks=TRAINS),
+        Field("dataset_tokens", "number", "with epochs, instead of train on", unit="tokens", tasks=TRAINS, empty="none"),
+        Field("epochs", "number", "passes over the data set", tasks=TRAINS, empty="none"),
+        Field("targets.headroom", "percent", "of the memory, for fragmentation", unit="%"),
+        Field("power_limit_w", "number", "of each GPU, as nvidia-smi -pl", unit="W", empty="none"),
+    ),
 }
 """Heading -> its fields; those without a heading stand on top."""
 FOLDED = ("offers", "advanced")

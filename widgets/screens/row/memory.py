@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -185,15 +186,12 @@ def _rows(
     names: list[str], sizes: list[str], formula: list[str], source: list[str], formula_width: int, *, beside: bool
 ) -> Iterator[Content]:
     """The columns of one item, line by line; the source in a column of its own, or below the formula."""
-    right = (
-        [(line, "") for line in formula] if beside else [*((line, "") for line in formula), *((line, "$quiet") for line in source)]
-    )
-    height = max(len(names), len(right), len(source) if beside else 0)
-    for number in range(height):
-        name = names[number] if number < len(names) else " " * len(names[0])
-        size = sizes[number] if number < len(sizes) else " " * SIZE
-        text, style = right[number] if number < len(right) else ("", "")
-        tail = source[number] if beside and number < len(source) else ""
+    right = [*((line, "") for line in formula), *((line, "$quiet") for line in source if not beside)]
+    for name, size, told, tail in zip_longest(names, sizes, right, source if beside else ()):
+        text, style = told or ("", "")
         yield Content.assemble(
-            name, size, (f"   {text:<{formula_width if tail else 0}}", style), (f"   {tail}" if tail else "", "$quiet")
+            name or " " * len(names[0]),
+            size or " " * SIZE,
+            (f"   {text:<{formula_width if tail else 0}}", style),
+            (f"   {tail}" if tail else "", "$quiet"),
         )
