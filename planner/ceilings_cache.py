@@ -41,6 +41,7 @@ class CeilingsCache:
         self._architecture = architecture
         self._own_results = own_results
         self._measured: Sequence[Measurement] | None = None
+        self._learned: Mapping[str, tuple[float, int]] | None = None
         self._ceilings: dict[tuple[str, BasisChoice], Ceilings] = {}
         self._chips: dict[tuple[str, str, str, BasisChoice], Chip | None] = {}
 
@@ -98,7 +99,7 @@ class CeilingsCache:
 
     def forget(self) -> None:
         """Discard what rests on measurements, after they have changed."""
-        self._measured = None
+        self._measured = self._learned = None
         self._ceilings.clear()
         self._chips.clear()
 
@@ -111,7 +112,7 @@ class CeilingsCache:
         points = ceilings.train_points
         if found is None:
             return None
-        if basis == "measured" and (own := self._own_results()):
+        if basis == "measured" and (own := self._all_learned()):
             factors = {kind: of[0] for kind, of in own.items()}
             found = replace(
                 found,
@@ -126,3 +127,8 @@ class CeilingsCache:
         if self._measured is None:
             self._measured = tuple(self._read())
         return self._measured
+
+    def _all_learned(self) -> Mapping[str, tuple[float, int]]:
+        if self._learned is None:
+            self._learned = self._own_results()
+        return self._learned

@@ -100,17 +100,22 @@ def parse_json(text: bytes, where: str, key: str = "", *, constants: bool = Fals
 
 def toml_files(folder: Path) -> list[Path]:
     """The TOML files of a folder and the folders in it, by file name."""
+    return [Path(path) for _, path in toml_names(folder)]
+
+
+def toml_names(folder: Path) -> list[tuple[str, str]]:
+    """(name, path) of the TOML files of a folder and the folders in it, by name."""
     if kind_of(folder) != stat.S_IFDIR:
         return []
-    found, folders = [], [str(folder)]
+    found, folders = list[tuple[str, str]](), [str(folder)]
     while folders:
         with contextlib.suppress(PermissionError), os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif entry.name.endswith(".toml") and entry.is_file():
-                    found.append(Path(entry.path))
-    return sorted(found, key=lambda path: path.name)
+                    found.append((entry.name, entry.path))
+    return sorted(found)
 
 
 def read_toml(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
@@ -134,14 +139,10 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 def check_depth(found: object, where: str, key: str = "") -> None:
     """Raises `UserError` for tables and lists that are nested deeper than `MOST_DEPTH`."""
-    level = [found]
+    level = [found] if isinstance(found, (dict, list)) else []
     for _ in range(MOST_DEPTH):
         level = [
-            inner
-            for one in level
-            if isinstance(one, (dict, list))
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, (dict, list))
+            inner for one in level for inner in (one.values() if isinstance(one, dict) else one) if isinstance(inner, (dict, list))
         ]
         if not level:
             return

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import tomli
+from catalogue_once import share_catalogue
 from compiled_once import compile_share
 from hypothesis import HealthCheck, settings
 from nvml_stub import ControlFile, build
@@ -132,6 +133,7 @@ for place, way in STARTS:
 
 
 vars(tomli)["loads"] = parsed_once(tomli.loads)
+share_catalogue()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in its background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT) if sys.platform != "win32" else ():  # as `nohup` has them

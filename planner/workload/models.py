@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
-from planner.reading import kind_of, parse_toml, read_json, read_text, toml_files, user_path
+from planner.reading import kind_of, parse_toml, read_json, read_text, toml_names, user_path
 from planner.schema import read_struct
 from planner.workload.huggingface.hub import NotFetched, config_address, fetched_config, is_hub_id
 from planner.workload.huggingface.keys import STORED_AS, TAKEN_AS
@@ -188,8 +188,8 @@ class ModelShelf:
         raise UserError(Problem("", "model", text, nearest_names(name, (*self._paths, *self._spellings))))
 
     @cached_property
-    def _paths(self) -> dict[str, Path]:
-        return {path.stem: path for path in toml_files(self._folder)}
+    def _paths(self) -> dict[str, str]:
+        return {name.removesuffix(PRESET): path for name, path in toml_names(self._folder)}
 
     @cached_property
     def _aliases(self) -> dict[str, str]:
@@ -209,20 +209,20 @@ class ModelShelf:
 
     def _text(self, canonical: str) -> str:
         if canonical not in self._texts:
-            self._texts[canonical] = read_text(self._paths[canonical])
+            self._texts[canonical] = read_text(Path(self._paths[canonical]))
         return self._texts[canonical]
 
     def _head(self, canonical: str) -> Head:
         """The beginning of a file alone: to parse its config takes five times as long."""
         if canonical not in self._heads:
             path, text = self._paths[canonical], self._text(canonical).partition(CONFIG)[0]
-            self._heads[canonical] = read_struct(Head, parse_toml(text, str(path)), str(path))
+            self._heads[canonical] = read_struct(Head, parse_toml(text, path), path)
         return self._heads[canonical]
 
     def _model(self, canonical: str) -> Model:
         if canonical not in self._read:
             path = self._paths[canonical]
-            self._read[canonical] = read_struct(Model, parse_toml(self._text(canonical), str(path)), str(path))
+            self._read[canonical] = read_struct(Model, parse_toml(self._text(canonical), path), path)
         return self._read[canonical]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt  # msgspec resolves the annotations of a struct at run time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +13,7 @@ import msgspec
 from planner.errors import Problem, UserError, nearest_names
 from planner.hardware.catalogue.gpus import DTYPES, Gpu
 from planner.hardware.catalogue.interconnects import CollectiveOp, Link
-from planner.hardware.ceilings.ceilings import Basis
+from planner.hardware.ceilings.ceilings import Basis, Ceiling, Collective
 from planner.numbers import Positive
 
 STORED = (*DTYPES, "int4")
@@ -44,7 +45,7 @@ class CollectiveShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     efficiency: Share
 
 
-class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid_unknown_fields=True):
     """Ceilings of one part (`gpu`) or one kind of part (`name`); missing figures come from a wider kind."""
 
     gpu: str | None = None
@@ -89,10 +90,23 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Whether it was measured on the part itself."""
         return "public" if self.gpu else "spec"
 
-    @property
+    @cached_property
     def label(self) -> str:
         """Measurement and measurer, for the source of a figure."""
         return f"{self.gpu or self.name}: {self.source}"
+
+    @cached_property
+    def collectives(self) -> dict[tuple[Link, CollectiveOp, int], Collective]:
+        """The first of each link, operation and count."""
+        found: dict[tuple[Link, CollectiveOp, int], Collective] = {}
+        for one in self.collective:
+            key = one.link, one.op, one.gpus
+            found.setdefault(key, Collective(*key, self.ceiling(one.latency_s), self.ceiling(one.efficiency)))
+        return found
+
+    def ceiling(self, share: Share, unit: float = 1.0) -> Ceiling:
+        """`share`, one of this record's, of `unit`."""
+        return Ceiling(share.value * unit, share.spread, self.basis, self.label)
 
     @property
     def conditions(self) -> int:

@@ -90,7 +90,7 @@ def _compute_shares(gpu: Gpu, records: Sequence[CeilingRecord]) -> dict[str, Cei
     for dtype, peak in gpu.compute_flop_per_s.items():
         for record in records:
             if (share := record.compute_efficiency.get(dtype)) is not None:
-                found[dtype] = _ceiling(record, share, peak)
+                found[dtype] = record.ceiling(share, peak)
                 break
     return found
 
@@ -102,7 +102,7 @@ def _attention(gpu: Gpu, compute: Mapping[str, Ceiling], share: Share, record: C
         if dtype not in compute:
             continue
         if dtype in SIXTEEN_BIT or gpu.kind == "cpu":
-            found[dtype] = _ceiling(record, share, gpu.compute_flop_per_s[dtype])
+            found[dtype] = record.ceiling(share, gpu.compute_flop_per_s[dtype])
         else:
             fused = Ceiling(compute[dtype].value * share.value, compute[dtype].spread + share.spread, "spec", record.label)
             found[dtype] = fused
@@ -113,10 +113,8 @@ def _collectives(records: Sequence[CeilingRecord]) -> tuple[Collective, ...]:
     """One entry per link, operation and count: of the part itself if it has it, else of the widest kind that does."""
     found: dict[tuple[str, str, int], Collective] = {}
     for record in records:
-        for one in record.collective:
-            key = one.link, one.op, one.gpus
-            if key not in found:
-                found[key] = Collective(*key, _ceiling(record, one.latency_s), _ceiling(record, one.efficiency))
+        for key, one in record.collectives.items():
+            found.setdefault(key, one)
     return tuple(found.values())
 
 
@@ -125,7 +123,7 @@ def _by_key(records: Sequence[CeilingRecord], field: str, unit: float) -> dict[s
     for record in records:
         for name, share in getattr(record, field).items():
             if name not in found:
-                found[name] = _ceiling(record, share, unit)
+                found[name] = record.ceiling(share, unit)
     return found
 
 
@@ -135,7 +133,7 @@ def _knee(records: Sequence[CeilingRecord], field: str) -> float:
 
 def _figure(records: Sequence[CeilingRecord], field: str, unit: float = 1.0) -> Ceiling:
     share, record = _chosen(records, field)
-    return _ceiling(record, share, unit)
+    return record.ceiling(share, unit)
 
 
 def _chosen(records: Sequence[CeilingRecord], field: str) -> tuple[Share, CeilingRecord]:
@@ -143,7 +141,3 @@ def _chosen(records: Sequence[CeilingRecord], field: str) -> tuple[Share, Ceilin
         if (given := getattr(record, field)) is not None:
             return given, record
     raise LookupError(f"no record gives {field}")
-
-
-def _ceiling(record: CeilingRecord, share: Share, unit: float = 1.0) -> Ceiling:
-    return Ceiling(share.value * unit, share.spread, record.basis, record.label)
