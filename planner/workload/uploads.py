@@ -129,6 +129,12 @@ class Uploads:
         return name, ""
 
 
+def unlike(name: str, asked: str) -> tuple[int, int]:
+    """How far `name` is from the one asked for: words that it lacks, and words besides."""
+    words, wanted = set(_words(name)), set(_words(asked))
+    return len(wanted - words), len(words - wanted)
+
+
 def _plain(name: str) -> str:
     """The last part of `name`, in small letters."""
     return re.sub(r"\s+", "-", name.strip().casefold().rpartition("/")[2])
