@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from planner.errors import Problems, UserError, nearest_names
+from planner.errors import Problems, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
+from planner.hardware.prices.providers import nearest_providers
 from planner.workload.tasks import Term, Workload
 
 PRICE_FIELDS: Mapping[Term, str] = {
@@ -68,7 +69,6 @@ def _check_providers(names: Collection[str], known: set[str]) -> None:
     problems = Problems()
     for name in names:
         if name not in known:
-            problems.add(
-                "providers", f"{name!r} is not a known provider; known: {', '.join(sorted(known))}.", nearest_names(name, known)
-            )
+            message = f"{name!r} is not a known provider; known: {', '.join(sorted(known))}."
+            problems.add("providers", message, nearest_providers(name, known))
     problems.raise_if_any()
