@@ -110,6 +110,8 @@ def plan_table(plan: Plan) -> Table[PlanRow]:
 
 def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
     training = trains(task.get("task"))
+    ends = training or task.get("requests") is not None
+    month = _figures("usd-per-month", "$/month", lambda row: row.usd_per_month, money_text, 94, "$ a month")
     return [
         Column("rank", "#", _rank, right=True, sort=lambda row: row.rank, sorts_by="rank"),
         Column("gpu", "GPU", row_device, sort=lambda row: row.gpu.casefold(), sorts_by="name"),
@@ -144,7 +146,8 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
             sort=_purchase,
             sorts_by="price of what is bought",
         ),
-        *(job_columns() if training else _service_columns()),
+        *(job_columns() if ends else [month]),
+        *([] if training else _latency_columns()),
         *_efficiency_columns(60 if training else 85, 97 if task.get("objective") == "flop-per-usd" else 20),
         Column("limit", "limit", lambda row: _limit(row) or UNKNOWN, priority=75, sort=_limit, sorts_by="what limits"),
         Column(
@@ -176,10 +179,9 @@ def job_columns() -> list[PlanColumn]:
     ]
 
 
-def _service_columns() -> list[PlanColumn]:
-    """Cost a month of a service that does not end, and the time of a request."""
+def _latency_columns() -> list[PlanColumn]:
+    """Times of a request."""
     return [
-        _figures("usd-per-month", "$/month", lambda row: row.usd_per_month, money_text, 94, "$ a month"),
         _figures("ttft", "1st tok", _if_it_fits(lambda row: p95_or_mean(row.answer.ttft_s)), duration_text, 12, "first token"),
         _figures(
             "request", "request", _if_it_fits(lambda row: p95_or_mean(row.answer.request_s)), duration_text, 10, "whole request"

@@ -162,15 +162,19 @@ class ModelShelf:
         return hub_tensors(name.strip()) if is_hub_id(name.strip()) else ()
 
     def hub_id(self, name: object) -> str:
-        """The model's id on the Hugging Face hub; '' for a file, a config, or a name that has none."""
-        if not isinstance(name, str):
+        """The model's id on the Hugging Face hub, of several the one most like `name`; '' for a file, a config, or a name that has none."""
+        from planner.workload.uploads import unlike
+
+        if not isinstance(name, str) or is_path(name.strip().casefold()) or name.endswith(FILES):
             return ""
         if is_hub_id(name.strip()):
             return name.strip()
+        upload = None if self.known(name) else self._uploads.find(name)
         try:
-            return next((alias for alias in self.find(name).aliases if is_hub_id(alias)), "")
-        except UserError:  # the path of a file
+            aliases = self.find(upload.model if upload else name).aliases
+        except UserError:
             return ""
+        return min(filter(is_hub_id, aliases), key=lambda alias: unlike(alias, name), default="")
 
     def _from_hub(self, name: str) -> dict[str, Any]:
         """A failure is remembered, so that a stream of requests for one unknown model waits for the network once."""

@@ -75,6 +75,8 @@ class PresetShelf:
 
     def _locate(self, name: str | Path) -> tuple[Path, Origin]:
         given = str(name)
+        if isinstance(name, str) and "=" in given and not kind_of(user_path(given)):
+            raise UserError(Problem("", "preset", f"{given!r} is a setting, not a preset: {shlex.join(['--set', given])}"))
         if isinstance(name, Path) or given.endswith((".toml", *FILES)) or "/" in given:
             if given.endswith(FILES) or (is_hub_id(given) and not given.endswith(".toml") and not kind_of(user_path(given))):
                 self._refuse_model(given, "is a model, not a preset" if self._is_known(given) else "is no file here")

@@ -7,15 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 _FORMATS = tuple(
-    (re.compile(rf"(?:^|[-_.:])(?:{pattern})$"), stored)
+    (re.compile(rf"(?:^|[-_.:])(?:{pattern})(?:[-_](?:v\d+|preview))?$"), stored)
     for pattern, stored in (
+        (r"(?:qat[-_])?(?:q4_0|int4)[-_]unquantized", "bf16"),
         (r"(?:unsloth[-_])?bnb[-_]4bit|nf4", "nf4"),
         (r"bnb[-_]8bit|(?:quantized[-_.])?w8a8|int8", "int8"),
         (r"awq(?:[-_](?:int4|4bit|g128))?|int4[-_]awq", "awq"),
         (r"gptq[-_](?:int8|8bit)", "gptq-int8"),
-        (r"gptq(?:[-_](?:int4|4bit|g128|128g))*|(?:int4|4bit)[-_]gptq", "gptq-int4"),
+        (r"gptq(?:[-_](?:int4|4bit|4b|g128|128g))*|(?:int4|4bit)[-_]gptq", "gptq-int4"),
+        (r"(?:int4[-_])?(?:auto[-_]?round|sym[-_](?:gptq[-_])?inc)|int4", "gptq-int4"),
         (r"(?:quantized[-_.])?w4a16", "w4a16"),
         (r"(?:quantized[-_.])?w8a16", "w8a16"),
+        (r"nvfp4a16", "nvfp4-a16"),
         (r"nvfp4|fp4", "nvfp4"),
         (r"mxfp4", "mxfp4"),
         (r"fp8(?:[-_](?:dynamic|block|kv|static|pertensor|tensorwise))*", "fp8"),
@@ -24,10 +27,10 @@ _FORMATS = tuple(
         (r"qat", "q4_0"),
     )
 )
-"""End of a name -> the format that it says. MLX's 4 bits have a scale and an offset of 16 bits a group of 64; Ollama stores what was trained for
+"""End of a name, perhaps with a release behind it -> the format that it says. AutoRound packs 4 bits as GPTQ does. MLX's 4 bits have a scale and an offset of 16 bits a group of 64; Ollama stores what was trained for
 4 bits in llama.cpp's `q4_0`."""
 _GGUF = re.compile(
-    r"(?:[-.:](?P<before>(?:ud-)?i?q\d\w*))?[-_.]gguf(?:[-.:](?P<after>(?:ud-)?i?q\d\w*))?$|[-.:](?P<alone>(?:ud-)?i?q\d_\w+)$"
+    r"(?:[-.:](?P<before>(?:ud-)?i?q\d\w*))?(?:[-.]i1)?[-_.]gguf(?:[-.:](?P<after>(?:ud-)?i?q\d\w*))?$|[-.:](?P<alone>(?:ud-)?i?q\d_\w+)$"
 )
 _UNSLOTH = {"q2_k_xl": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m", "q6_k_xl": "q6_k", "q8_k_xl": "q8_0"}
 """Names of Unsloth's files behind `UD-`, whose types differ from model to model -> the mix of about as many bits."""
@@ -127,6 +130,12 @@ class Uploads:
             if end := pattern.search(name):
                 return name[: end.start()], stored
         return name, ""
+
+
+def unlike(name: str, asked: str) -> tuple[int, int]:
+    """How far `name` is from the one asked for: words that it lacks, and words besides."""
+    words, wanted = set(_words(name)), set(_words(asked))
+    return len(wanted - words), len(words - wanted)
 
 
 def _plain(name: str) -> str:

@@ -39,6 +39,13 @@ def test_every_column_has_its_own_id_and_says_what_it_sorts_by(preset: str) -> N
     assert all(column.sorts_by for column in columns if column.sort is not None)
 
 
+def test_a_number_of_requests_is_a_job_and_has_no_month() -> None:
+    ids = [column.id for column in columns_for(plan("llama-3.2-3b-offline"))]
+    assert ids.index("job-h") == ids.index("job-usd") + 1
+    assert "usd-per-month" not in ids
+    assert {"ttft", "request"} <= set(ids)
+
+
 @pytest.mark.parametrize("width", [20, 60, 100, 200])
 def test_a_table_is_no_wider_than_asked_and_keeps_what_matters_most(width: int) -> None:
     table = plan_table(plan(PRESETS[2]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -330,6 +331,12 @@ def test_the_name_of_a_model_in_place_of_a_preset_is_told_how_to_plan_it(tmp_pat
     assert str(caught.value) == (
         f"preset: {given!r} {why}. A service of a model is planned with: gpu-planner plan --set model={model} --set task=serve"
     )
+
+
+@pytest.mark.parametrize("given", ["task=serve", "model=Qwen/Qwen3-14B"])
+def test_a_setting_in_place_of_a_preset_is_told_where_it_goes(shelf: PresetShelf, given: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"is a setting, not a preset: --set {given}")):
+        shelf.load(given)
 
 
 def test_a_path_that_has_the_form_of_a_hub_id_is_read_where_there_is_a_file(

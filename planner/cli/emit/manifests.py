@@ -212,9 +212,13 @@ def job_objects(form: str, pod: Pod, nodes: int, *, limit_s: int | None = None) 
 
 
 def leader_worker_set(pod: Pod, nodes: int, replicas: int) -> dict[str, Any]:
-    """`replicas` groups of `nodes` pods, each group one server; a group whose pod fails restarts."""
-    group = {"size": nodes, "restartPolicy": "RecreateGroupOnPodRestart", "workerTemplate": labelled(pod, {})}
-    spec = {"replicas": replicas, "leaderWorkerTemplate": group}
+    """`replicas` groups of `nodes` pods, each group one server; a group whose pod fails restarts. The first pod of a group alone answers requests."""
+    others = {"leaderTemplate": labelled(pod, {}), "workerTemplate": labelled(msgspec.structs.replace(pod, port=None), {})}
+    pods = others if nodes > 1 else {"workerTemplate": labelled(pod, {})}
+    spec = {
+        "replicas": replicas,
+        "leaderWorkerTemplate": {"size": nodes, "restartPolicy": "RecreateGroupOnPodRestart", **pods},
+    }
     return kubernetes_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", pod.name, spec)
 
 

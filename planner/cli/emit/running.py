@@ -116,10 +116,12 @@ def _layout_text(layout: LayoutAnswer, job: Job) -> str:
 
 
 def _data(job: Job) -> dict[str, Any]:
-    """How documents share sequences, and what the model generates before each update, where the workload says so."""
+    """Training state, adapters, how documents share sequences, and what the model generates before each update, where the workload has them."""
     w = job.workload
+    state = {name: getattr(w, name) or job.assumed.get(name) for name in ("recipe", "optimizer")}
     packing = {"packing": w.packing or job.assumed.get("packing")} if w.document_tokens else {}
-    return packing | ({"rollout": msgspec.to_builtins(w.rollout)} if w.rollout else {})
+    rest = {name: msgspec.to_builtins(given) for name in ("lora", "rollout") if (given := getattr(w, name))}
+    return {name: value for name, value in state.items() if value} | packing | rest
 
 
 def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str, *, groups: bool = False) -> Running:

@@ -30,6 +30,8 @@ class Spread(msgspec.Struct, frozen=True):
     """Separate servers."""
     local: int = 1
     """Replicas within one server."""
+    tied: bool = False
+    """Whether these share their experts."""
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +56,14 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the degrees tp, pp, dp and ep."""
     counts_experts: bool = True
     """Whether the option of ep takes its degree; else it is a flag."""
+    attention: str = ""
+    """Option that makes replicas which share experts of the GPUs that the option of tp counts; '': its ranks of dp share them as they are."""
     memory: str
     """Option of the share of memory that the engine takes."""
     length: str
     """Option of the longest context."""
-    longest: Callable[[Job, PlanRow], int | None]
-    """Tokens of the longest context; None: the model's own."""
+    longest: Callable[[Job, PlanRow], int | str | None]
+    """Tokens of the longest context, or the engine's word for as many as its cache holds; None: the model's own."""
     ranks: tuple[str, ...] = ()
     """Shell that comes before the program where a replica is over several nodes."""
     across: str
@@ -70,13 +74,16 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         layout = row.answer.layout
         assert layout is not None
         tp, pp, dp, ep = self.degrees
-        words: dict[str, Any] = {"--host": "0.0.0.0", "--port": self.port, tp: layout.tp, pp: layout.pp}  # noqa: S104  # inside its own machine or pod
+        share = self.attention if spread.tied else ""
+        cut = layout.tp * spread.local if share else layout.tp
+        words: dict[str, Any] = {"--host": "0.0.0.0", "--port": self.port, tp: cut, pp: layout.pp}  # noqa: S104  # inside its own machine or pod
         words |= {dp: spread.local} if spread.local > 1 else {}
+        words |= {share: None} if share else {}
         words |= {ep: layout.ep if self.counts_experts else None} if layout.ep > 1 else {}
         words[self.memory] = digits(job.memory_fraction)
         words |= {self.length: length} if (length := self.longest(job, row)) else {}
         words |= {"--dtype": DTYPES[job.dtype]} if job.dtype in DTYPES else {}
-        words |= {"--quantization": self.rounded[job.stored]} if job.stored in self.rounded else {}
+        words |= {"--quantization": self.rounded[job.stored]} if self._rounds(job) else {}
         cache = self.caches[job.workload.kv_dtype or "bf16"]
         words |= {"--kv-cache-dtype": cache} if cache != "auto" else {}
         every = [str(word) for option in words.items() for word in option if word is not None]
@@ -89,8 +96,10 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         """Settings of a service that the engine's command line cannot express; each a sentence without its full stop."""
         if layout.cp > 1:
             yield f"{self.name} has no context parallelism in this form"
-        if layout.ep > 1 and layout.ep != layout.tp:
-            yield f"{self.name}'s experts are spread over tp = {layout.tp} GPUs here, not over ep = {layout.ep}"
+        if layout.ep > 1 and (layout.ep % layout.tp or (layout.ep > layout.tp and layout.pp > 1)):
+            yield f"{self.name}'s experts are spread over all GPUs of a server, not over ep = {layout.ep} at tp = {layout.tp}, pp = {layout.pp}"
+        if layout.ep > max(layout.tp, layout.gpus_per_node):
+            yield f"replicas that share experts are written on one machine, not ep = {layout.ep} over several"
         if (job.workload.kv_dtype or "bf16") not in self.caches:
             yield f"{self.name} has no cache of {job.workload.kv_dtype}"
         if not hub_id:
@@ -98,20 +107,26 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
     def notes(self, job: Job) -> Iterator[str]:
         """Notes for people before they start it."""
-        if job.stored not in DTYPES and job.stored not in self.rounded:
+        if job.stored not in DTYPES and not self._rounds(job) and job.stored != job.architecture.stored_as:
             yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
         if job.workload.kv_offload:
             yield f"{self.name} keeps prefixes in the host's memory once its own option says how much of it; that is left to you."
+
+    def _rounds(self, job: Job) -> bool:
+        """Whether the engine rounds the checkpoint on loading: it is in 16 bit, and the engine has an option for the format."""
+        return job.stored in self.rounded and job.stored != job.architecture.stored_as
 
 
 def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread | None:
     """Machines of a service; None where its replicas span machines without `groups`, or leave part of a machine unused.
 
     `groups`: the scheduler has groups of machines, so several replicas may each span some.
-    Replicas of a dense model on one machine are one server, which balances between them. A server of a model with experts would tie
-    its replicas together, so each has a server.
+    Replicas of a dense model on one machine are one server, which balances between them. A server of a model with experts ties its
+    replicas together: those that share experts are one server, and others have one each.
     """
     replica, room = layout.tp * layout.pp, layout.gpus_per_node
+    if tied := layout.ep // layout.tp * (layout.ep > layout.tp):
+        return Spread(layout.ep, 1, layout.dp // tied, tied, tied=True)
     if replica > room:
         whole = (groups or layout.dp == 1) and replica % room == 0
         return Spread(room, replica // room, layout.dp) if whole else None
@@ -121,12 +136,12 @@ def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread
     return Spread(replica * local, 1, layout.dp // local, local)
 
 
-def _longest_request(job: Job, row: PlanRow) -> int | None:
-    """Tokens of the longest request where all are alike, else what the cache of a replica can hold."""
+def _longest_request(job: Job, row: PlanRow) -> int | str | None:
+    """Tokens of the longest request where all are alike; else vLLM finds what its cache holds, as it does not start with a number above that."""
     lengths = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
     if all(isinstance(one, int | float) for one in lengths):
         return round(job.input_tokens + (0 if job.architecture.encoder else job.output_tokens))
-    return row.answer.max_context
+    return "auto" if row.answer.max_context else None
 
 
 SERVICES = {
@@ -140,6 +155,7 @@ SERVICES = {
         starts='python3 -m sglang.launch_server --model-path "$MODEL"',
         reads=("--is-embedding",),
         degrees=("--tp-size", "--pp-size", "--dp-size", "--ep-size"),
+        attention="--enable-dp-attention",
         memory="--mem-fraction-static",
         length="--context-length",
         longest=lambda _, row: row.answer.max_context,
@@ -147,7 +163,7 @@ SERVICES = {
     ),
     "vllm": Service(
         name="vLLM",
-        installed="vllm>=0.13",  # services over nodes: the manual has them without Ray from 0.13 on (--nnodes, --node-rank, --master-addr)
+        installed="vllm>=0.14",  # services over nodes without Ray since 0.13 (--nnodes, --node-rank), --max-model-len auto since 0.14 (vllm-project/vllm#29431)
         port=8000,
         images={"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"},
         rounded={"fp8": "fp8", "nf4": "bitsandbytes"},
@@ -163,5 +179,5 @@ SERVICES = {
         across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT" --distributed-executor-backend mp $HEADLESS',
     ),
 }
-"""Engine -> its server (docs.sglang.io: advanced_features/server_arguments, read 2026-11-22; docs.vllm.ai: serving/parallelism_scaling,
-cli/serve)."""
+"""Engine -> its server (docs.sglang.io: advanced_features/server_arguments, read 2026-11-22, dp_dpa_router_guide, read 2026-11-27;
+docs.vllm.ai: serving/parallelism_scaling, serving/expert_parallel_deployment, cli/serve)."""

@@ -21,6 +21,7 @@ from planner.cli.estimate.forks import Shared, spare_processors
 from planner.cli.estimate.lines import LONGEST_LINE, answer_lines, encoder
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, exact_option, pass_invocation
+from planner.errors import Problem, UserError
 from planner.reading import open_file
 from planner.startup import keep_freed_memory
 from planner.text import escaped_json
@@ -102,17 +103,16 @@ def estimate(invocation: Invocation, file: Path, on: str | None) -> int:
     Only model, gpu and task are required; every default used comes back in "assumed". A line that cannot be used
     answers {"id", "error"} and the rest go on. `gpu-planner schema request` describes a line.
     """
+    if str(file).lstrip().startswith("{"):
+        raise UserError(
+            Problem("", "FILE", "is a line, not a file: write it into one, or pass it on, as in echo '{…}' | gpu-planner estimate")
+        )
     out = sys.stdout.buffer
-    if on is not None:
-        with contextlib.nullcontext(sys.stdin.buffer) if str(file) == "-" else open_file(file) as source:
+    with contextlib.nullcontext(sys.stdin.buffer) if str(file) == "-" else open_file(file) as source:
+        if on is None:
+            _answer_all(invocation.session(), source, out)
+        else:
             answer_on(on, invocation, arriving_lines(source.fileno(), CLUSTER_CHUNK_LINES), out)
-        return ExitCode.ANSWERED
-    session = invocation.session()
-    if str(file) == "-":
-        _answer_all(session, sys.stdin.buffer, out)
-    else:
-        with open_file(file) as source:
-            _answer_all(session, source, out)
     return ExitCode.ANSWERED
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 
 from planner.engine.columns import Floats
-from planner.errors import Problems, UserError, nearest_names
+from planner.errors import Problems, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.offers import Offer
-from planner.hardware.prices.providers import Provider
+from planner.hardware.prices.providers import Provider, nearest_providers
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from planner.workload.tasks import Term, Workload
 
@@ -84,9 +84,8 @@ def _check_providers(names: Collection[str], known: set[str]) -> None:
     problems = Problems()
     for name in names:
         if name not in known:
-            problems.add(
-                "providers", f"{name!r} is not a known provider; known: {', '.join(sorted(known))}.", nearest_names(name, known)
-            )
+            message = f"{name!r} is not a known provider; known: {', '.join(sorted(known))}."
+            problems.add("providers", message, nearest_providers(name, known))
     problems.raise_if_any()
 
 

@@ -17,7 +17,7 @@ from planner.engine.job.inference import inference_numbers, picture_numbers, req
 from planner.engine.job.job import Job
 from planner.engine.job.people import people_assumed
 from planner.engine.job.training import footprint_of, training_numbers
-from planner.engine.job.weight_storage import UNPACK_HOST_S
+from planner.engine.job.weight_storage import BITSANDBYTES
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture, Models
@@ -135,18 +135,20 @@ def _with_turned_on(workload: W, architecture: Architecture, engine: Engine, ass
 def _usual_engine(workload: Workload, architecture: Architecture) -> str:
     """Engine of a workload that names none.
 
-    Transformer Engine (in Megatron) trains in FP8, the Trainer of transformers and PEFT on it tune models and run bitsandbytes' formats, vLLM
-    serves.
+    Transformer Engine (in Megatron) trains in FP8, the Trainer of transformers and PEFT on it tune models; vLLM serves, whatever the format of the
+    weights, and transformers runs a batch in those of bitsandbytes.
     """
     if trains(workload.task):
         return (
             "megatron" if workload.dtype == "fp8" else "transformers" if workload.lora or workload.task == "finetune" else "torch"
         )
-    if workload.weight_dtype in UNPACK_HOST_S:
+    if workload.task == "serve" and not architecture.source:
+        return "vllm"
+    if workload.weight_dtype in BITSANDBYTES:
         return "transformers"
     if architecture.source:
         return USUAL_ENGINE if workload.task == "serve" else "transformers"
-    return "vllm" if workload.task == "serve" else GENERIC
+    return GENERIC
 
 
 def _memory_fraction(workload: Workload, defaults: Defaults, engine: Engine) -> float:

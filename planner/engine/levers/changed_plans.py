@@ -11,6 +11,7 @@ import msgspec
 
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.task import Supply, Task
+from planner.engine.levers.changes import Change, changes_of
 from planner.engine.search.plan import make_plan, solutions
 from planner.engine.search.rows.row import plan_rows
 from planner.engine.search.selection import Choice, chosen_parts
@@ -31,6 +32,11 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
 
     task: Task
     supply: Supply
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """Every single change of the task as given."""
+        return changes_of(self.task.workload, self.task.models.main.stored_as)
 
     @cached_property
     def _tasks(self) -> dict[str, Task]:

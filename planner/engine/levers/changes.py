@@ -52,9 +52,9 @@ def combined(changes: Sequence[Change]) -> Change:
     return Change(keys, " + ".join(change.text for change in changes), dearest, sum(change.worth for change in changes))
 
 
-def changes_of(workload: Workload) -> list[Change]:
-    """Every single change there is for `workload`; those of one group in growing strength."""
-    found = _of_training(workload) if trains(workload.task) else _of_inference(workload)
+def changes_of(workload: Workload, stored_as: str = "") -> list[Change]:
+    """Every single change there is for `workload`; those of one group in growing strength. `stored_as`: format the model is published in ('': 16 bit)."""
+    found = _of_training(workload) if trains(workload.task) else _of_inference(workload, workload.weight_dtype or stored_as or None)
     return sorted([*found, *_of_both(workload)], key=lambda change: change.worth)
 
 
@@ -99,13 +99,13 @@ def _adapters(w: Workload) -> Iterator[Change]:
         yield Change({"lora": msgspec.structs.replace(w.lora, base="nf4")}, "4-bit base weights (QLoRA)", "precision", 0.5)
 
 
-def _of_inference(w: Workload) -> Iterator[Change]:
+def _of_inference(w: Workload, stored: str | None) -> Iterator[Change]:
     if w.kv_dtype in SIXTEEN_BIT:
         yield Change({"kv_dtype": "fp8"}, "8-bit KV cache", "precision", 0.05)
-    full = w.weight_dtype in SIXTEEN_BIT | {"fp32", "tf32"}
+    full = stored in SIXTEEN_BIT | {"fp32", "tf32"}
     if full:
         yield Change({"weight_dtype": "fp8"}, "fp8 weights", "precision", 0.1)
-    if full or w.weight_dtype in {"fp8", "int8"}:
+    if full or stored in {"fp8", "int8"}:
         yield Change({"weight_dtype": "int4"}, "int4 weights", "precision", 0.5)
     if isinstance(w.concurrency, int):
         for count in _halves(w.concurrency, 1):

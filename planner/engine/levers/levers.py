@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans
-from planner.engine.levers.changes import MOST_GPUS, Change, changes_of, combined, met_by
+from planner.engine.levers.changes import MOST_GPUS, Change, combined, met_by
 from planner.engine.levers.tradeoff import Tradeoff, tradeoff_of_change, tradeoff_of_hardware
 from planner.engine.search.rows.verdict import HOST_SHORT
 
@@ -45,7 +45,7 @@ def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
     near = closest(rows)
     if near is None:
         return _with_other_dtype(plans) if plans.task.workload.dtype is not None else []
-    changes = [change for change in changes_of(plans.task.workload) if not (near.answer.fits and change.group == "sequence")]
+    changes = [change for change in plans.changes if not (near.answer.fits and change.group == "sequence")]
     found = [lever for group in _groups(changes) if (lever := _first_enough(plans, group, near)) is not None]
     if (looser := met_by(plans.task.workload, near.answer)) and (enough := _lever(plans, looser, near)):
         found.append(_Found(looser, enough))

@@ -9,7 +9,7 @@ import msgspec
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.evaluate.task import Supply, Task
 from planner.engine.levers.changed_plans import ChangedPlans
-from planner.engine.levers.changes import Change, changes_of
+from planner.engine.levers.changes import Change
 from planner.engine.levers.levers import levers_for
 from planner.engine.levers.savings import savings_for
 from planner.engine.levers.tradeoff import tradeoff_of_change
@@ -42,7 +42,7 @@ def _with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
     """`rows`, each that is no solution with the change that would make its GPU one, judged by the same engine."""
     pending = {row.gpu for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
     hints: dict[str, str] = {}
-    for change in changes_of(plans.task.workload):
+    for change in plans.changes:
         if not pending:
             break
         if not _is_hint(change, plans.task.workload):

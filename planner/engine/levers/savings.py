@@ -11,7 +11,7 @@ import msgspec
 from planner.engine.answers.figure import value_of
 from planner.engine.answers.plan import Lever, LeverState, Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans, Keys
-from planner.engine.levers.changes import LOOSER, Change, changes_of, looser_limits
+from planner.engine.levers.changes import LOOSER, Change, looser_limits
 from planner.engine.search.selection import Choice
 from planner.units import duration_text, percent_text
 from planner.workload.tasks import Workload
@@ -39,7 +39,7 @@ def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
     if first is None or paid is None or usual is None:
         return []
     tried = []
-    for change in cheaper(workload):
+    for change in cheaper(plans):
         solved = _first(plans, change.keys)
         if solved is not None and solved.cost is not None and solved.cost < (1 - LEAST_SAVING) * usual:
             tried.append((solved.cost / usual, change, solved))
@@ -62,9 +62,10 @@ def cost_of(row: PlanRow, workload: Workload) -> float | None:
     return value_of(row.answer.usd_per_million_tokens)
 
 
-def cheaper(w: Workload) -> Iterator[Change]:
+def cheaper(plans: ChangedPlans) -> Iterator[Change]:
     """Changes that may let the same work cost less: smaller numbers, looser targets, other terms."""
-    yield from (change for change in changes_of(w) if change.costs == "precision")
+    w = plans.task.workload
+    yield from (change for change in plans.changes if change.costs == "precision")
     for limit in w.targets.latency_limits():
         looser = float(f"{limit.seconds * LOOSER:.2g}")
         if looser > limit.seconds:

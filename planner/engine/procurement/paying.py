@@ -169,7 +169,7 @@ def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str
 
 def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[str, str]) -> Way | None:
     """Cost of the same requests at an API; for a number of users, of the requests in the mean hour."""
-    rate, tokens = answer.requests_per_s, _tokens(workload)
+    rate, tokens = answer.requests_per_s, _tokens(workload, answer)
     if rate is None or tokens is None:
         return None
     peak = (workload.people or People()).peak_factor if workload.daily_users else 1.0
@@ -189,12 +189,14 @@ def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[s
     )
 
 
-def _tokens(workload: Workload) -> tuple[float, float, float] | None:
-    """(prompt, cached prefix, answer) of the mean request; None where the workload does not say."""
-    mean = [tokens.mean if isinstance(tokens, Lengths) else tokens for tokens in (workload.input_tokens, workload.output_tokens)]
-    if mean[0] is None or mean[1] is None:
+def _tokens(workload: Workload, answer: Answer) -> tuple[float, float, float] | None:
+    """(prompt, cached prefix, answer) of the mean request, as given or else as `answer` assumed them; None where it has none."""
+    given = {"input_tokens": workload.input_tokens, "output_tokens": workload.output_tokens}
+    taken = [answer.assumed.get(name) if tokens is None else tokens for name, tokens in given.items()]
+    prompt, made = (tokens.mean if isinstance(tokens, Lengths) else tokens for tokens in taken)
+    if not isinstance(prompt, int | float) or not isinstance(made, int | float):
         return None
-    return float(mean[0]), float(min(workload.prefix_tokens or 0, mean[0])), float(mean[1])
+    return float(prompt), float(min(workload.prefix_tokens or 0, prompt)), float(made)
 
 
 def _first(ways: list[Way], row: PlanRow, workload: Workload) -> Way | None:
@@ -234,7 +236,7 @@ def _providers(rented: list[tuple[Offer, Term, Way]], terms: Terms) -> Iterator[
 
 
 def _split(workload: Workload, row: PlanRow) -> TokenCosts | None:
-    answer, tokens, layout = row.answer, _tokens(workload), row.answer.layout
+    answer, tokens, layout = row.answer, _tokens(workload, row.answer), row.answer.layout
     if row.usd_per_h is None or tokens is None or answer.requests_per_s is None or answer.prefill_s is None or layout is None:
         return None
     prompt, cached, made = tokens

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from planner.errors import Problem
+from planner.errors import Problem, nearest_names
 from planner.numbers import Gpus, Name, Positive, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from planner.hardware.prices.offers import Offer
@@ -28,6 +28,16 @@ UNION = (
 )
 """Countries of the European Union, which the group 'EU' stands for; 'EEA' adds three."""
 GROUPS: Mapping[str, frozenset[str]] = {"EU": frozenset(UNION), "EEA": frozenset([*UNION, "IS", "LI", "NO"])}
+
+
+_CLOUDS = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
+"""Company -> its cloud."""
+
+
+def nearest_providers(name: str, known: Collection[str]) -> tuple[str, ...]:
+    """Providers that an unknown `name` may mean."""
+    cloud = _CLOUDS.get(name.casefold())
+    return (cloud,) if cloud else nearest_names(name, known)
 
 
 class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -82,7 +82,10 @@ def test_a_leader_worker_set_has_many_replicas_over_nodes(shell: Callable[..., l
     group = found["spec"]["leaderWorkerTemplate"]
     assert (found["spec"]["replicas"], group["size"]) == (3, 2)
     assert balancer["spec"]["selector"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
-    pod = group["workerTemplate"]["spec"]
+    pod, (leader,) = group["workerTemplate"]["spec"], group["leaderTemplate"]["spec"]["containers"]
+    assert leader["readinessProbe"]["httpGet"]["port"] == 8000
+    assert "readinessProbe" not in pod["containers"][0]  # a node without a server of its own would never be ready
+    assert leader["args"] == pod["containers"][0]["args"]
     assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 8}
     variables = {"LWS_GROUP_SIZE": "2", "LWS_WORKER_INDEX": "1", "LWS_LEADER_ADDRESS": "s-0.s"}
     (call,) = [line for line in shell(script_of(pod), **variables) if line.startswith("vllm")]

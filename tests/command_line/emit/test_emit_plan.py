@@ -18,6 +18,7 @@ from planner.cli.emit import Form
 from planner.cli.emit.running import written
 from planner.engine.answers.plan import PlanRow
 from planner.errors import UserError
+from planner.workload.tasks import Lengths, Lora
 
 SERVICE, TRAINING = "llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain"
 HUB = "meta-llama/Llama-3.1-70B"
@@ -173,6 +174,58 @@ def test_replicas_that_fit_a_machine_have_a_balancer_before_them(shell: Callable
     (container,) = pods["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
     assert container["readinessProbe"]["httpGet"]["port"] == 8000
+
+
+@pytest.mark.parametrize(
+    ("engine", "given"),
+    [
+        ("vllm", {"--tensor-parallel-size": "1", "--data-parallel-size": "8", "--enable-expert-parallel": ""}),
+        ("sglang", {"--tp-size": "8", "--dp-size": "8", "--ep-size": "8", "--enable-dp-attention": ""}),
+    ],
+)
+def test_replicas_that_share_experts_are_one_server(engine: str, given: dict[str, str], shell: Callable[..., list[str]]) -> None:
+    shared = {"gpus": 16, "nodes": 2, "gpus_per_node": 8, "tp": 1, "pp": 1, "dp": 16, "ep": 8}
+    row, job, gpu = first(SERVICE, "H200 SXM", shared, model="deepseek-v3", engine=engine, weight_dtype=None, kv_dtype=None)
+    text = written("kubernetes", SERVICE, row, job, gpu, "deepseek-ai/DeepSeek-V3")
+    _, pods = documents(text)
+    (container,) = pods["spec"]["template"]["spec"]["containers"]
+    assert (pods["spec"]["replicas"], container["resources"]["limits"]) == (2, {"nvidia.com/gpu": 8})
+    words = container["args"][0].split()
+    assert all(name in words and (not value or words[words.index(name) + 1] == value) for name, value in given.items())
+    assert "--quantization" not in words  # the checkpoint is published in FP8
+    assert "MODEL has to be" not in text
+    for layout, told in (({"tp": 4, "dp": 4, "ep": 2}, "ep = 2 at tp = 4"), ({"ep": 16}, "ep = 16 over several")):
+        row, job, gpu = first(SERVICE, "H200 SXM", shared | layout, model="deepseek-v3", engine=engine)
+        with pytest.raises(UserError, match=told):
+            written("kubernetes", SERVICE, row, job, gpu, "deepseek-ai/DeepSeek-V3")
+
+
+def test_vllm_finds_the_longest_context_where_requests_do_not_say_it() -> None:
+    assert "--max-model-len auto" in service("sky", ONE, input_tokens=Lengths(mean=600, p95=2000))
+
+
+def test_adapters_are_told_to_the_program() -> None:
+    row, job, gpu = first(TRAINING, "H100 SXM5 80GB", {}, task="finetune", lora=Lora(rank=16, base="nf4"), recipe=None)
+    (told,) = re.findall(r"GPU_PLANNER_LAYOUT='(.*)'", written("slurm", TRAINING, row, job, gpu, ""))
+    given = json.loads(told)
+    assert (given["lora"]["rank"], given["lora"]["base"], given["optimizer"]) == (16, "nf4", "adamw")
+
+
+@pytest.mark.parametrize(
+    ("name", "hub"),
+    [
+        ("deepseek-r1", "deepseek-ai/DeepSeek-R1"),
+        ("deepseek-v3", "deepseek-ai/DeepSeek-V3"),
+        ("llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct"),
+        ("llama-3.1-70b", HUB),
+        ("Llama 3.1 8B Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("TheBloke/Llama-2-13B-chat-AWQ", "TheBloke/Llama-2-13B-chat-AWQ"),
+        ("./config.json", ""),
+        ("nobody knows it", ""),
+    ],
+)
+def test_the_checkpoint_is_the_one_most_like_the_name_asked_for(name: str, hub: str) -> None:
+    assert session().models.hub_id(name) == hub
 
 
 def test_skypilot_itself_accepts_them(tmp_path: Path) -> None:

@@ -69,6 +69,9 @@ def test_estimate_reads_a_file_and_names_a_missing_one(planner_process: RunPlann
     missing = planner_process("estimate", "nowhere.jsonl")
     assert missing.returncode == 2
     assert "nowhere.jsonl" in missing.stderr
+    line = planner_process("estimate", '{"model": "gpt2-xl"}')
+    assert (line.returncode, line.stdout) == (2, "")
+    assert "is a line, not a file" in line.stderr
 
 
 @pytest.mark.process

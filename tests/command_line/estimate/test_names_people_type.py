@@ -45,6 +45,17 @@ UPLOADS = {
     "bartowski/Qwen3-8B-GGUF:Q2_K_L": ("qwen3-8b", "q2_k_l"),
     "mlx-community/Qwen3-8B-4bit": ("qwen3-8b", "int4-g64"),
     "Llama-3.1-405B-Instruct-FP8": ("llama-3.1-405b", "fp8"),
+    "TheBloke/Mistral-7B-Instruct-v0.2-GPTQ": ("mistral-7b-v0.2", "gptq-int4"),
+    "google/gemma-3-27b-it-qat-q4_0-gguf": ("gemma-3-27b", "q4_0"),
+    "google/gemma-3-12b-it-qat-q4_0-unquantized": ("gemma-3-12b", "bf16"),
+    "nvidia/DeepSeek-R1-0528-FP4-v2": ("deepseek-v3", "nvfp4"),
+    "amd/DeepSeek-R1-MXFP4-Preview": ("deepseek-v3", "mxfp4"),
+    "ISTA-DASLab/gemma-3-27b-it-GPTQ-4b-128g": ("gemma-3-27b", "gptq-int4"),
+    "Intel/Qwen3-30B-A3B-int4-AutoRound": ("qwen3-30b-a3b", "gptq-int4"),
+    "OPEA/Llama-3.3-70B-Instruct-int4-sym-inc": ("llama-3.1-70b", "gptq-int4"),
+    "RedHatAI/Qwen3-8B-NVFP4A16": ("qwen3-8b", "nvfp4-a16"),
+    "mradermacher/Qwen3-8B-i1-GGUF:Q5_K_M": ("qwen3-8b", "q5_k_m"),
+    "CohereLabs/c4ai-command-a-03-2025-AWQ": ("command-a", "awq"),
 }
 
 

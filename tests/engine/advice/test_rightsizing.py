@@ -290,6 +290,10 @@ def test_a_given_price_and_provider_are_used(session: Session) -> None:
     assert one.price.provider == "runpod"
     with pytest.raises(UserError, match="not a known provider"):
         session.rightsize([seen], providers=["nobody"])
+    with pytest.raises(UserError, match="Did you mean 'aws'"):
+        session.rightsize([seen], providers=["amazon"])
+    with pytest.raises(UserError, match="Did you mean 'gcp'"):
+        session.plan(session.workload({"model": "gpt2-xl", "task": "serve", "providers": ["Google"]}))
     unknown = session.rightsize([h100(gpu="NVIDIA Graphics Device")])
     assert unknown.gpus[0].price is None
     assert "not in the catalogue" in unknown.notes[0]

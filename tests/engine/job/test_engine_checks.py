@@ -139,6 +139,17 @@ def test_all_defaults_are_reported() -> None:
     assert {"micro_batch", "checkpointing"} <= set(ask(**Q, task="train").assumed)
 
 
+@pytest.mark.parametrize("stored", ["awq", "gptq-int4", "int8", "nf4", "fp8"])
+def test_a_service_that_names_no_engine_is_vllms_whatever_its_weights(stored: str) -> None:
+    load: dict[str, Any] = {"task": "serve", "concurrency": 16, "input_tokens": 500, "output_tokens": 200, "weight_dtype": stored}
+    assert ask(**Q, **load).assumed["engine"] == "vllm"
+
+
+def test_a_batch_in_a_format_of_bitsandbytes_is_of_transformers() -> None:
+    usual = {stored: ask(**Q, task="generate", weight_dtype=stored).assumed["engine"] for stored in ("nf4", "int8", "awq", "bf16")}
+    assert usual == {"nf4": "transformers", "int8": "transformers", "awq": "generic", "bf16": "generic"}
+
+
 def test_the_longest_context_fills_the_cache_or_ends_at_the_model() -> None:
     answer = ask(**Q, task="generate", input_tokens=100, output_tokens=100)
     assert answer.max_context == 40960

@@ -193,6 +193,11 @@ def test_an_api_costs_its_tokens(session: Session) -> None:
     assert api.usd_after_months["1"] == pytest.approx(0.00135 * 86_400 * 730 / 24, rel=1e-6)
     usual = _costs(session, workload, plan)
     assert next(ways.way.who for ways in usual.ways if ways.way.name == "api") == "deepinfra Qwen3 32B"
+    unsaid = session.workload({"model": "qwen3-32b", "task": "serve", "request_rate_per_s": 1.0, "gpus_considered": ["H100 NVL"]})
+    costs = _costs(session, unsaid, session.plan(unsaid, levers=False), Terms(months=1, api=rate))
+    api = next(ways for ways in costs.ways if ways.way.name == "api")
+    # 512 and 128 tokens, which the engine took: 512 · 1 $ + 128 · 4 $ = 1,024 µ$ a request; 730 h
+    assert api.usd_after_months["1"] == pytest.approx(0.001024 * 3600 * 730, rel=1e-6)
 
 
 def test_the_table_of_api_prices_names_models_of_the_catalogue(session: Session) -> None:

@@ -234,3 +234,12 @@ def test_a_model_too_large_for_its_card_may_keep_weights_on_the_host() -> None:
     assert not session().plan(of, basis="spec").rows[0].answer.fits
     assert session().plan(msgspec.structs.replace(of, **change.keys), basis="spec").rows[0].answer.fits
     assert all("offload" not in one.keys for one in changes_of(workload("llama-3.1-70b-chat-service")))
+
+
+@pytest.mark.parametrize(
+    ("model", "narrower"), [("llama-3.1-8b", ["fp8", "int4"]), ("deepseek-v3", ["int4"]), ("gpt-oss-120b", [])]
+)
+def test_weights_are_made_narrower_than_they_are_published(model: str, narrower: list[str]) -> None:
+    asked = session().workload({"model": model, "task": "serve", "request_rate_per_s": 1.0})
+    stored_as = session().architecture(model).stored_as
+    assert [one.keys["weight_dtype"] for one in changes_of(asked, stored_as) if "weight_dtype" in one.keys] == narrower

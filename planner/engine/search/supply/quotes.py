@@ -15,7 +15,7 @@ from planner.errors import Problems, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import Fabric, fabric_kind, fabric_of, usual_fabric
 from planner.hardware.prices.offers import Offer
-from planner.hardware.prices.providers import GROUPS, NONE_SOLD, USUAL_NODES, Provider
+from planner.hardware.prices.providers import GROUPS, NONE_SOLD, USUAL_NODES, Provider, nearest_providers
 from planner.workload.tasks import ProviderKind, Term, Workload
 
 UNLIMITED = 10**6
@@ -177,7 +177,8 @@ def check_supply_keys(workload: Workload, supply: Supply) -> None:
     def check(key: str, given: Sequence[str], known: set[str], what: str) -> None:
         for name in given:
             if name not in known:
-                problems.add(key, f"{name!r} is not a known {what}; known: {', '.join(sorted(known))}.", nearest_names(name, known))
+                near = nearest_providers(name, known) if key == "providers" else nearest_names(name, known)
+                problems.add(key, f"{name!r} is not a known {what}; known: {', '.join(sorted(known))}.", near)
 
     check("providers", workload.providers, providers, "provider")
     countries = {code for one in records for code in (*one.countries, *one.regions.values())} | {*GROUPS}
