@@ -17,6 +17,8 @@ FASTER_READING = (
     "At full load one stream may be slow: --set targets.p95_tpot_s=0.1 asks for as many users as read 10 tokens a second."
 )
 HELD = "out tok/s and tok/s each are of the requests “at once”; users: the most whose cache fits."
+LEAST_NAME = 22
+"""Cells of the names of models, the longest of which go on in a second line where users and speeds would have no room."""
 LOADS = ("concurrency", "request_rate_per_s", "targets")
 
 
@@ -91,7 +93,7 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
     places = {id(row): place for place, row in enumerate((row for row in rows if row.rank), start=1)}
     columns: list[Column[FitRow]] = [
         Column("rank", "#", lambda row: str(places[id(row)]) if row.rank else VERDICT_SIGNS[row.verdict], right=True),
-        Column("model", "model", lambda row: row.model),
+        Column("model", "model", lambda row: row.model, least_width=LEAST_NAME),
         Column("parameters", "params", lambda row: count_text(_parameters(row)) if _parameters(row) else UNKNOWN, right=True, priority=90),
         Column("weights", "weights", lambda row: row.weight_dtype, priority=99),
         *([Column[FitRow]("method", "trained", lambda row: row.method, priority=95)] if training else []),

@@ -64,7 +64,7 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
         RowFigure("rent", "$/h", lambda row: row.usd_per_h, money_text, "money", owned_label="an hour"),
         RowFigure("a month", "$", lambda row: None if row.job_usd else row.usd_per_month, money_text, "money"),
         RowFigure("the job takes", "", lambda row: row.job_h, hours_text, "money", target="deadline_h"),
-        RowFigure("with failures and checkpoints", "", lambda row: row.expected_job_h, hours_text, "money"),
+        RowFigure("with failures", "", lambda row: row.expected_job_h, hours_text, "money"),
         RowFigure("the job costs", "$", lambda row: row.job_usd, money_text, "money", target="budget_usd"),
         RowFigure("a million tokens", "$", lambda row: row.answer.usd_per_million_tokens, money_text, "money"),
         RowFigure("compute", "FLOP per $", lambda row: row.answer.flop_per_usd, si_text, "money", best_is_high=True),

@@ -13,7 +13,7 @@ from planner.cli.options import Invocation
 from planner.cli.plan.command import plan as plan_itself
 from planner.cli.plan.options import plan_command
 from planner.engine.answers.figure import Figure
-from planner.present.cells import Cell, Fact, range_cell, text_table
+from planner.present.cells import Cell, Column, Fact, Table, range_cell, text_table
 from planner.present.command_line import PlanCommand
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
@@ -105,6 +105,15 @@ def test_words_of_a_plain_table_fold_and_its_last_columns_go_first() -> None:
     assert [column.column.id for column in fitted(table, 40).columns] == ["name", "count", "note"]
     assert len(fitted(table, 40).rows()[0]) > 1
     assert [column.id for column in fitted(table, 12).left_out] == ["note"]
+
+
+def test_a_name_folds_at_its_hyphens() -> None:
+    columns: list[Column[str]] = [
+        Column("model", "model", lambda name: name, least_width=20),
+        Column("users", "users", lambda _: "1,088"),
+    ]
+    table = fitted(Table(columns, ["nemotron-3-super-120b-a12b", "glm-4.5"]), 30)
+    assert table.rows() == [["nemotron-3-super-120b-   1,088", "a12b"], ["glm-4.5                  1,088"]]
 
 
 def test_dates_and_terms_are_not_cut_at_a_hyphen() -> None:

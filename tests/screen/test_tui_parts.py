@@ -33,7 +33,7 @@ from widgets.actions.registry import ACTIONS, BY_ID
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.drawing.text import fold, shorten_middle, shorten_name
+from widgets.drawing.text import fold, shorten_middle, shorten_name, shorten_parts
 from widgets.drawing.theme import NAMES
 from widgets.panes.benchmark import PointLine, Run
 from widgets.panes.headline import headline_parts, load_summary
@@ -170,6 +170,15 @@ def test_names_of_gpus_are_whole_where_columns_leave_room() -> None:
 def test_a_name_without_room_keeps_its_number_and_whole_words(width: int, short: str) -> None:
     assert shorten_name("RTX PRO 6000 Blackwell Server", width) == short
     assert shorten_name("Quadro RTX 6000", 14) == "Quadro…6000"
+    assert shorten_name("GB10 (DGX Spark)", 14) == "GB10"
+    assert shorten_name("GB10 (DGX Spark)", 16) == "GB10 (DGX Spark)"
+
+
+@pytest.mark.parametrize(
+    ("layout", "short"), [("tp8·pp16·cp2·dp32 zero1", "tp8·pp16·cp2…"), ("dp8 zero3 ckpt-full", "dp8 zero3 ckpt…"), ("tp2", "tp2")]
+)
+def test_a_layout_without_room_ends_with_a_whole_part(layout: str, short: str) -> None:
+    assert shorten_parts(layout, 17) == short
 
 
 def test_a_column_that_says_nothing_leaves_its_place() -> None:

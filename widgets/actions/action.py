@@ -40,6 +40,8 @@ class Action(NamedTuple):
     """Scope of the keys; textual: everywhere, by Textual's own binding, which the user cannot remap."""
     widget_action: str = ""
     """Textual's name for what the widget does."""
+    first: bool = False
+    """Whether it goes before the keys of the widget with the cursor, and before keys that come after it in a burst."""
 
     def why_not(self, app: Any) -> str | None:
         """The reason why it cannot run now; None: it can."""
@@ -69,6 +71,7 @@ def bindings(actions: Iterable[Action]) -> list[Binding]:
             action.widget_action or f"app.act('{action.id}')",
             action.label,
             show=False,
+            priority=action.first,
             tooltip=action.description,
             id=action.id,
         )

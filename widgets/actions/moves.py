@@ -7,8 +7,12 @@ from functools import partial
 from widgets.actions.action import Action, Scope
 
 
-def _key(scope: Scope, name: str, keys: str, key_text: str, label: str, description: str, widget_action: str) -> Action:
-    return Action(f"{scope}-{name}", keys, label, description, key_text=key_text, scope=scope, widget_action=widget_action)
+def _key(
+    scope: Scope, name: str, keys: str, key_text: str, label: str, description: str, widget_action: str, *, first: bool = False
+) -> Action:
+    return Action(
+        f"{scope}-{name}", keys, label, description, key_text=key_text, scope=scope, widget_action=widget_action, first=first
+    )
 
 
 _table, _form = partial(_key, "table"), partial(_key, "form")
@@ -34,8 +38,8 @@ TABLE = (
     _table("page-up", "ctrl+u,pageup", "^u", "page up", "Half a page up.", "page(-1)"),
 )
 FORM = (
-    _form("next", "down", "↓ tab", "next field", "Next field of the form.", "app.focus_next"),
-    _form("previous", "up", "↑ ⇧tab", "previous field", "Previous field of the form.", "app.focus_previous"),
+    _form("next", "down,tab", "↓ tab", "next field", "Next field of the form.", "app.focus_next", first=True),
+    _form("previous", "up,shift+tab", "↑ ⇧tab", "previous field", "Previous field of the form.", "app.focus_previous", first=True),
     _form(
         "reset",
         "ctrl+r",

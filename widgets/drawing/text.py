@@ -12,6 +12,7 @@ from planner.present.lines.folding import folded
 
 BRACKETS = r" \([^()]*\)"
 CLAUSE_ENDS = r"[,;] | [→·] "
+PART_ENDS = r"[ ·-]"
 WITHOUT_UNIT = r"[ ,;→·]*( [\d.,]+)?$"
 """End of a text that was cut behind a number, before its unit."""
 NUMBER = r"\d+"
@@ -39,12 +40,17 @@ def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def shorten_name(name: str, width: int, ellipsis: str = "…") -> str:
-    """`name` in at most `width` cells, whole words of its middle left out where its number stays: 'RTX PRO 6000…Server', 'RTX…6000…Server'."""
+    """`name` in at most `width` cells: without what is in brackets, or without whole words of its middle, where its number stays.
+
+    'GB10', 'RTX PRO 6000…Server', 'RTX…6000…Server'.
+    """
+    if len(name) <= width or len(name := re.sub(BRACKETS, "", name)) <= width:
+        return name
     first, *words = name.split()
     shorter = [f"{' '.join([first, *words[:kept]])}{ellipsis}{words[-1]}" for kept in range(len(words) - 1, -1, -1)]
     shorter += [f"{first}{ellipsis}{word}{ellipsis}{words[-1]}" for word in words[:-1] if re.search(NUMBER, word)]
     for short in shorter:
-        if len(name) > width >= len(short) and re.findall(NUMBER, short) == re.findall(NUMBER, name):
+        if width >= len(short) and re.findall(NUMBER, short) == re.findall(NUMBER, name):
             return short
     return shorten_middle(name, width, ellipsis)
 
@@ -52,6 +58,14 @@ def shorten_name(name: str, width: int, ellipsis: str = "…") -> str:
 def shorten_end(text: str, width: int, ellipsis: str = "…") -> str:
     """`text` in at most `width` cells, its end left out."""
     return text if len(text) <= width else text[: max(0, width - len(ellipsis))].rstrip() + ellipsis
+
+
+def shorten_parts(text: str, width: int, ellipsis: str = "…") -> str:
+    """`text` in at most `width` cells, up to the end of a part: 'tp8·pp16·cp2…' of 'tp8·pp16·cp2·dp32'."""
+    if len(text) <= width:
+        return text
+    room = max(0, width - len(ellipsis))
+    return text[: max((found.start() for found in re.finditer(PART_ENDS, text[: room + 1])), default=room)] + ellipsis
 
 
 def shorten_clauses(text: str, width: int, ellipsis: str = "…") -> str:

@@ -20,7 +20,6 @@ from widgets.panes.workload.field import Field
 Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting"]
 EXACT, BEGINS = 1e6, 1e3
 """Scores above every fuzzy match: of the very name, and of its beginning."""
-MOST = 12
 ON_THIS_MACHINE = "config.json on this machine"
 FILES: Mapping[str, tuple[Kind, str]] = {
     ".toml": ("preset", "a preset on this machine"),
@@ -51,12 +50,12 @@ def find(text: str, things: Iterable[Thing], fields: Sequence[Field] = ()) -> li
     """
     typed = text.strip()
     if not typed:
-        return list(things)[:MOST]
+        return list(things)
     search, wanted, things = FuzzySearch(), typed.casefold(), list(things)
     found = [*_as_typed(typed), *_machines(wanted, things), *_amounts(wanted, fields)]
     scored = [(_score(search, wanted, thing), place, thing) for place, thing in enumerate(things)]
     scored = sorted((one for one in scored if one[0] > 0), key=lambda one: (-one[0], one[1]))
-    return [*found, *(thing for _, _, thing in scored if thing not in found)][:MOST]
+    return [*found, *(thing for _, _, thing in scored if thing not in found)]
 
 
 def near(text: str, things: Iterable[Thing]) -> list[Thing]:

@@ -32,6 +32,8 @@ KIND, NAME, LEAST_NAME = 9, 34, 22
 """Cells of what a thing is, and of its name at most and at least: what is known of it stands behind the longest."""
 FOUND, FAULTY, NOTHING = "$foreground", "$text-error", "$text-warning"
 """Styles of what is known of a thing, of why it cannot be taken, and of that there is none."""
+MOST = 60
+"""Things that are listed at most: each key that is typed lists them anew."""
 QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
 KEYS = "enter takes it · esc back"
@@ -47,7 +49,7 @@ class OmniScreen(NarrowedList[Thing | None]):
         align: center top;
         #omnibox { width: 96; margin: 3 0 0 0; padding: 0 1; }
         #omni-text { border: none; height: 1; background: $panel; }
-        #omni-list { text-wrap: nowrap; text-overflow: ellipsis; height: auto; max-height: 12; border: none; background: $surface; padding: 0; margin: 1 0 0 0; }
+        #omni-list { text-wrap: nowrap; text-overflow: ellipsis; height: auto; max-height: 12; border: none; background: $surface; padding: 0; margin: 1 0 0 0; scrollbar-size-vertical: 1; }
         #omni-preview { height: auto; min-height: 2; margin: 1 0 0 0; }
     }
     """
@@ -84,7 +86,9 @@ class OmniScreen(NarrowedList[Thing | None]):
     def _narrow(self, text: str) -> None:
         listing = self.query_one(OptionList)
         found = find(text, self._things, fields_for(self._app.form.workload))
-        self._found = found or near(text, self._things)
+        self._found = found[:MOST] or near(text, self._things)
+        more = f" · {MOST} of {len(found)}" if len(found) > MOST else ""
+        self.query_one(".box").border_title = Content(self._heading + more)
         longest = max((len(one_line(thing.value)) for thing in self._found), default=0)
         listing.set_options([self._option(thing, min(NAME, max(LEAST_NAME, longest))) for thing in self._found])
         listing.highlighted = 0 if found else None

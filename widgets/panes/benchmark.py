@@ -25,8 +25,8 @@ OVER = ("done", "skipped", "failed")
 ROUNDING = 1e-9
 """What three thirds may lack of a whole."""
 BAR = 10
-LABEL = 28
-"""Cells of the longest name: a product of five-digit sizes."""
+LABEL, MOST_LABEL = 28, 31
+"""Cells of names, and of the longest there are: 'GEMM bf16 16,384×128,256×16,384'."""
 ROOMY = 10
 """Rows from which the pane names the suites before one is measured."""
 IDLE = "Nothing measured yet."
@@ -122,7 +122,8 @@ class BenchmarkView(Vertical):
         head.update(outcome, layout=head.content != outcome)
         head.display = bool(outcome)
         suites = self._suites(width) if run.state == "idle" and self.size.height >= ROOMY else []
-        self.query_one(Lines).show([*suites, *(self._point(point, width) for point in run.points)])
+        cells = min(max([LABEL, *(len(point.label) for point in run.points)]), MOST_LABEL, max(14, width - 29))
+        self.query_one(Lines).show([*suites, *(self._point(point, cells, width) for point in run.points)])
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
         if running is not None:
             points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)
@@ -148,7 +149,7 @@ class BenchmarkView(Vertical):
             lines.append(Content.styled("Starting the worker …", "$quiet"))
         return [*lines, *(Content.styled(f"{self._symbols.arrow} {effect}", "$text-success") for effect in run.effects)]
 
-    def _point(self, point: PointLine, width: int) -> Content:
+    def _point(self, point: PointLine, label_width: int, width: int) -> Content:
         symbols = self._symbols
         mark, style = {
             "waiting": (symbols.dot, "$quiet"),
@@ -158,7 +159,6 @@ class BenchmarkView(Vertical):
             "skipped": (symbols.verdict["not-supported"], "$quiet"),
             "failed": (symbols.failed, "$text-error"),
         }[point.state]
-        label_width = min(LABEL, max(14, width - 29))
         name = point.label.replace(UNICODE.cubed, symbols.cubed)
         label = shorten_end(name, label_width, symbols.ellipsis).ljust(label_width)
         if point.state == "running":

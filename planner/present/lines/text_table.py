@@ -50,7 +50,9 @@ class TextTable(msgspec.Struct, frozen=True):
 
     def _row(self, cells: Sequence[str]) -> list[str]:
         folded = [
-            textwrap.wrap(cell, width, break_on_hyphens=False) or [""] if column.column.least_width is not None else [cell]
+            textwrap.wrap(cell, width, break_on_hyphens=" " not in cell) or [""]
+            if column.column.least_width is not None
+            else [cell]
             for column, cell, width in zip(self.columns, cells, self.widths, strict=True)
         ]
         height = max(map(len, folded))

@@ -20,6 +20,7 @@ from widgets.omnibox.finding import find
 from widgets.panes.answer import AnswerLine
 from widgets.panes.frame import Frame
 from widgets.panes.headline import Headline
+from widgets.panes.ranking.pane import RankingView
 from widgets.panes.tabs import Tabs
 
 
@@ -107,10 +108,14 @@ async def test_where_nothing_fits_what_is_nearest_is_begun(tmp_path: Path) -> No
         assert plan is not None
         lost = [row for row in plan.rows if row.rank is None and not row.here]
         lost[0] = replace(lost[0], why=f"{lost[0].why}; " + ", ".join(["and something more"] * 9))
-        line.show(replace(plan, rows=lost, levers=()))
+        nothing = replace(plan, rows=lost, levers=())
+        line.show(nothing)
         told = drawn(line).plain
         assert " · nearest, " in told
         assert told.endswith(" …")
+        for shown, order in ((plan, "cheapest first"), (nothing, "nearest first")):
+            app.main.query_one(RankingView).title(shown, "best")
+            assert f" · {order} · " in str(app.main.query_one("#ranking", Frame).border_title)
 
 
 async def test_titles_of_panes_end_with_a_whole_part(tmp_path: Path) -> None:

@@ -169,16 +169,18 @@ def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
         assert "1391/1400 W" in line
 
 
-@pytest.mark.parametrize(("width", "whole"), [(86, True), (54, False)])
-def test_providers_are_named_whole_where_there_is_room(width: int, whole: bool) -> None:
+@pytest.mark.parametrize(
+    ("market", "width", "whole"), [("on-demand", 86, True), ("on-demand", 54, False), ("spot", 151, True), ("spot", 86, False)]
+)
+def test_providers_are_named_whole_where_there_is_room(market: str, width: int, whole: bool) -> None:
     plan = planned()
     rows = [
-        msgspec.structs.replace(row, offer=row.offer and msgspec.structs.replace(row.offer, provider="digitalocean"))
+        msgspec.structs.replace(row, offer=row.offer and msgspec.structs.replace(row.offer, provider="digitalocean", market=market))
         for row in plan.rows[:3]
     ]
     fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), width)
     shown = {column.id: "".join(text for text, _ in column.pieces(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
-    assert ("digitalocean" in shown.get("provider", "")) is whole
+    assert (shown.get("provider", "").strip() == ("digitalocean spot" if market == "spot" else "digitalocean")) is whole
     assert sum(cells for _, cells in fitted.columns) + fitted.gap * (len(fitted.columns) - 1) <= width
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from tui_sample import first_note, sample_options, settle
 from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, ProcessSnapshot
 from widgets.app import PlannerApp
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.panes.machine.gpu import Drawing, block, roomy_block, time_axis, warnings_of_many
+from widgets.panes.machine.gpu import Drawing, ages, block, roomy_block, time_axis, warnings_of_many
 from widgets.panes.machine.history import COARSE_S, Cells, History, Marks
 from widgets.panes.machine.levels import history_values
 from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip
@@ -91,6 +92,19 @@ def test_a_day_is_kept_in_averages_and_the_axis_says_how_long_ago() -> None:
         assert axis.endswith("now")
         assert oldest in axis
         assert len(axis) <= 106
+    for step_s, unit in ((1.0, "s"), (5.0, "min"), (30.0, "min"), (600.0, "h")):
+        axis = ages(Drawing(UNICODE, 196, step_s, Marks(), recorded=False), 130)
+        assert set(axis.split()[1:-1:2]) == {unit}, "ages that are to be compared have one unit"
+
+
+def test_the_mean_of_a_history_is_not_above_its_highest() -> None:
+    history = History()
+    for second in range(13):
+        history.note(float(second), 1.0, history_values(msgspec.structs.replace(H100_SNAPSHOT, sm_active_fraction=0.925)))
+    lines = roomy_block(H100_SNAPSHOT, history, Drawing(UNICODE, 150, 1.0, Marks(), recorded=False))
+    told = next(str(line) for line in lines if str(line).startswith("SM active"))
+    mean, most = re.findall(r"(\d+) %", told)[1:3]
+    assert int(mean) <= int(most)
 
 
 def test_what_is_near_its_limit_is_drawn_as_a_warning() -> None:

@@ -148,7 +148,16 @@ async def test_a_form_that_was_changed_is_kept_when_another_preset_is_opened(tmp
         assert app.form.workload["micro_batch"] == 3
 
 
-@pytest.mark.parametrize("burst", [["backspace", *"2048"], ["backspace"] * 3 + [*"2048"], [*"20", "left", *"48"]])
+@pytest.mark.parametrize(
+    "burst",
+    [
+        ["backspace", *"2048"],
+        ["backspace"] * 3 + [*"2048"],
+        [*"20", "left", *"48"],
+        [*"700", "tab", *"90"],
+        ["down", "down", "up", "backspace", *"50", "shift+tab", *"800"],
+    ],
+)
 async def test_a_burst_of_keys_is_typed_in_its_order(tmp_path: Path, burst: list[str]) -> None:
     """Keys that wait together, as on a slow connection, give what slow ones give."""
     texts = []
@@ -164,5 +173,5 @@ async def test_a_burst_of_keys_is_typed_in_its_order(tmp_path: Path, burst: list
                 if not together:
                     await pilot.pause()
             await settle(pilot)
-            texts.append((editor.value, app.form.workload["input_tokens"]))
+            texts.append((editor.value, *(app.form.workload[key] for key in ("input_tokens", "output_tokens"))))
     assert texts[0] == texts[1]

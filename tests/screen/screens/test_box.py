@@ -10,7 +10,9 @@ from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
 from widgets.omnibox.finding import Kind, Thing, find, near, setting
+from widgets.omnibox.screen import MOST, OmniScreen
 from widgets.panes.workload.fields import fields_for
+from widgets.screens.picker import Item, PickerScreen
 
 THINGS = [
     Thing("model", "llama-3.1-70b"),
@@ -84,6 +86,33 @@ async def test_a_preset_is_opened_by_its_path(tmp_path: Path) -> None:
         await pilot.press("colon", *str(path), "enter")
         await settle(pilot)
         assert (app.preset and app.preset.name, app.form.workload["input_tokens"]) == ("mine", 77)
+
+
+async def test_of_more_things_than_are_listed_the_box_says_how_many(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await app.push_screen(
+            OmniScreen(app, lambda: [Thing("model", f"{'ab'[number % 2]}-{number}") for number in range(2 * MOST + 2)], "Model")
+        )
+        assert app.screen.query_one(OptionList).option_count == MOST
+        assert str(app.screen.query_one("#omnibox").border_title) == f"Model · {MOST} of {2 * MOST + 2}"
+        await pilot.press("a", "hyphen", "1")
+        assert str(app.screen.query_one("#omnibox").border_title) == "Model"
+
+
+async def test_a_list_that_is_open_takes_the_words_of_another_width(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        detail = "one of many words (and in brackets what there is room for beside it)"
+        await app.push_screen(PickerScreen("Pick", [Item("first"), Item("second-of-them", detail=detail)], "second-of-them"))
+        for width, told in ((80, False), (120, True), (80, False)):
+            await pilot.resize_terminal(width, 24)
+            await settle(pilot)
+            listing = app.screen.query_one(OptionList)
+            assert ("in brackets" in str(listing.get_option_at_index(1).prompt)) is told
+            assert listing.highlighted == 1
 
 
 async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp_path: Path) -> None:

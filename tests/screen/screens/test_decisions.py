@@ -99,6 +99,11 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         assert "5. Commit" in await answered(app, pilot)
         assert not app.screen.query_one("#question-0").display, "24 rows hold the questions or the answer"
         assert "j k scroll · esc questions" in str(app.screen.query_one("#box").border_subtitle), "no field is there to go on to"
+        await pilot.resize_terminal(80, 40)
+        await settle(pilot)
+        assert app.screen.query_one("#question-0").display
+        assert "j k scroll · tab questions · esc back" in str(app.screen.query_one("#box").border_subtitle), "below the questions"
+        await pilot.resize_terminal(80, 24)
         await pilot.press("escape")
         assert "enter answers · tab next question" in str(app.screen.query_one("#box").border_subtitle)
         assert shows(app, GuideScreen)

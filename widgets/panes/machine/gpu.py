@@ -217,7 +217,8 @@ def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, 
         return []
     cells = drawing.cells(history, drawing.width - drawing.left)
     known = [value for value in history.values(name, cells) if value is not None]
-    mean, most = sum(known) / len(known) if known else None, history.most(name, cells)
+    most = history.most(name, cells)
+    mean = min(sum(known) / len(known), most) if known and most is not None else None
     texts = [percent_text(value) if name != "temperature" else number_text(value, "°C", 1 / HOTTEST_C) for value in (mean, most)]
     return [(f"{texts[0]:>6}", "$quiet"), (f"{texts[1]:>7}  ", _warned(name, most) or "$quiet")]
 
@@ -256,28 +257,32 @@ def time_axis(drawing: Drawing) -> Content:
 
 def scale_text(drawing: Drawing) -> str:
     """Scale of the histories, and the time of a cell."""
-    return f"0 to 100 %, {_span_text(drawing.step_s)} a cell"
+    scale, unit = _unit_of(drawing.step_s)
+    return f"0 to 100 %, {drawing.step_s / scale:.4g} {unit} a cell"
 
 
 def ages(drawing: Drawing, room: int) -> str:
-    """Ages of the cells of a history, below them."""
-    whole = 12 if drawing.step_s % 600 == 0 else 10  # so that ages are whole hours, or round numbers of minutes and seconds
+    """Ages of the cells of a history, below them, all in one unit."""
+    whole = (
+        12 if drawing.step_s % 600 == 0 or drawing.step_s % 30 == 5 else 10
+    )  # so that ages are whole hours and minutes, or tens of seconds
     step = max(whole, -(-room // MOST_TICKS) // whole * whole)
+    scale, unit = _unit_of(step * drawing.step_s, least=1.0)
     line = [" "] * room
     for back in range(0, room, step):
-        text = f"-{_span_text(back * drawing.step_s)}" if back else "now"
+        text = f"-{back * drawing.step_s / scale:.4g} {unit}" if back else "now"
         begin, end = room - back - len(text), room - back
         if begin >= 0 and not "".join(line[max(0, begin - 1) : end]).strip():
             line[begin:end] = text
     return "".join(line)
 
 
-def _span_text(seconds: float) -> str:
-    """'90 s', '5 min', '1.5 h': the largest unit of which it is two or more, in whole or half ones."""
-    for scale, unit in ((3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * scale and seconds % (scale / 2) == 0:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds:.4g} s"
+def _unit_of(seconds: float, least: float = 2.0) -> tuple[float, str]:
+    """Seconds and name of the largest unit of which `seconds` is `least` or more, in whole or half ones."""
+    found = (
+        (scale, unit) for scale, unit in ((3600.0, "h"), (60.0, "min")) if seconds >= least * scale and seconds % (scale / 2) == 0
+    )
+    return next(found, (1.0, "s"))
 
 
 def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:

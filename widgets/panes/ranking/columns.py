@@ -14,7 +14,7 @@ from planner.present.choice.sentence import SURE
 from planner.present.names import device_name
 from planner.units import UNKNOWN
 from widgets.drawing.symbols import Symbols
-from widgets.drawing.text import bar_text, shorten_end, shorten_name
+from widgets.drawing.text import bar_text, shorten_end, shorten_name, shorten_parts
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -47,8 +47,8 @@ WIDTHS = {
 """Column -> its cells, in the order in which columns stand; names and layouts alone have those of the plan, so that little moves while one types."""
 NARROW = {"provider": 10, "latency": 8, "sure": 4, "layout": 11, "gpu": 14, "usd-per-month": 8, "job-usd": 8, "job-h": 8, "more": 2}
 """Cells of columns that have to do where the usual ones would leave a column out; the first get what is left over."""
-LONGEST_NAME = 30
-"""Cells to which the names of GPUs grow where the columns leave some over, such as 'RTX PRO 6000 Blackwell Server'."""
+LONGEST_NAME, LONGEST_PROVIDER = 30, 17
+"""Cells to which names of GPUs, and after them of providers, grow where the columns leave some over: 'RTX PRO 6000 Blackwell Server', 'digitalocean spot'."""
 IDENTITY = ("rank", "gpu", "more", "gpus")
 """Columns that are never left out, and filled for rows that are no solution as well."""
 SERVICE = ("usd-per-month", "latency", "sure", "provider", "memory", "limit", "layout")
@@ -133,7 +133,8 @@ class DrawnColumn(msgspec.Struct, frozen=True):
             ]
         if self.column.right:
             return [(cell.text.rjust(width), "figure")]
-        return [(shorten_end(cell.text, width, symbols.ellipsis).ljust(width), STYLES[self.id])]
+        shorten = shorten_parts if self.id == "layout" else shorten_end
+        return [(shorten(cell.text, width, symbols.ellipsis).ljust(width), STYLES[self.id])]
 
 
 def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
@@ -146,17 +147,21 @@ def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
     if (latency := latency_of(plan.task)) is not None:
         wanted.pop(SAME_AS_LATENCY.get(latency.title, ""), None)
     solutions = [row for row in plan.rows if row.rank]
-    counts = max((len(known["gpus"].text(row)) for row in solutions), default=0)
     name = max((len(device_name(row.gpu)) for row in solutions), default=0)
-    layout = max((len(known["layout"].text(row)) for row in solutions), default=0) if "layout" in known else 0
+    counts, layout, provider = (_longest(known.get(one), solutions) for one in ("gpus", "layout", "provider"))
     widths = {
         **WIDTHS,
         "gpus": max(WIDTHS["gpus"], counts),
         "gpu": max(WIDTHS["gpu"], min(LONGEST_NAME, name)),
+        "provider": max(WIDTHS["provider"], min(LONGEST_PROVIDER, provider)),
         "layout": max(NARROW["layout"], min(WIDTHS["layout"], layout)),
     }
     told = [name for name in wanted if name in known and (name in {*IDENTITY, by} or _tells(known[name], solutions))]
     return tuple(DrawnColumn(known[name], widths[name]) for name in told)
+
+
+def _longest(column: present.PlanColumn | None, rows: Sequence[PlanRow]) -> int:
+    return max((len(column.text(row)) for row in rows), default=0) if column else 0
 
 
 def _tells(column: present.PlanColumn, solutions: Sequence[PlanRow]) -> bool:
@@ -191,8 +196,9 @@ def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = Fal
         kept.pop()
     widths = dict(NARROW)
     wanted = {one.id: one.width for one in kept}
-    for name in (name for name in NARROW if name in wanted):
-        widths[name] += max(0, min(wanted[name] - widths[name], width - _width(kept, GAP_TIGHT, widths)))
+    for limits in (wanted | {"provider": WIDTHS["provider"]}, wanted):
+        for name in (name for name in NARROW if name in wanted):
+            widths[name] += max(0, min(limits[name] - widths[name], width - _width(kept, GAP_TIGHT, widths)))
     gap = GAP_WIDE if _width(kept, GAP_WIDE, widths) <= width else GAP_TIGHT
     left = width - _width(kept, gap, widths) - gap
     return Fitted(_in_order(kept, widths), gap, left if left >= LEAST_WHY else 0)

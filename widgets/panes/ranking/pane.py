@@ -37,7 +37,8 @@ OBJECTIVE_WORDS = {
     "flop-per-usd": "most FLOP per $ first",
     "fewest-gpus": "fewest GPUs first",
 }
-
+NEAREST = "nearest first"
+"""Order of rows of which none is a solution."""
 
 LATENCIES = (("request", "request"), ("TTFT", "ttft"), ("TPOT", "tpot"), ("wait", "wait"))
 
@@ -133,7 +134,7 @@ class RankingView(Vertical):
         table, frame = self.table, frame_of(self)
         room = frame.content_size.width  # the frame's: it is laid out before its content is
         gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
-        ranked = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")]
+        ranked = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")] if any(row.rank for row in plan.rows) else NEAREST
         by = table.order_words or (ranked.replace(" first", " last") if table.order.descending else ranked)
         spec = " · DATA SHEETS ONLY" if basis == "spec" else ""
         told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"

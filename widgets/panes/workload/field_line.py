@@ -67,7 +67,7 @@ class FieldEntry(Entry):
     @property
     def ahead(self) -> bool:
         """Whether keys were typed into it that the form has not heard of yet."""
-        return self.has_focus and self.value != self._heard
+        return self.value != self._heard
 
     def hear(self, text: str) -> None:
         """Note what the form has heard of."""

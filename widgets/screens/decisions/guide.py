@@ -28,8 +28,12 @@ SUPPLY = (
 """Keys of a workload that say the same of any task."""
 LOW = 34
 """Rows of a screen below which questions and answer are not both in sight."""
-ASKS, ANSWERS = "enter answers · tab next question · esc back", f"{SCROLLS}esc questions"
-"""Keys beside the questions, and of an answer that took their place."""
+ASKS, READS, ANSWERS = (
+    "enter answers · tab next question · esc back",
+    f"{SCROLLS}tab questions · esc back",
+    f"{SCROLLS}esc questions",
+)
+"""Keys in the questions, in the answer below them, and in an answer that took their place."""
 NUMBERS = slice(2, None)
 """Questions that are answered with a number."""
 
@@ -95,13 +99,20 @@ class GuideScreen(TurningScreen):
                 self.query_one(f"#question-{number}", Static).update(_numbered(number, one))
                 self.query_one(f"#answer-{number}", Entry).value = usual_answer(one, self._workload)
 
+    @on(events.DescendantFocus)
+    def _moved(self) -> None:
+        self._tell_keys()
+
+    def _tell_keys(self, *more: str) -> None:
+        self.KEYS = ASKS if isinstance(self.focused, Entry) else READS if self._shows_questions else ANSWERS
+        super()._tell_keys(*more)
+
     def action_back(self) -> None:
         """Go back to the questions where they made room for the answer, or else leave."""
         if self._shows_questions:
             self.dismiss()
         else:
             self._make_room(for_answer=False)
-            self._tell_keys()
             self.query_one("#answer-0").focus()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -119,7 +130,6 @@ class GuideScreen(TurningScreen):
         """Show either the questions or the answer on a low screen."""
         for node in self.query(".question, Entry"):
             node.display = not (for_answer and self.app.size.height < LOW)
-        self.KEYS = ASKS if self._shows_questions else ANSWERS
         if for_answer:
             self.scrolled.focus()
 
