@@ -36,6 +36,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Sequences of a decoding step beyond which CUDA graphs are captured for powers of two alone, to which smaller steps are padded; 0: for every number."""
     routing_launches: N = default(0.0)
     """Further launches for the routed experts of a layer while generating."""
+    latent_launches: N = default(0.0)
+    """Further launches for latent attention in a layer while generating."""
     launches_per_expert: N = default(0.0)
     """Further launches for each routed expert, whether a token goes to it or not."""
     kernels_per_layer: N
