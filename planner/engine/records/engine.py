@@ -124,6 +124,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Inputs of products whose scales are of blocks, as mixtures are published, are rounded by kernels of their own; others by the kernels before them."""
     cache_block_tokens: N = default(1.0)
     """Tokens the cache is given out in."""
+    state_slots: N = default(0.0)
+    """States of recurrences that a request takes in a pool of their own; 0: they share the cache's."""
     prefill_chunk: N = default(0.0)
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
     most_sequences: N = default(512.0)

@@ -59,7 +59,8 @@ def test_prompts_beside_running_sequences_wait_for_the_host() -> None:
 @pytest.mark.parametrize(
     ("engine", "model", "launches"),
     [
-        pytest.param("sglang@0.5.6", "qwen3-235b-a22b", 94 * (70 + 200), id="each operator, and those of experts"),
+        pytest.param("sglang@0.5.6", "qwen3-235b-a22b", 94 * (70 + 130), id="each operator, and those of experts"),
+        pytest.param("sglang@0.5.6", "deepseek-v3", 61 * (70 + 70) + 58 * 130, id="and those of latent attention"),
         pytest.param("sglang@0.5.6", "gpt-oss-120b", 36 * 70, id="experts in 4 bit choose for themselves"),
         pytest.param("tensorrt-llm@1.1", "qwen3-235b-a22b", 94 * 120, id="PyTorch, whose graphs are of decoding alone"),
         pytest.param("tensorrt-llm@0.21", "deepseek-v3", 61 * (120 + 300), id="latent attention, which no compiled engine runs"),

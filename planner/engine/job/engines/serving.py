@@ -58,7 +58,9 @@ FIRST = (
         name="sglang",
         label="SGLang",
         launches_per_layer=EAGER,
-        routing_launches=200.0,
+        routing_launches=130.0,
+        latent_launches=70.0,
+        state_slots=3,
         graph_context=math.inf,
         rounds_apart=True,
         compute_capability=(7, 5),
@@ -77,10 +79,11 @@ FIRST = (
         communicator_source="as vLLM, which builds on the same libraries: an assumption",
         most_sequences=2048,
         release="before 0.5.10",
-        source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; a kernel of its own rounds the inputs of every FP8 product (sgl-project/sglang issue 31504); it schedules a step beside the one before: "
+        source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; three states of recurrences a request (max_running_requests is at most max_mamba_cache_size // 3, no_buffer); a kernel of its own rounds the inputs of every FP8 product (sgl-project/sglang issue 31504); it schedules a step beside the one before: "
         "host time: scripts/calibration/fit_host_step.py on all published loops (2026-11-23: 1.03 ms and 3 µs), which Qwen3 0.6B alone on H20 (2.2 to 2.4 ms "
         "a token, Qwen's speed benchmark) and DeepSeek R1 on H200 (InferenceX) agree with; prompts are launched operator by operator: dense layers as vLLM's, "
-        "1.35 ms a layer of DeepSeek V3, whose pass of one new token takes 82.6 ms, and 23 as a CUDA graph (sgl-project/sglang#12160, one model)",
+        "1.0 ms a layer of Qwen3 235B (0.099 s for 610 tokens on eight B200, its cookbook of 2025-12), 1.35 of DeepSeek V3 with latent attention, whose pass of one new token takes "
+        "82.6 ms, and 23 as a CUDA graph (sgl-project/sglang#12160)",
     ),
     Engine(
         name="tensorrt-llm",
@@ -269,8 +272,11 @@ LATER = (
         release="0.5.10 and later",
         launches_per_layer=PIECES,
         routing_launches=0.0,
+        latent_launches=0.0,
+        state_slots=5,
         source=f"{_BY_NAME['sglang'].source}; from 0.5.10 on (release notes) prompts are CUDA graphs of the pieces between attention: "
-        "launches as of vLLM's pieces, an assumption",
+        "launches as of vLLM's pieces, an assumption; two more states of a request, which mamba_scheduler_strategy extra_buffer takes: in what release it became usual is not known, "
+        "0.5.15 and 0.5.16 admit that few",
     ),
     replace(
         _BY_NAME["tensorrt-llm"],
