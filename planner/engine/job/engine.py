@@ -30,6 +30,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """A program that trains whose own memory was compared with published peaks; libraries hold what the program around them makes them hold."""
     runs: str = ""
     """Engine that runs behind a name which stands for another, in words."""
+    latent_as: str = ""
+    """Engine with its release that runs models with latent attention instead; "": this one does."""
     turns_on: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Keys of a workload -> what the program sets where the workload says nothing."""
     trains: bool = False

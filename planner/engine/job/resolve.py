@@ -109,6 +109,8 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
 def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> Engine:
     """The engine that is named, or the usual one. Raises `UserError` for one that does not exist."""
     engine = find_engine(defaults.given_or("engine", _usual_engine(workload, architecture)), problems.where)
+    if engine.latent_as and architecture.latent_rank:
+        engine = find_engine(engine.latent_as)
     if trains(workload.task) and not engine.trains:
         able = ", ".join(name for name, records in ENGINES.items() if records[0].trains)
         problems.add("engine", f"{workload.engine!r} does not train; it has to be one of {able}.")

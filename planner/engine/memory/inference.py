@@ -26,8 +26,29 @@ LOGIT_BYTES = 6
 """16-bit logits and the FP32 copy they are sampled from."""
 
 
+STATES_SHARE = 0.9 / 1.9
+"""Share of the memory for caches that a pool of states of its own has (SGLang: mamba_full_memory_ratio 0.9, states over keys and values)."""
+
+
+def pool_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
+    """Bytes that one sequence of `tokens` takes of the memory for caches on one GPU: its cache, or the larger of its shares of two pools.
+
+    Where states of recurrences have a pool of their own (`Engine.state_slots`), a request has several of them in it, and what one pool has left
+    the other cannot use.
+    """
+    cache, states, slots = *_cache_parts(t, tokens), t.engine.state_slots
+    apart = (slots > 0) & (states > 0)
+    return np.where(apart, np.maximum(cache / (1 - STATES_SHARE), slots * states / STATES_SHARE), cache + states)
+
+
 def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
-    """Bytes of the cache of one sequence of `tokens` on one GPU, in whole blocks.
+    """Bytes of the cache of one sequence of `tokens` on one GPU, in whole blocks, and of its states."""
+    cache, states = _cache_parts(t, tokens)
+    return cache + states
+
+
+def _cache_parts(t: Table, tokens: Floats) -> tuple[Floats, Floats]:
+    """(bytes of keys and values of one sequence of `tokens` on one GPU, bytes of its states).
 
     Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every
     rank; engines that expand it cache keys and values of all heads. States of recurrences are the same at any length. Where an encoder
@@ -43,7 +64,7 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
     cached, heads = np.where(expands, m.expanded, m.cached_all), np.where(expands, m.heads, m.cached_heads)
     every = cached * np.ceil(tokens / block) * block * tensor_share(t, heads)
     windowed = m.cached_window * np.ceil(near / block) * block * tensor_share(t, m.window_heads)
-    return whole * ((every + windowed + encoded) * t.job.kv_bytes / s.cp + state_bytes(t))
+    return whole * (every + windowed + encoded) * t.job.kv_bytes / s.cp, whole * state_bytes(t)
 
 
 def prefix_bytes(t: Table) -> Floats:
@@ -268,7 +289,7 @@ def _weights(t: Table) -> Term:
 
 
 def _cache(t: Table, name: str, tokens: Floats) -> Term:
-    per_sequence = kv_bytes_per_sequence(t, tokens) - prefix_bytes(t)
+    per_sequence = pool_bytes_per_sequence(t, tokens) - prefix_bytes(t)
     return Term(
         "kv_cache",
         name,

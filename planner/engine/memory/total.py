@@ -18,7 +18,7 @@ from planner.engine.memory.inference import (
     WEIGHTS,
     cached_prefix_bytes,
     inference_terms,
-    kv_bytes_per_sequence,
+    pool_bytes_per_sequence,
     prefix_bytes,
     prompt_pass,
 )
@@ -129,7 +129,7 @@ def _whole_sequences(usable: Floats, beside: Floats, each: Floats, shared: Float
 def _cache_of_sequence(t: Table) -> tuple[Floats, Floats]:
     """(bytes of the cache of one sequence of whole length without what it shares, bytes of the prefixes that sequences share)."""
     prefix = prefix_bytes(t)
-    each = kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
+    each = pool_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
     return each, t.job.prefixes * prefix
 
 

@@ -36,6 +36,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Sequences of a decoding step beyond which CUDA graphs are captured for powers of two alone, to which smaller steps are padded; 0: for every number."""
     routing_launches: N = default(0.0)
     """Further launches for the routed experts of a layer while generating."""
+    latent_launches: N = default(0.0)
+    """Further launches for latent attention in a layer while generating."""
     launches_per_expert: N = default(0.0)
     """Further launches for each routed expert, whether a token goes to it or not."""
     kernels_per_layer: N
@@ -122,6 +124,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Inputs of products whose scales are of blocks, as mixtures are published, are rounded by kernels of their own; others by the kernels before them."""
     cache_block_tokens: N = default(1.0)
     """Tokens the cache is given out in."""
+    state_slots: N = default(0.0)
+    """States of recurrences that a request takes in a pool of their own; 0: they share the cache's."""
     prefill_chunk: N = default(0.0)
     """Most prompt tokens in one forward pass; 0: the whole prompt of the whole batch."""
     most_sequences: N = default(512.0)

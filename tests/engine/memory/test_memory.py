@@ -287,6 +287,22 @@ def test_what_fits_at_once_just_fits() -> None:
     assert ask(**fields, concurrency=most - 2).fits
 
 
+@pytest.mark.parametrize(("engine", "states"), [("sglang@0.5.9", 3), ("sglang@0.5.16", 5), ("vllm", 0)])
+def test_states_of_recurrences_have_a_pool_of_their_own_in_sglang(engine: str, states: int) -> None:
+    """By hand: 30 of 40 layers keep 2 MiB of states in FP32 and 3 inputs of 8,192 convolutions; keys and values of 10 layers are 20 KiB a token."""
+    fields = {
+        "gpu": "H200 SXM",
+        "model": "qwen3.5-35b-a3b",
+        "task": "generate",
+        "input_tokens": 600,
+        "output_tokens": 424,
+        "engine": engine,
+    }
+    each, cached = 30 * (32 * 128 * 128 * 4 + 3 * 8192 * 2), 10 * 2 * 2 * 256 * 2 * 1024
+    expected = max(states * each * 1.9 / 0.9, cached * 1.9) if states else each + cached
+    assert memory(**fields).kv_cache == exact(expected, rel=0.02)
+
+
 def test_memory_that_is_missing_is_counted_in_the_reason() -> None:
     answer = ask(**H100, model="llama-3.1-70b", task="generate")
     assert not answer.fits

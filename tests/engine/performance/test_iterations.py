@@ -59,10 +59,12 @@ def test_prompts_beside_running_sequences_wait_for_the_host() -> None:
 @pytest.mark.parametrize(
     ("engine", "model", "launches"),
     [
-        pytest.param("sglang@0.5.6", "qwen3-235b-a22b", 94 * (70 + 200), id="each operator, and those of experts"),
+        pytest.param("sglang@0.5.6", "qwen3-235b-a22b", 94 * (70 + 130), id="each operator, and those of experts"),
+        pytest.param("sglang@0.5.6", "deepseek-v3", 61 * (70 + 70) + 58 * 130, id="and those of latent attention"),
         pytest.param("sglang@0.5.6", "gpt-oss-120b", 36 * 70, id="experts in 4 bit choose for themselves"),
         pytest.param("tensorrt-llm@1.1", "qwen3-235b-a22b", 94 * 120, id="PyTorch, whose graphs are of decoding alone"),
-        pytest.param("vllm@0.12", "qwen3-235b-a22b", 94 * 24, id="graphs of the pieces between attention"),
+        pytest.param("tensorrt-llm@0.21", "deepseek-v3", 61 * (120 + 300), id="latent attention, which no compiled engine runs"),
+        pytest.param("vllm@0.12", "qwen3-235b-a22b", 94 * 26, id="graphs of the pieces between attention"),
         pytest.param("tensorrt-llm@0.17", "llama-3.1-8b", 0, id="a compiled engine"),
     ],
 )
@@ -103,6 +105,18 @@ def test_who_is_alone_or_has_long_prompts_waits_for_nobody() -> None:
     for table in (table_of(1), table_of(64, tp=1.0, input_tokens=8000)):
         none, some = (serve_of(with_engine(table, mixed_launches_per_layer=launches), continuous=True) for launches in (0.0, 180.0))
         assert some.prefill_s[0] == none.prefill_s[0]
+
+
+def test_prompts_that_fill_a_pass_hardly_wait_for_each_other() -> None:
+    """Nine of ten rounds wait for 1.25 prompts where none share a pass, for 3.25 where two do; the first round for half of all."""
+    for tokens, waiting in ((4000, 3.25), (4200, 1.25), (8192, 1.25), (20000, 1.25)):
+        found = serve_of(with_engine(table_of(16, tp=1.0, input_tokens=tokens), mixed_launches_per_layer=0.0), continuous=True)
+        shared = 2 if tokens < 4096 else 1
+        single_s = serve_of(
+            with_engine(table_of(1, tp=1.0, input_tokens=tokens), mixed_launches_per_layer=0.0, mixed_factor=1.0), continuous=True
+        ).prefill_s[0]
+        rounds_s = (16 + shared) / 2 / 10 + 0.9 * waiting
+        assert found.ttft_s.mean[0] - 0.5 * found.step_s[0] == pytest.approx(1.15 * single_s * rounds_s, rel=0.02)
 
 
 def test_a_mixed_iteration_takes_prompts_longer_but_not_a_batch_that_is_fixed() -> None:

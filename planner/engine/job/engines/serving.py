@@ -15,12 +15,12 @@ GENERIC = "generic"
 EAGER = 70.0
 """Operators of a layer that vLLM's host launches, at the 5 us of a bare launch, where no CUDA graph is replayed."""
 _EAGER = "launches: 0.35 ms a layer. Published: 0.33 to 0.43 for Qwen2 0.5B and 1.5B beyond 8,192 tokens (A100, 0.4)"
-PIECES = 24.0
+PIECES = 26.0
 """Those beside CUDA graphs of the pieces between attention: a graph's replay, attention and writing to the cache, and Python around them."""
 _PIECES = (
-    "launches: 0.12 ms a layer on servers. Published: 0.08 to 0.12 for Qwen3 0.6B, 1.7B and 30B (A100, tenstorrent/tt-inference-server#340), at most 0.10 for "
-    "QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733); beside a "
-    "GeForce three times as long: 0.35 to 0.46 on RTX 4090 (0.8.5, one source); a slow server takes as long: 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
+    "launches: 0.13 ms a layer on servers, between what four sources of 0.8 to 0.10 ask for. Published: 0.13 to 0.15 beneath times per token of Qwen3 0.6B and 1.7B and 0.08 to 0.12 beneath their prompts (A100, 0.9.1, "
+    "tenstorrent/tt-inference-server#340), 0.175 for gpt-oss 20B on B200 and H200 alike (2025-08, sariekr/gpu_conc), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733), but at most 0.10 for QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725); beside a "
+    "GeForce three times as long: 0.35 to 0.46 on RTX 4090 (0.8.5, io.net's 29 loads); a slow server takes as long: 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
 )
 
 _BLOCKS = "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
@@ -58,7 +58,9 @@ FIRST = (
         name="sglang",
         label="SGLang",
         launches_per_layer=EAGER,
-        routing_launches=200.0,
+        routing_launches=130.0,
+        latent_launches=70.0,
+        state_slots=3,
         graph_context=math.inf,
         rounds_apart=True,
         compute_capability=(7, 5),
@@ -77,10 +79,11 @@ FIRST = (
         communicator_source="as vLLM, which builds on the same libraries: an assumption",
         most_sequences=2048,
         release="before 0.5.10",
-        source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; a kernel of its own rounds the inputs of every FP8 product (sgl-project/sglang issue 31504); it schedules a step beside the one before: "
+        source="max_running_requests from 2048 on, mem_fraction_static 0.88, chunked_prefill_size 8192, no mixed chunks: SGLang's defaults on 80 GB parts; three states of recurrences a request (max_running_requests is at most max_mamba_cache_size // 3, no_buffer); a kernel of its own rounds the inputs of every FP8 product (sgl-project/sglang issue 31504); it schedules a step beside the one before: "
         "host time: scripts/calibration/fit_host_step.py on all published loops (2026-11-23: 1.03 ms and 3 µs), which Qwen3 0.6B alone on H20 (2.2 to 2.4 ms "
         "a token, Qwen's speed benchmark) and DeepSeek R1 on H200 (InferenceX) agree with; prompts are launched operator by operator: dense layers as vLLM's, "
-        "1.35 ms a layer of DeepSeek V3, whose pass of one new token takes 82.6 ms, and 23 as a CUDA graph (sgl-project/sglang#12160, one model)",
+        "1.0 ms a layer of Qwen3 235B (0.099 s for 610 tokens on eight B200, its cookbook of 2025-12), 1.35 of DeepSeek V3 with latent attention, whose pass of one new token takes "
+        "82.6 ms, and 23 as a CUDA graph (sgl-project/sglang#12160)",
     ),
     Engine(
         name="tensorrt-llm",
@@ -96,6 +99,7 @@ FIRST = (
         fp8_cache=True,
         most_sequences=2048,
         release="before 1.0 (compiled engine)",
+        latent_as="tensorrt-llm@1.0",
         mixed_launches_per_layer=90,
         mixed_factor=1.15,
         cache_block_tokens=32,
@@ -106,7 +110,7 @@ FIRST = (
         fused_elementwise=True,
         context_source="as vLLM: an assumption",
         communicator_source="as vLLM without its custom all-reduce: an assumption",
-        source="free_gpu_memory_fraction 0.9, max_num_tokens 8192, max_batch_size 2048, guaranteed no eviction: TensorRT-LLM's defaults; "
+        source="DeepSeek V3 and its like run in its PyTorch backend (examples/models/core/deepseek_v3), whose record is that of 1.0; free_gpu_memory_fraction 0.9, max_num_tokens 8192, max_batch_size 2048, guaranteed no eviction: TensorRT-LLM's defaults; "
         "checkpoints of its quantiser keep the cache of an FP8 model in FP8, too (kv_cache_quant_algo); an engine built by TensorRT is launched "
         "by C++: half of what PyTorch takes for a mixed iteration, between the first tokens (a quarter) and the times between tokens (all of it) of 36 "
         "published loads of one release, 0.14, on H100; host time: scripts/calibration/fit_host_step.py on 356 published loops (2026-11-21) of one GPU "
@@ -268,8 +272,11 @@ LATER = (
         release="0.5.10 and later",
         launches_per_layer=PIECES,
         routing_launches=0.0,
+        latent_launches=0.0,
+        state_slots=5,
         source=f"{_BY_NAME['sglang'].source}; from 0.5.10 on (release notes) prompts are CUDA graphs of the pieces between attention: "
-        "launches as of vLLM's pieces, an assumption",
+        "launches as of vLLM's pieces, an assumption; two more states of a request, which mamba_scheduler_strategy extra_buffer takes: in what release it became usual is not known, "
+        "0.5.15 and 0.5.16 admit that few",
     ),
     replace(
         _BY_NAME["tensorrt-llm"],
@@ -277,6 +284,7 @@ LATER = (
         released="2025-09",
         release="1.0 and later",
         launches_per_layer=120,
+        latent_launches=300,
         graph_context=math.inf,
         mixed_launches_per_layer=120,
         doubled_graphs=128,
@@ -287,7 +295,8 @@ LATER = (
         "of Hopper parts best (InferenceX, AIConfigurator's silicon data; 2026-11-23); host time of a sequence as of other engines in Python: 2,048 at once of "
         "narrow mixtures are 40 % slower than without it (perf-overview of 1.1; that of 1.0, not fitted to, agrees); graphs of every "
         "eighth number up to 128 and of powers of two beyond, with padding to the next (CudaGraphConfig of 1.0 and 1.1 where enable_padding is set, as "
-        "trtllm-bench and published recipes do)",
+        "trtllm-bench and published recipes do); prompts of latent attention: 2.1 ms a layer with all launches. DeepSeek R1 takes 0.12 to 0.17 s for 1,600 tokens on H200 and "
+        "B200 alike (NVIDIA/TensorRT-LLM#5929), which ask for 240 to 400 further launches, and prompts of 922 tokens in InferenceX for 400",
     ),
     _MMQ,
     replace(

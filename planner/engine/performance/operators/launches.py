@@ -62,7 +62,8 @@ def launches_of_layer(t: Table) -> Floats:
     )
     each = np.where(e.fused_elementwise > 0, FUSED_ADAPTER_LAUNCHES, ADAPTER_LAUNCHES)
     adapters = each * t.job.adapter_products / OPERATORS_COUNTED * (t.job.train > 0)
-    return (e.launches_per_layer * python * (1 + adapters) + routing * m.moe_share) * np.where(
+    latent = e.latent_launches * (m.latent_rank > 0) * (t.job.train <= 0)
+    return (e.launches_per_layer * python * (1 + adapters) + routing * m.moe_share + latent) * np.where(
         t.job.compiled > 0, COMPILED_LAUNCHES, 1.0
     )
 

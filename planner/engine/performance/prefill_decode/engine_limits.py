@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 from planner.engine.columns.limits import most_sequences
-from planner.engine.memory.inference import kv_bytes_per_sequence
+from planner.engine.memory.inference import pool_bytes_per_sequence
 
 
 def graph_rows(t: Table, sequences: Floats) -> Floats:
@@ -25,6 +25,6 @@ def growing_room(t: Table) -> Floats:
 
     Engines that do not reserve room for outputs (vLLM, SGLang) admit a request when there is room for its prompt, and preempt one when the cache runs out.
     """
-    prompt, full = (kv_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens * share) for share in (0.0, 1.0))
+    prompt, full = (pool_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens * share) for share in (0.0, 1.0))
     both = prompt + full
     return np.where((t.engine.reserves_output > 0) | (both <= 0), 1.0, 2 * full / np.where(both > 0, both, 1.0))
