@@ -78,9 +78,9 @@ STAND_INS: dict[str, StandIn] = {
             label="ExLlamaV3",
             engine="gpt-fast",
             words=_LIKE,
-            differs={"fp16_accumulate": True},
-            source="ExLlama: fused kernels for packed weights, CUDA graphs; one stream or a few; prompts by cublasHgemm, which adds up in FP16 "
-            "(exllamav2's q_gemm.cu)",
+            differs={"fp16_accumulate": True, "unpacks": True},
+            source="ExLlama: fused kernels for packed weights, CUDA graphs; one stream or a few; prompts of more than 50 rows (MAX_Q_GEMM_ROWS) "
+            "unpack each matrix to FP16 and multiply it by cublasHgemm, which adds up in FP16 (exllamav2's q_gemm.cu)",
         ),
         StandIn(name="mlc", label="MLC LLM", engine="gpt-fast", words=_LIKE, source="MLC LLM: compiled kernels and CUDA graphs"),
         StandIn(
