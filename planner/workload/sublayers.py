@@ -19,6 +19,9 @@ Reach = Literal["all", "window", "chosen", "source"]
 """Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), `chosen` ones of all it keeps, or the output of
 an encoder, whose keys and values it keeps as they are."""
 
+FLASH_DIM, MASKED_DIM = 256, 128
+"""Elements of a head up to which FlashAttention runs (its README), and up to which PyTorch has a fast kernel that takes a mask (cuDNN's; unslothai/unsloth#11102)."""
+
 
 class Attending(msgspec.Struct, frozen=True, kw_only=True):
     """Access of one group of equal layers to earlier tokens: by scores of each of them, or by a state of constant size."""
@@ -59,6 +62,12 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     def attended(self) -> int:
         """Elements of queries and values: half the FLOPs of a token for each token it attends to."""
         return self.heads * (self.score_dim + self.value_dim)
+
+    @property
+    def wide(self) -> int:
+        """`attended` where heads are wider than fast kernels take them, which a window limits further where it is a mask."""
+        most = MASKED_DIM if self.reach == "window" else FLASH_DIM
+        return self.attended if max(self.score_dim, self.value_dim) > most else 0
 
 
 class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +135,8 @@ _SUMS: dict[str, tuple[str, tuple[Reach, ...]]] = {
     "attended_window": ("attended", ("window",)),
     "attended_chosen": ("attended", ("chosen",)),
     "attended_source": ("attended", ("source",)),
+    "wide_all": ("wide", ("all",)),
+    "wide_window": ("wide", ("window",)),
     "cached_all": ("cached", ("all", "chosen")),
     "cached_window": ("cached", ("window",)),
     "cached_source": ("cached", ("source",)),
@@ -147,6 +158,8 @@ class ReadsContext:
     attended_window: float
     attended_chosen: float
     attended_source: float
+    wide_all: float
+    wide_window: float
     cached_all: float
     cached_window: float
     cached_source: float

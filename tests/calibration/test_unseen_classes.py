@@ -7,7 +7,7 @@ import pytest
 from engine_sample import ask, session
 
 from planner.engine.evaluate.ranges import Ranges
-from planner.engine.explain.unstated import KINDS_OF
+from planner.engine.explain.range_ends import KINDS_OF
 from planner.engine.job.engines import ENGINES
 from planner.workload.published.spreads import KINDS, Classes, published_spreads
 

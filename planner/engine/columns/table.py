@@ -44,6 +44,8 @@ class ModelColumns(Columns, frozen=True):
     attended_window: Floats
     attended_chosen: Floats
     attended_source: Floats
+    wide_all: Floats
+    wide_window: Floats
     read_all: Floats
     read_window: Floats
     read_chosen: Floats

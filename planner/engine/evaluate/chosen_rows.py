@@ -17,6 +17,7 @@ from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
 from planner.workload.published.spreads import OF_A_BATCH
+from planner.workload.tasks import Request
 
 T = TypeVar("T", bound=np.generic)
 
@@ -58,7 +59,7 @@ def names_of(kind: str) -> tuple[str, str]:
 def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
     """Kind of figure -> its ends, for the rows of each of `parts`, which share their jobs; empty where they train, or leave no release open.
 
-    The oldest release serves as many sequences at once as today's, on the same layout.
+    The oldest release serves as many sequences at once as today's, on the same layout, unless that is open and it had another by default.
     """
     places = [np.flatnonzero([rows.e.serve is not None and _release_open(job) for job in rows.jobs]) for rows in parts]
     ends = np.cumsum([of.size for of in places])
@@ -96,7 +97,18 @@ def _release_open(job: Job) -> bool:
 def _at_oldest(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
     """The rows of `parts` at their `places`, one part after the other, with the oldest release of their engines."""
     joined = joined_candidates([(rows.e.candidates, rows.numbers[of]) for rows, of in zip(parts, places, strict=True)])
-    return replace(joined, jobs=[_by_oldest(job) if _release_open(job) else job for job in joined.jobs])
+    jobs = [_by_oldest(job) if _release_open(job) else job for job in joined.jobs]
+    divides = np.array([may_divide_matrices(job) for job in joined.jobs])[joined.job_index]
+    s = joined.layout
+    layout = replace(s, tp=np.where(divides, s.pp, s.tp), pp=np.where(divides, s.tp, s.pp))
+    return replace(joined, jobs=jobs, layout=layout)
+
+
+def may_divide_matrices(job: Job) -> bool:
+    """Whether the GPUs of `job` hold whole layers because nobody gave a layout or a release, of which the oldest gave each a part of every matrix."""
+    w = job.workload
+    is_open = isinstance(w, Request) and w.pp is None and w.dp is None and (w.tp or 1) == 1
+    return is_open and _release_open(job) and job.engine.layer_split and not ENGINES[job.engine.name][0].layer_split
 
 
 def _by_oldest(job: Job) -> Job:

@@ -18,7 +18,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK
 from planner.engine.explain.figures import figures, serve_figures, train_figures
 from planner.engine.explain.open_waits import open_waits
-from planner.engine.explain.unstated import unstated_of, without_source
+from planner.engine.explain.range_ends import unstated_of, without_source
 from planner.engine.job.compute_capability import attention_kernel
 from planner.engine.job.job import Job
 from planner.engine.memory.total import COMING_AND_GOING, GROWING, MAY_DIVIDE, MAY_KEEP, TRANSIENT

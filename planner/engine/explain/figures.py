@@ -12,7 +12,7 @@ from planner.engine.answers.figure import Basis, Figure, Percentiles
 from planner.engine.columns import Flags, Floats, positive, records
 from planner.engine.evaluate.chosen_rows import Chosen, ReleaseEnds
 from planner.engine.explain.open_waits import OpenWaits
-from planner.engine.explain.unstated import Unstated, limits_of
+from planner.engine.explain.range_ends import Unstated, limits_of
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency

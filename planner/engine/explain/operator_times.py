@@ -30,7 +30,9 @@ from planner.engine.performance.operators.attention import (
     window_tokens,
 )
 from planner.engine.performance.operators.communication import (
+    DIVIDED_PRODUCTS,
     context_exchange_s,
+    divided_bytes,
     layer_collectives_s,
     routed_bytes,
     stage_handover_s,
@@ -320,7 +322,10 @@ def _collectives(t: Table, one: Pass) -> Iterator[_Part]:
     size = number(one.shape[0] * m.width * t.job.activation_bytes)
     reduce_s, exchange_s = layer_collectives_s(t, one.shape[0])
     reduced = 2 * 2 * number((s.tp - 1) / s.tp) * size * layers
-    yield _Part("communication", "all-reduce of activations", number(reduce_s) * layers, "link", 2 * layers, bytes=reduced)
+    name, count = "all-reduce of activations", 2.0
+    if number(t.engine.divided_product_s) > 0:
+        name, count, reduced = "parts of divided products", DIVIDED_PRODUCTS, number(divided_bytes(t, one.shape[0])) * layers
+    yield _Part("communication", name, number(reduce_s) * layers, "link", count * layers, bytes=reduced)
     stages = number((s.pp - 1) / s.pp)
     yield _Part(
         "communication",

@@ -50,6 +50,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """They do so for the families that transformers has no fused attention for."""
     masks_windows: bool = False
     """A window is a mask, stored scores or not, unless FlashAttention is asked for, which knows windows."""
+    torch_attention: bool = False
+    """Attention is PyTorch's scaled_dot_product_attention, or FlashAttention where that runs."""
     unfused_optimizer: bool = False
     """AdamW is a kernel for each of its operations, unless the workload names another optimizer."""
     gradients_16_bit: bool = False

@@ -87,6 +87,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
             engine.triton_attention and attention != "eager" and workload.attention not in {"flash-2", "flash-3"}
         ),
         masks_windows=float(engine.masks_windows and workload.attention in {None, "eager", "memory-efficient"}),
+        torch_attention=float(engine.torch_attention and attention != "eager"),
         compiled=float(bool(compiled)),
         expert_imbalance=workload.expert_imbalance or 0.0,
         memory_fraction=memory_fraction,

@@ -106,6 +106,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Share of HBM's bandwidth that its products of a few rows reach where the multiprocessors' cycles are not known."""
     hop_s: N = default(0.0)
     """Time to hand a token to the next GPU where layers are split."""
+    divided_product_s: N = default(0.0)
+    """Time to hand the inputs of a product to another GPU that has some rows of its matrix, and to fetch the outputs; 0: ranks add up what they have by collectives."""
     pipelined_prompt: N = default(0.0)
     """Share of the overlap there could be when the chunks of a prompt follow each other through the GPUs that hold the layers."""
     interleaves_stages: N = default(0.0)

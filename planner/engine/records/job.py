@@ -95,6 +95,8 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """Fused attention runs Triton's kernels on parts of AMD."""
     masks_windows: N = default(0.0)
     """A window is a mask over scores that are computed all the same, as no kernel that leaves them out takes a mask."""
+    torch_attention: N = default(0.0)
+    """Fused attention is PyTorch's choice of kernels, of which few take wide heads or masks."""
     in_backward: N = default(0.0)
     """1: the optimizer steps inside backward, layer by layer."""
     offload_optimizer: N = default(0.0)

@@ -123,15 +123,13 @@ def _engine(row: Row) -> dict[str, Any]:
     """The engine, with its release where the framework column gives the engine's own; how it attends where the note says.
 
     The rows that fms-acceleration compares itself with are TRL's own way of QLoRA. llm-perf-bench runs llama.cpp's `main` of 2023: renamed in 2024-06, and
-    without the split by layers that came in 2024-01 (ggml-org/llama.cpp#4766); its rates on several GPUs pass what one GPU after another could read.
+    without the split by layers that came in 2024-01 (ggml-org/llama.cpp#4766).
     """
     framework = row["framework"].strip().lower()
     if row["note"].startswith("baseline-peft-bnb"):
         return {"engine": "trl"} | _attention(row)
     if framework == "llama.cpp" and "/llm-perf-bench@" in row["source"]:
-        if (whole(row, "n_gpus") or 1) > 1:
-            raise NotPredicted("llama.cpp of 2023 divided matrices among GPUs")
-        return {"engine": "llama.cpp@2024-05"} | _attention(row)
+        return {"engine": "llama.cpp@2023-08"} | _attention(row)
     for known in published_names().engines:
         if framework.startswith(known.begins):
             rest = framework[len(known.begins) :].split()

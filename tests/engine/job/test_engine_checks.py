@@ -226,10 +226,11 @@ def test_an_engine_asked_for_bars_older_parts(name: str) -> None:
         ("vllm@26.02", (0, 14)),
         ("llama.cpp@b6918", (6325,)),
         ("llama.cpp@b5000", (3200,)),
-        ("llama.cpp@May-2024", ()),
+        ("llama.cpp@2023-08", ()),
+        ("llama.cpp@May-2024", (1842,)),
         ("transformers@4.57.1", (4, 45)),
         ("transformers@5.0.0rc1", (5,)),
-        ("ollama@0.3", (6325,)),
+        ("ollama@0.3", (8863,)),
         ("ollama@2024-12", (3200,)),
     ],
 )

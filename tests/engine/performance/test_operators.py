@@ -12,6 +12,7 @@ from engine_sample import ask, candidate, chip, session
 from planner.engine.answers.answer import Answer
 from planner.engine.job.weight_storage import GPTQ_UNPACKED_BYTES
 from planner.engine.memory.total import terms_of
+from planner.engine.performance.operators.communication import layer_collectives_s
 from planner.engine.performance.operators.elementwise import elementwise_bytes
 from planner.engine.records.layout import CHECKPOINTING
 from planner.workload.tasks import Lora
@@ -54,6 +55,53 @@ def test_packed_weights_are_unpacked_for_prompts_and_not_for_single_tokens() -> 
     long, short = ({**fields, "input_tokens": tokens} for tokens in (4096, 16))
     assert prefill_s(**long, weight_dtype="gptq-int4") > prefill_s(**long)
     assert prefill_s(**short, weight_dtype="gptq-int4") <= prefill_s(**short)
+
+
+DIVIDED: dict[str, Any] = {
+    "model": "llama-2-70b",
+    "task": "generate",
+    "dtype": "fp16",
+    "gpu": "A10G",
+    "gpus": 8,
+    "input_tokens": 1,
+    "output_tokens": 256,
+}
+
+
+def test_llama_cpp_hands_the_inputs_of_every_product_to_every_gpu() -> None:
+    """One token of Llama 2 70B on 8 GPUs: 7 products · 15 µs · (8 + 2), and 4 B · 7 · (77,824 inputs + 83,968 outputs / 8) over PCIe."""
+    link = {"tp": 8.0, "nvlink": 0.0, "link_bytes_per_s": 32e9}
+    asked = {key: value for key, value in DIVIDED.items() if key not in {"gpu", "gpus"}}
+    t = candidate(chip("A10G", "fp16"), link, **asked, engine="llama.cpp@2023-08").table()
+    moved_s = 4 * 7 * (77_824 + 83_968 / 8) / (32e9 * t.chip.pcie_efficiency_2[0])
+    found, _ = layer_collectives_s(t, np.ones(1))
+    assert float(found[0]) == pytest.approx(7 * 15e-6 * 10 + moved_s, rel=1e-3)
+    newer = candidate(chip("A10G", "fp16"), link, **asked, engine="llama.cpp@2026-05").table()
+    assert layer_collectives_s(newer, np.ones(1))[0] < found / 4, "collectives"
+
+
+@pytest.mark.parametrize(("weights", "published"), [("fp16", 6.91), ("q4_0", 8.01)])
+def test_gpus_without_a_layout_may_hold_layers_or_parts_of_every_matrix(weights: str, published: float) -> None:
+    """Eight A10G, llama.cpp of 2023 (mlc-ai/llm-perf-bench): 16-bit weights are read faster than one GPU after the other reads them, those of 4 bit more slowly."""
+    asked = {**DIVIDED, "weight_dtype": weights}
+    old, open_ = (ask(**asked, engine=engine).decode_tokens_per_s for engine in ("llama.cpp@2023-08", "llama.cpp"))
+    stated = ask(**asked, pp=8, engine="llama.cpp").decode_tokens_per_s
+    assert old is not None
+    assert open_ is not None
+    assert stated is not None
+    assert old.value == pytest.approx(published, rel=0.25)
+    assert open_.value == stated.value
+    assert open_.low < published < open_.high
+    assert not stated.low < published < stated.high
+
+
+def test_exllama_writes_weights_in_fp16_before_it_multiplies_a_prompt() -> None:
+    """Of 32 layers with 4 · 4,096² + 3 · 4,096 · 11,008 weights each 0.520 B are read, and 2 B written and read again; tinygemm's kernel unpacks as it multiplies."""
+    fields = {"model": "llama-2-7b", "gpu": "A100 80GB SXM", "dtype": "fp16", "weight_dtype": "gptq-int4", "input_tokens": 4096}
+    bytes_of_layers = 32 * (4 * 4096**2 + 3 * 4096 * 11008) * (0.520 + 2 + 2)
+    reached = chip("A100 80GB SXM").bandwidth_bytes_per_s
+    more_s = prefill_s(**fields, engine="exllamav3") - prefill_s(**fields, engine="gpt-fast")
+    assert more_s == pytest.approx(bytes_of_layers / reached, rel=1e-3)
 
 
 def test_gptq_layers_that_train_unpack_by_these_operators(torch: ModuleType) -> None:

@@ -119,7 +119,7 @@ FIRST = (
     Engine(
         name="llama.cpp",
         label="llama.cpp",
-        release="before b3200 (2024-06)",
+        release="before b1842 (2024-01)",
         kernels_per_layer=40,
         kernels_by_clock=1.0,
         host_step_s=0.2e-3,
@@ -135,14 +135,15 @@ FIRST = (
         hbm_share=0.66,
         hop_s=0.13e-3,
         pipelined_prompt=0.8,
-        layer_split=True,
+        divided_product_s=15e-6,
         stores={"mxfp4": "mxfp4_moe", "mxfp4-fp8": "mxfp4_moe", "fp8": "q8_0"},
         prefill_chunk=512,
         prompts_first=False,
         fused_elementwise=True,
         communicator_source="copies between GPUs alone: an assumption",
         slack_source="its own pools, sized once",
-        source="ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; kernels, hops and bytes a cycle: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05), of which 8B and 70B models together tell 85 µs a layer on each GPU and 6.5 (16 bit) and 7.4 bytes (4 bit) on the A100, the weights' share of GDDR's rate of 84 to 92 %; HBM share: the A100's, for parts whose cycles are not known; overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
+        source="rows of every matrix are divided among GPUs until b1842 (--split-mode row after it): by hand from 17 published rates of Llama 2 70B and Code Llama 34B on two to eight A100, A10G and RTX 4090 "
+        "over PCIe (mlc-ai/llm-perf-bench, 2023), met within 25 %; ggml CUDA graphs since 2024-05; n_ubatch defaults to 512; kernels, hops and bytes a cycle: by hand from 304 published rates of Llama 3 on A100, RTX 3090, 4090 and A6000 (llama-bench, 2024-05), of which 8B and 70B models together tell 85 µs a layer on each GPU and 6.5 (16 bit) and 7.4 bytes (4 bit) on the A100, the weights' share of GDDR's rate of 84 to 92 %; HBM share: the A100's, for parts whose cycles are not known; overlap of chunks: scripts/calibration/fit_engines.py on 54 of them (2026-11-21)",
     ),
     Engine(
         name="gpt-fast",
@@ -241,13 +242,33 @@ _V1_POOL = replace(
     pool_fraction=0.92,
     source="as 0.14; gpu_memory_utilization 0.92 by default (vllm/config/cache.py of 0.20.0; 0.9 in 0.19.0)",
 )
-_MMQ = replace(
+_LAYERS = replace(
     _BY_NAME["llama.cpp"],
+    since=(1842,),
+    released="2024-01",
+    release="b1842 to b3199",
+    layer_split=True,
+    source=f"{_BY_NAME['llama.cpp'].source}; whole layers on each GPU by default (ggml-org/llama.cpp#4766)",
+)
+_MMQ = replace(
+    _LAYERS,
     since=(3200,),
     released="2024-06",
     release="b3200 to b6324",
     int8_per_cycle=450,
-    source=f"{_BY_NAME['llama.cpp'].source}; packed weights by INT8 tensor cores (ggml-org/llama.cpp#7676, #8062): between what scripts/calibration/fit_engines.py finds on 11 published prompts of Qwen2.5 7B on GB10 (421) and what published prompts of an 8B model take on RTX 3090 and 4090 (410, 500)",
+    source=f"{_LAYERS.source}; packed weights by INT8 tensor cores (ggml-org/llama.cpp#7676, #8062): between what scripts/calibration/fit_engines.py finds on 11 published prompts of Qwen2.5 7B on GB10 (421) and what published prompts of an 8B model take on RTX 3090 and 4090 (410, 500)",
+)
+_FUSED = replace(
+    _MMQ,
+    since=(6325,),
+    released="2025-08",
+    release="b6325 to b8862",
+    kernels_per_layer=18,
+    eager_attention=False,
+    expert_tile=128,
+    source=f"{_MMQ.source}; one product for all experts, whose tiles are as wide as the tokens of the pass, 128 at most (#15525; mul_mat_q_case in mmq.cuh, on NVIDIA's parts still so "
+    "in #26977 of 2026-08); flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434); additions, norms and rotation fused (#15631, #16884); "
+    "kernels by hand: between RTX PRO 6000 of 2025-09 (37 µs a layer beside the weights, by llama-bench of 7B and 70B) and server parts, which take longer",
 )
 LATER = (
     _V1,
@@ -298,17 +319,15 @@ LATER = (
         "trtllm-bench and published recipes do); prompts of latent attention: 2.1 ms a layer with all launches. DeepSeek R1 takes 0.12 to 0.17 s for 1,600 tokens on H200 and "
         "B200 alike (NVIDIA/TensorRT-LLM#5929), which ask for 240 to 400 further launches, and prompts of 922 tokens in InferenceX for 400",
     ),
+    _LAYERS,
     _MMQ,
+    _FUSED,
     replace(
-        _MMQ,
-        since=(6325,),
-        released="2025-08",
-        release="b6325 and later",
-        kernels_per_layer=18,
-        eager_attention=False,
-        expert_tile=128,
-        source=f"{_MMQ.source}; one product for all experts, whose tiles are as wide as the tokens of the pass, 128 at most (#15525; mul_mat_q_case in mmq.cuh, on NVIDIA's parts still so "
-        "in #26977 of 2026-08); flash attention where a kernel exists (-fa auto, ggml-org/llama.cpp#15434); additions, norms and rotation fused (#15631, #16884); "
-        "kernels by hand: between RTX PRO 6000 of 2025-09 (37 µs a layer beside the weights, by llama-bench of 7B and 70B) and server parts, which take longer",
+        _FUSED,
+        since=(8863,),
+        released="2026-04",
+        release="b8863 and later",
+        divided_product_s=0.0,
+        source=f"{_FUSED.source}; tensor parallelism is --split-mode tensor, by collectives, in place of rows (ggml-org/llama.cpp#19378)",
     ),
 )

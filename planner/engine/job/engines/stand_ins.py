@@ -46,9 +46,9 @@ STAND_INS = {
         "ExLlamaV3",
         "gpt-fast",
         _LIKE,
-        "ExLlama: fused kernels for packed weights, CUDA graphs; one stream or a few; prompts by cublasHgemm, which adds up in FP16 "
-        "(exllamav2's q_gemm.cu)",
-        differs={"fp16_accumulate": True},
+        "ExLlama: fused kernels for packed weights, CUDA graphs; one stream or a few; prompts of more than 50 rows (MAX_Q_GEMM_ROWS) "
+        "unpack each matrix to FP16 and multiply it by cublasHgemm, which adds up in FP16 (exllamav2's q_gemm.cu)",
+        differs={"fp16_accumulate": True, "unpacks": True},
     ),
     "mlc": StandIn("MLC LLM", "gpt-fast", _LIKE, "MLC LLM: compiled kernels and CUDA graphs"),
     "aphrodite": StandIn("Aphrodite", "vllm", "is a fork of", "Aphrodite Engine's README: built on vLLM's paged attention"),

@@ -27,6 +27,7 @@ FIRST = (
     Engine(
         name="torch",
         label="PyTorch",
+        torch_attention=True,
         unfused_optimizer=True,
         ampere_attention=True,
         triton_attention=True,
@@ -77,6 +78,7 @@ FIRST = (
         triton_attention=True,
         eager_by_family=True,
         masks_windows=True,
+        torch_attention=True,
         expands_latent=True,
         unpacks=True,
         device_factor=1.45,

@@ -36,6 +36,10 @@ AMPERE_FLOP_PER_CYCLE = 1200.0
 alike. H100: 284 TFLOP/s forward and 287 backward (causal, 8,192 tokens, heads of 128; Dao-AILab/flash-attention#1791), 333 and, without a mask, 318
 (arXiv:2407.08608, figures 5 and 6), 1,180 to 1,380; B200: 333 and 346 for both (8,192 and 16,384 tokens, #1589), 362 forward (meta-pytorch/tritonbench#171),
 1,150 to 1,240."""
+WIDE_FLOP_PER_CYCLE = 260.0
+"""FLOP of a multiprocessor and cycle in PyTorch's memory-efficient kernel with heads wider than 128, which keeps its outputs in global memory. Forward, heads of
+320 to 1,024 at 8,192 tokens ("SDPA EA", Dao-AILab/flash-attention#1483 and xlite-dev/ffpa-attn): L20 54 to 63 TFLOP/s, A30 22 to 25, RTX 4090 78 to 94 and
+RTX 3080 Laptop 13 to 16, 180 to 300 of the boost clock. Forward and backward of Gemma 4 26B on B300 take as if it were 180 to 215 (docs/decisions/187-wide-heads.md)."""
 TRITON_FORWARD, TRITON_BACKWARD = 0.30, 0.10
 """Share of a CDNA part's 16-bit peak that attention compiled by Triton reaches, forward and backward. MI350X and MI355X, heads of 128, 4,096 to 16,384 tokens:
 forward 0.24 to 0.34 (causal) and 0.40 (without a mask), backward of PyTorch's own 0.06 to 0.10 and 0.12 (baselines of HipKittens, 2025-10, arXiv:2511.08083:
@@ -172,6 +176,20 @@ def backward_factor(t: Table) -> Floats:
     return FUSED_ATTENTION_BACKWARD * forward_flop_per_s(t) / backward
 
 
+def wide_heads_s(t: Table, context: Floats, new: Floats) -> Floats:
+    """Seconds of one token's attention in all layers that it takes longer because heads are wider than PyTorch's fast kernels take them.
+
+    2 · elements attended to · (1 / wide rate - 1 / usual rate): those of layers that see all tokens, and of windows that are masks.
+    """
+    m, rate = t.model, forward_flop_per_s(t)
+    on = (t.job.torch_attention > 0) & (new > 1) & (t.chip.compute_capability > 0) & (t.chip.cycles_per_s > 0)
+    if not (on & (m.wide_all + m.wide_window > 0)).any():
+        return np.zeros(1)
+    elements = m.wide_all * own_context(t, context) * (1 + m.encoder) + m.wide_window * window_tokens(t, context, new)
+    slow = np.minimum(rate, np.where(on, WIDE_FLOP_PER_CYCLE * t.chip.cycles_per_s, np.inf))
+    return 2 * elements * (1 / slow - 1 / rate)
+
+
 def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Seconds of one layer: (attention, scores that go through memory, its FLOPs alone, its reads alone).
 
@@ -183,6 +201,7 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     hidden = hidden_elements(t, context, new) if j.masks_windows.any() else np.zeros(1)
     flop = (attention_flop(t, columns) + 2 * hidden) / m.layers
     flop_s = flop / s.tp * rows / forward_flop_per_s(t) * _latent_decoding(t, new)
+    flop_s = flop_s + wide_heads_s(t, context, new) / m.layers / s.tp * rows
     heads = _kv_heads(t)
     heads_s = rows * heads * tensor_share(t, heads) * c.decode_head_s * (new <= 1)
     read_s = cache_bytes(t, rows, context, new) / c.decode_bandwidth_bytes_per_s + heads_s

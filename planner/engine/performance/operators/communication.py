@@ -15,7 +15,10 @@ from planner.engine.performance.operators.experts import imbalance
 from planner.hardware.catalogue.interconnects import ELSEWHERE_SHARE, FABRIC_EFFICIENCY, FABRIC_LATENCY
 from planner.hardware.ceilings.ceilings import COLLECTIVE_KNEE
 
-SUMS_BYTES = 2 * 4.0
+FP32_BYTES = 4.0
+DIVIDED_PRODUCTS = 7.0
+"""Products of a layer of Llama: q, k, v, o, gate, up, down."""
+SUMS_BYTES = 2 * FP32_BYTES
 """Bytes of two sums in FP32."""
 RING_EXPOSED = 0.1
 """Share of a ring's traffic that no attention hides: its first and its last step. An assumption."""
@@ -42,8 +45,26 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
     return np.where(ranks > 1, soft_maximum(latency, transfer, COLLECTIVE_KNEE), 0.0)
 
 
+def divided_bytes(t: Table, rows: Floats) -> Floats:
+    """Bytes over the first GPU's link where it hands the inputs of one layer's products to the others, and gets the outputs of their rows, in FP32."""
+    m, s = t.model, t.layout
+    inputs, outputs = 5 * m.width + m.query + m.ffn, 2 * m.width + m.query + 2 * m.key + 2 * m.ffn
+    return rows * FP32_BYTES * (s.tp - 1) * (inputs + outputs / s.tp)
+
+
+def divided_products_s(t: Table, rows: Floats) -> Floats:
+    """Seconds of that: `divided_product_s` for each product and GPU, as many as for two GPUs more, and the bytes at the link's rate."""
+    s, c = t.layout, t.chip
+    reached = s.link_bytes_per_s * np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
+    return DIVIDED_PRODUCTS * t.engine.divided_product_s * (s.tp + 2) + divided_bytes(t, rows) / np.where(
+        reached > 0, reached, np.inf
+    )
+
+
 def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, tokens sent to their experts and back).
+
+    Engines that divide products otherwise have `divided_products_s` instead.
 
     Norms of query and key over all heads add up two sums of squares a token in a third one (vLLM's MiniMaxText01RMSNormTP.forward_qk).
     """
@@ -52,6 +73,8 @@ def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     reduce_s = 2 * collective_s(t, s.tp, share * rows * m.width * j.activation_bytes, per_node=per_node)
     if m.norms_all_heads.any():
         reduce_s = reduce_s + m.norms_all_heads * collective_s(t, s.tp, share * rows * SUMS_BYTES, per_node=per_node)
+    if t.engine.divided_product_s.any():
+        reduce_s = np.where((t.engine.divided_product_s > 0) & (s.tp > 1), divided_products_s(t, rows), reduce_s)
     return reduce_s, m.moe_share * expert_exchange_s(t, rows)[1]
 
 

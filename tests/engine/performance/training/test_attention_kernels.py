@@ -14,9 +14,16 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Table
 from planner.engine.explain.details import detail_of
-from planner.engine.explain.unstated import SLOWER_BEFORE
+from planner.engine.explain.range_ends import SLOWER_BEFORE
 from planner.engine.job.engines import find_engine
-from planner.engine.performance.operators.attention import attention_flop, backward_factor, forward_flop_per_s, hidden_elements
+from planner.engine.performance.operators.attention import (
+    WIDE_FLOP_PER_CYCLE,
+    attention_flop,
+    backward_factor,
+    forward_flop_per_s,
+    hidden_elements,
+    wide_heads_s,
+)
 from planner.engine.performance.operators.attention import attention_s as scores_through_memory
 
 LLAMA: dict[str, Any] = {
@@ -199,3 +206,43 @@ def test_a_decoding_step_reads_its_window_alone() -> None:
     ).table()
     assert hidden_elements(t, np.full(1, 8192.0), np.ones(1))[0] == 0
     assert hidden_elements(t, np.full(1, 4096.0), np.full(1, 8192.0))[0] > 0
+
+
+def wide_s(gpu: str, tokens: float, **asked: Any) -> float:
+    """Seconds of a forward pass of one sequence that heads take longer for being wide."""
+    t = candidate(chip(gpu), **{**GEMMA, "sequence": int(tokens), **asked}).table()
+    of = np.full(1, tokens)
+    return float(wide_heads_s(t, of / 2, of)[0] * tokens)
+
+
+def longer_s(gpu: str, **asked: Any) -> float:
+    """Seconds of one FLOP with wide heads over those of others."""
+    t = candidate(chip(gpu), **{**GEMMA, "sequence": 8192, **asked}).table()
+    return float(1 / (WIDE_FLOP_PER_CYCLE * t.chip.cycles_per_s[0]) - 1 / forward_flop_per_s(t)[0])
+
+
+def test_heads_beyond_flash_attention_take_pytorchs_slow_kernel() -> None:
+    """Gemma 4 26B, 16,384 tokens: 5 layers of 16 heads of 512 see all tokens before; the others' windows are FlashAttention's own."""
+    asked = {"model": "gemma-4-26b-a4b", "engine": "axolotl", "attention": "flash-2"}
+    flop = 5 * 16 * 4 * 512 * 16384 * 8192
+    assert wide_s("B300 SXM", 16384, **asked) == pytest.approx(flop * longer_s("B300 SXM", **asked))
+
+
+def test_masked_windows_take_the_slow_kernel_where_their_heads_are_wide() -> None:
+    """Gemma 3 12B, 8,192 tokens: 40 of 48 layers have windows of 1,024, all 16 heads of 256 elements; of Gemma 3 27B they have 128."""
+    flop = 40 * 16 * 4 * 256 * 8192**2
+    assert wide_s("B200 SXM", 8192, model="gemma-3-12b") == pytest.approx(flop * longer_s("B200 SXM"))
+    assert wide_s("B200 SXM", 8192) == 0
+    assert wide_s("B200 SXM", 1024, model="gemma-3-12b") == 0, "no mask"
+    assert wide_s("B200 SXM", 8192, model="gemma-3-12b", attention="flash-2") == 0
+
+
+def test_engines_with_kernels_of_their_own_have_no_slow_one() -> None:
+    assert wide_s("B200 SXM", 8192, model="gemma-4-26b-a4b", engine="megatron") == 0
+    assert wide_s("MI300X", 8192, model="gemma-4-26b-a4b") == 0, "AMD's kernels were not measured"
+
+
+@pytest.mark.parametrize(("gpu", "least", "most"), [("L20", 54e12, 63e12), ("A30", 18e12, 25e12), ("RTX 4090", 78e12, 94e12)])
+def test_the_slow_kernel_reaches_what_was_measured(gpu: str, least: float, most: float) -> None:
+    """Heads of 320 to 1,024, forward (Dao-AILab/flash-attention#1483)."""
+    assert least < WIDE_FLOP_PER_CYCLE * chip(gpu).cycles_per_s < most

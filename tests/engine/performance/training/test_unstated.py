@@ -10,7 +10,7 @@ from engine_sample import ask
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
-from planner.engine.explain.unstated import FP16_SUMS_OPEN, SCORES_OPEN, SLOWER_BEFORE, SLOWER_HOST, TF32_OPEN
+from planner.engine.explain.range_ends import FP16_SUMS_OPEN, SCORES_OPEN, SLOWER_BEFORE, SLOWER_HOST, TF32_OPEN
 
 BERT = {
     "model_type": "bert",

@@ -1,4 +1,4 @@
-"""Ends of ranges by settings often left unsaid (TF32, sums in FP16, stored scores), classes without published values, and data sheets."""
+"""Ends of ranges: settings often left unsaid (TF32, sums in FP16, stored scores), classes without published values, and data sheets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Table, added
-from planner.engine.evaluate.chosen_rows import Chosen
+from planner.engine.evaluate.chosen_rows import Chosen, may_divide_matrices
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.job.engines import ENGINES, GENERIC
 from planner.engine.job.job import Job
@@ -186,7 +186,8 @@ def limits_of(rows: Chosen) -> Limits:
     """The limits of rows that answer requests; a draft lets one pass of the model yield all it proposed and one token more."""
     t = rows.e.table
     m, read, j, s = t.model, t.prompts.model, t.job, t.layout
-    ranks, stages = rows(np.maximum(s.tp * s.cp, s.ep)), rows(s.pp)
+    divided = np.array([may_divide_matrices(job) for job in rows.jobs])
+    ranks, stages = rows(np.maximum(s.tp * s.cp, s.ep)) * np.where(divided, rows(s.pp), 1.0), np.where(divided, 1.0, rows(s.pp))
     peak = np.array([_peak_flop_per_s(job, chip) for job, chip in zip(rows.jobs, rows.chips, strict=True)])
     sheet = np.array([chip.gpu.memory_bandwidth_bytes_per_s for chip in rows.chips])
     flop_per_s, bytes_per_s = peak * ranks, np.maximum(sheet, rows(t.chip.bandwidth_bytes_per_s)) * ranks
