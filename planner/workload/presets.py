@@ -73,18 +73,21 @@ class PresetShelf:
         write_whole(path, text).require()
         return path
 
+    def _named(self, name: str) -> tuple[Path, Origin] | None:
+        """The preset called `name`, the user's own before a shipped one."""
+        folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
+        return next(((path, origin) for folder, origin in folders for path in toml_files(folder) if path.stem == name), None)
+
     def _locate(self, name: str | Path) -> tuple[Path, Origin]:
         given = str(name)
-        if isinstance(name, str) and "=" in given and not kind_of(user_path(given)):
+        if isinstance(name, str) and "=" in given and not kind_of(user_path(given)) and not self._named(given):
             raise UserError(Problem("", "preset", f"{given!r} is a setting, not a preset: {shlex.join(['--set', given])}"))
         if isinstance(name, Path) or given.endswith((".toml", *FILES)) or "/" in given:
             if given.endswith(FILES) or (is_hub_id(given) and not given.endswith(".toml") and not kind_of(user_path(given))):
                 self._refuse_model(given, "is a model, not a preset" if self._is_known(given) else "is no file here")
             return user_path(given), "file"
-        folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
-        for folder, origin in folders:
-            if path := next((path for path in toml_files(folder) if path.stem == given), None):
-                return path, origin
+        if found := self._named(given):
+            return found
         if self._is_known(given):
             self._refuse_model(given, "is a model, not a preset")
         models = self._models.names() if self._models else ()

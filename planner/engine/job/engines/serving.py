@@ -18,8 +18,8 @@ _EAGER = "launches: 0.35 ms a layer. Published: 0.33 to 0.43 for Qwen2 0.5B and 
 PIECES = 26.0
 """Those beside CUDA graphs of the pieces between attention: a graph's replay, attention and writing to the cache, and Python around them."""
 _PIECES = (
-    "launches: 0.13 ms a layer on servers, between what four sources of 0.8 to 0.10 ask for. Published: 0.13 to 0.15 beneath times per token of Qwen3 0.6B and 1.7B and 0.08 to 0.12 beneath their prompts (A100, 0.9.1, "
-    "tenstorrent/tt-inference-server#340), 0.175 for gpt-oss 20B on B200 and H200 alike (2025-08, sariekr/gpu_conc), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733), but at most 0.10 for QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725); beside a "
+    "launches: 0.13 ms a layer on servers, between what five sources of 0.8 to 0.10 ask for. Published: 0.13 to 0.15 beneath times per token of Qwen3 0.6B and 1.7B and 0.08 to 0.12 beneath their prompts (A100, 0.9.1, "
+    "tenstorrent/tt-inference-server#340), 0.175 for gpt-oss 20B on B200 and H200 alike (2025-08, sariekr/gpu_conc), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733), but at most 0.10 for QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725) and 0.095 for Llama 3.1 70B on eight MI300X (0.8.5, AMD's pages of 2025); beside a "
     "GeForce three times as long: 0.35 to 0.46 on RTX 4090 (0.8.5, io.net's 29 loads); a slow server takes as long: 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
 )
 
