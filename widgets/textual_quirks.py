@@ -49,6 +49,7 @@ from textual.await_complete import AwaitComplete
 from textual.color import Color
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
@@ -60,6 +61,8 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widgets import OptionList
 from textual.worker import WorkerFailed
+
+from widgets.drawing.restyling import is_styled
 
 TICK_S = 0.1
 """Interval at which the parser checks whether an escape was a key of its own."""
@@ -130,6 +133,11 @@ class MendedApp(App[None]):
         self.update_classes({f"-theme-{name}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
         self._refresh_truecolor_filter(self.ansi_theme)
         self.stylesheet.set_variables(self.get_css_variables())
+
+    def update_styles(self, node: DOMNode, animate: bool = True) -> None:
+        """Style `node` anew, where its styles are looked at (`widgets.drawing.restyling`)."""
+        if node is self or is_styled(node):
+            super().update_styles(node, animate=animate)
 
     def set_timer(self, *given: Any, **named: Any) -> Timer:
         """Call back once, however late."""

@@ -1,7 +1,8 @@
-"""Copies of the terminal program with fixed answers, each on a terminal of its own: forked from a process that has loaded everything once."""
+"""Copies of the terminal program with fixed answers, each on a terminal of its own: forked from a process that has opened it once."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -9,7 +10,9 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
+import threading
 import traceback
 from pathlib import Path
 from typing import IO, Any, Self
@@ -158,13 +161,12 @@ def serve() -> None:
 
     import widgets.app
     import widgets.crash_report
-    import widgets.opening
-    import widgets.panes.content
     import widgets.signals
     from widgets import launch
     from widgets.background import benchmark
 
     del benchmark
+    _open_once(widgets.app.PlannerApp, tui_sample)
     gc.freeze()
     gc.set_threshold(100_000, 50, 50)  # as a command of the program does
     sys.stdout.write("ready\n")
@@ -180,6 +182,23 @@ def serve() -> None:
             said = str(child)
         sys.stdout.write(said + "\n")
         sys.stdout.flush()
+
+
+def _open_once(app: Any, sample: Any) -> None:
+    """Open the program without a terminal and leave it: copies know what its style sheets say, and load no module."""
+    import pytest
+    from headless import parse_styles_once
+
+    async def opened(folder: Path) -> None:
+        async with app(sample.sample_options(folder)).run_test(size=(80, 24)) as pilot:
+            await sample.settle(pilot)
+
+    parse_styles_once(pytest.MonkeyPatch())
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(opened(Path(folder)))
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()  # a copy would have no such thread
 
 
 def _ended() -> list[str]:
