@@ -185,25 +185,34 @@ def _unhurried_screen(monkeypatch: pytest.MonkeyPatch) -> None:
         quicken(monkeypatch)
 
 
+@pytest.fixture(scope="module")
+def known() -> dict[tuple[str, bytes], Any]:
+    """Answers of the engine that the tests of one file share."""
+    return {}
+
+
 @pytest.fixture
-def planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a workload is asked of the engine is answered once, however often the test has it laid out."""
+def planned_once(monkeypatch: pytest.MonkeyPatch, known: dict[tuple[str, bytes], Any]) -> None:
+    """What workloads are asked of the engine is answered once, however often the tests of a file have it laid out.
+
+    Not where a test has a configuration or measurements of its own.
+    """
     import msgspec
 
     from planner.session import Session
 
-    known: dict[tuple[str, bytes], Any] = {}
-
     def once(ask: Callable[..., Any]) -> Callable[..., Any]:
         def answer(session: Session, *given: Any, **more: Any) -> Any:
-            key = ask.__name__, msgspec.json.encode((given, more))
+            if session.config.exists() or session.store.all():
+                return ask(session, *given, **more)
+            key = ask.__name__, msgspec.json.encode((given, more), enc_hook=lambda task: task.workload)
             if key not in known:
                 known[key] = ask(session, *given, **more)
             return known[key]
 
         return answer
 
-    for name in ("plan", "with_flips"):
+    for name in ("_ranking", "fit", "plan", "with_flips"):
         monkeypatch.setattr(Session, name, once(getattr(Session, name)))
 
 

@@ -23,6 +23,8 @@ from planner.hardware.measurements.measurement import Measurement
 from planner.present.command_line import PlanCommand, spelled
 from planner.workload.tasks import Lora, Targets
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 
 def test_plan_answers_in_json_as_its_schema_says(planner_process: RunPlanner) -> None:
     done = planner_process("plan", "llama-3.1-70b-chat-service", "--json")
@@ -56,7 +58,6 @@ def test_a_table_names_each_gpu_once_unless_rows_are_asked_for(run_planner: RunP
     assert dict(ranks[()][:1]) == dict(ranks["--top", "12"][:1])
 
 
-@pytest.mark.usefixtures("planned_once")
 def test_figures_hold_their_own_value_and_memory_adds_up(run_planner: RunPlanner) -> None:
     plan = msgspec.json.decode(run_planner("plan", "--json").stdout, type=Plan)
     for row in plan.rows:
@@ -161,7 +162,6 @@ def test_a_preset_shown_is_a_preset_file(run_planner: RunPlanner, tmp_path: Path
     assert copied == shipped
 
 
-@pytest.mark.usefixtures("planned_once")
 def test_table_csv_and_markdown_tell_the_same_rows(run_planner: RunPlanner) -> None:
     rows = json.loads(run_planner("plan", "--top", "5", "--json").stdout)["rows"]
     table = list(csv.DictReader(io.StringIO(run_planner("plan", "--top", "5", "--csv").stdout)))
@@ -179,7 +179,6 @@ def test_table_csv_and_markdown_tell_the_same_rows(run_planner: RunPlanner) -> N
 COMMAND = "    gpu-planner plan "
 
 
-@pytest.mark.usefixtures("planned_once")
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-405b-pretrain", "llama-3.1-8b-lora"])
 def test_the_table_fits_and_cuts_no_figure(run_planner: RunPlanner, preset: str) -> None:
     wide = run_planner("plan", preset, "--top", "30", COLUMNS="1000").stdout.splitlines()

@@ -14,6 +14,8 @@ from repository import RunPlanner
 from planner.cli.decide import guide
 from planner.engine.answers.fit import Fit
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 
 @pytest.mark.sweep
 def test_fit_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None:

@@ -19,6 +19,7 @@ from planner.present.money.owning import owned
 from planner.session import Session
 from planner.workload.hardware.owned import Owning
 
+pytestmark = pytest.mark.usefixtures("planned_once")
 SERVICE = ("llama-3.1-70b-chat-service", "--gpu", "H200 SXM")
 
 

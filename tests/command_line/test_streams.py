@@ -195,7 +195,7 @@ from planner.cli import main
 sys.exit(main(argv=["gpus"]))
 """
 INTERRUPTED_EARLY = "import os, widgets.entry; os.kill(os.getpid(), 2)"
-NOTHING_FITS = ("plan", "llama-3.1-405b-pretrain", "--gpu", "L4", "--set", "max_gpus=1")
+NOTHING_FITS = ("fit", "--gpu", "T4", "--set", "model=llama-3.1-405b")
 DEMO = ("-m", "planner", "watch", "--demo", "--json")
 TERM, INT = signal.SIGTERM, signal.SIGINT
 DOCUMENTED: dict[str, dict[int, Callable[[Path], int]]] = {

@@ -9,6 +9,8 @@ import pytest
 from browser import background, needs_browser, opened
 from repository import RunPlanner
 
+pytestmark = pytest.mark.usefixtures("planned_once")
+
 
 @pytest.fixture
 def page(run_planner: RunPlanner, tmp_path: Path) -> Path:

@@ -155,12 +155,12 @@ def test_another_format_asked_for_has_no_parts_of_the_checkpoint() -> None:
 
 def test_hostile_lists_end_in_time() -> None:
     """Expressions that would be tried for ages, lists without end, and names that are none."""
-    began = time.perf_counter()
+    began = time.process_time()
     names: list[Any] = ["re:(.*)*(.*)*x", "re:(a|a)*$", "re:" + ".*" * 90 + "z", "re:[", 5, None, {"a": 1}, "*" * 200 + "x"]
     many = [f"model.layers.{n}.*{n % 7}*x" for n in range(40_000)]
     a = read("deepseek-v3", quant_method="fp8", modules_to_not_convert=names + many)
     assert not a.stored_parts
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_16_bit_attention_is_read_and_multiplied_as_such() -> None:

@@ -75,12 +75,14 @@ class Rule(NamedTuple):
 class _Rules(NamedTuple):
     named: Mapping[str, str]
     """Name of modules -> format."""
+    most_words: int
+    """Parts of the longest name."""
     patterns: tuple[Rule, ...]
 
     def format_of(self, path: str) -> str | None:
         """Format by the longest name that is `path` or one of its parts, then by a pattern; None where no rule stands for it."""
         words = path.split(".")
-        for length in range(len(words), 0, -1):
+        for length in range(min(len(words), self.most_words), 0, -1):
             for first in range(len(words) - length + 1):
                 if found := self.named.get(".".join(words[first : first + length])):
                     return found
@@ -141,7 +143,8 @@ def _rules(rules: Iterable[Rule]) -> _Rules:
             patterns.append(rule)
         else:
             plain.setdefault(rule.name, rule.format)
-    return _Rules(plain, tuple(patterns[:MOST_PATTERNS]))
+    most_words = max((name.count(".") + 1 for name in plain), default=0)
+    return _Rules(plain, most_words, tuple(patterns[:MOST_PATTERNS]))
 
 
 def _shares(rules: _Sorted, alike: list[Matrix], rest: str, a: Architecture) -> dict[str, float]:

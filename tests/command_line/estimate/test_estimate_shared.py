@@ -235,8 +235,8 @@ def copies_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def written(pipe: IO[bytes]) -> None:
-    """Lines without end, until nobody reads them."""
-    lines = lines_of(1400)
+    """Lines without end, until nobody reads them; the model that they lack would be computed for."""
+    lines = b"{}\n" * 100_000
     with contextlib.suppress(BrokenPipeError):
         while True:
             pipe.write(lines)

@@ -10,6 +10,7 @@ from repository import RunPlanner
 
 from planner.engine.answers.plan import Plan
 
+pytestmark = pytest.mark.usefixtures("planned_once")
 PRESET = "llama-3.1-8b-full-finetune"
 
 

@@ -9,7 +9,7 @@ import pytest
 from promises import SMALL, checked
 from repository import RunPlanner
 
-pytestmark = pytest.mark.sweep
+pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("planned_once")]
 
 BITS = ["qwen3-8b-single-user-chat"]
 CASES = {"fewer bits": BITS, "other terms": ["llama-3.1-8b-lora"], "a job that does not fit": ["mixtral-8x7b-lora", *SMALL]}

@@ -10,6 +10,7 @@ from repository import RunPlanner
 
 from planner.present.command_line import PlanCommand
 
+pytestmark = pytest.mark.usefixtures("planned_once")
 PEOPLE = ("model=llama-3.1-70b", "task=serve", "weight_dtype=fp8", "daily_users=50000", "input_tokens=800", "output_tokens=300")
 
 
