@@ -18,7 +18,7 @@ class LazyCommand(NamedTuple):
     """A command that is imported when it runs, and its line in the help, which is shown without importing it."""
 
     target: str
-    """Module and function, as in an entry point: 'planner.cli.report:report'."""
+    """Module below `planner.cli` and function: 'plan.command:plan'."""
     summary: str
 
 
@@ -47,7 +47,7 @@ class DefaultGroup(click.Group):
         """The command of that name, imported now if it is lazy; None when there is no such name."""
         if cmd_name in self.commands or cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
-        command = pkgutil.resolve_name(self.lazy[cmd_name].target)
+        command = pkgutil.resolve_name(f"planner.cli.{self.lazy[cmd_name].target}")
         assert isinstance(command, click.Command)
         return command
 
@@ -117,43 +117,31 @@ class DefaultGroup(click.Group):
 
 
 COMMANDS = {
-    "plan": LazyCommand("planner.cli.plan.command:plan", "Rank GPUs, counts and layouts for one workload."),
-    "report": LazyCommand("planner.cli.report:report", "Write the decision for one workload, with its reasons, as a file."),
-    "estimate": LazyCommand(
-        "planner.cli.estimate.command:estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."
-    ),
-    "fit": LazyCommand("planner.cli.decide.fit:fit", "List models that run on given GPUs: model, precision, context, users."),
-    "guide": LazyCommand(
-        "planner.cli.decide.guide:guide", "Five questions to a decision: profile, bottleneck, size, where, commitment."
-    ),
+    "plan": LazyCommand("plan.command:plan", "Rank GPUs, counts and layouts for one workload."),
+    "report": LazyCommand("report:report", "Write the decision for one workload, with its reasons, as a file."),
+    "estimate": LazyCommand("estimate.command:estimate", "Evaluate fully given candidates: JSON lines in, JSON lines out."),
+    "fit": LazyCommand("decide.fit:fit", "List models that run on given GPUs: model, precision, context, users."),
+    "guide": LazyCommand("decide.guide:guide", "Five questions to a decision: profile, bottleneck, size, where, commitment."),
     "portfolio": LazyCommand(
-        "planner.cli.decide.portfolio:portfolio", "Place several workloads on GPUs to own, commit to, and rent by the hour."
+        "decide.portfolio:portfolio", "Place several workloads on GPUs to own, commit to, and rent by the hour."
     ),
-    "bench": LazyCommand("planner.cli.bench.command:bench", "Measure this machine; results are kept and used by plan."),
-    "study": LazyCommand(
-        "planner.cli.study:study", "Compute per dollar over model or batch sizes, and where the best GPU changes."
-    ),
-    "traffic": LazyCommand("planner.cli.traffic:traffic", "Summarise recorded requests, or make a preset of them."),
-    "replay": LazyCommand("planner.cli.traffic:replay", "Simulate serving a recorded trace, hour by hour."),
-    "watch": LazyCommand("planner.cli.watch.command:watch", "Show telemetry of GPUs."),
-    "rightsize": LazyCommand("planner.cli.watch.rightsize:rightsize", "Advise from telemetry, with what each change saves."),
-    "gpus": LazyCommand("planner.cli.catalogue.gpus:gpus", "List GPUs, or show one."),
-    "models": LazyCommand("planner.cli.catalogue.models:models", "List models, or show one."),
-    "presets": LazyCommand("planner.cli.catalogue.presets:presets", "List workload presets, or show one."),
-    "offers": LazyCommand("planner.cli.catalogue.offers:offers", "List prices, or show those of one GPU."),
-    "ceilings": LazyCommand(
-        "planner.cli.catalogue.ceilings:ceilings", "Show the rates assumed for a GPU, and what measuring changed."
-    ),
-    "measurements": LazyCommand(
-        "planner.cli.measurements.command:measurements", "List, show, export, import or remove measurements."
-    ),
-    "predictions": LazyCommand("planner.cli.predictions:predictions", "List predictions; record what was measured of them."),
-    "schema": LazyCommand("planner.cli.schema:schema", "Print the JSON Schema of what goes in and out."),
-    "validate": LazyCommand(
-        "planner.cli.validate.command:validate", "Compare predictions with published measurements and your own."
-    ),
-    "completion": LazyCommand("planner.cli.completion:completion", "Print the completion script of a shell."),
-    "mcp": LazyCommand("planner.cli.mcp.command:mcp", "Serve the planner as tools of the Model Context Protocol."),
-    "doctor": LazyCommand("planner.cli.doctor:doctor", "Show what was found here: driver, torch, folders, prices."),
-    "help": LazyCommand("planner.cli.help:help_command", "Show help of a command, or of all as a tree, Markdown or manual page."),
+    "bench": LazyCommand("bench.command:bench", "Measure this machine; results are kept and used by plan."),
+    "study": LazyCommand("study:study", "Compute per dollar over model or batch sizes, and where the best GPU changes."),
+    "traffic": LazyCommand("traffic:traffic", "Summarise recorded requests, or make a preset of them."),
+    "replay": LazyCommand("traffic:replay", "Simulate serving a recorded trace, hour by hour."),
+    "watch": LazyCommand("watch.command:watch", "Show telemetry of GPUs."),
+    "rightsize": LazyCommand("watch.rightsize:rightsize", "Advise from telemetry, with what each change saves."),
+    "gpus": LazyCommand("catalogue.gpus:gpus", "List GPUs, or show one."),
+    "models": LazyCommand("catalogue.models:models", "List models, or show one."),
+    "presets": LazyCommand("catalogue.presets:presets", "List workload presets, or show one."),
+    "offers": LazyCommand("catalogue.offers:offers", "List prices, or show those of one GPU."),
+    "ceilings": LazyCommand("catalogue.ceilings:ceilings", "Show the rates assumed for a GPU, and what measuring changed."),
+    "measurements": LazyCommand("measurements.command:measurements", "List, show, export, import or remove measurements."),
+    "predictions": LazyCommand("predictions:predictions", "List predictions; record what was measured of them."),
+    "schema": LazyCommand("schema:schema", "Print the JSON Schema of what goes in and out."),
+    "validate": LazyCommand("validate.command:validate", "Compare predictions with published measurements and your own."),
+    "completion": LazyCommand("completion:completion", "Print the completion script of a shell."),
+    "mcp": LazyCommand("mcp.command:mcp", "Serve the planner as tools of the Model Context Protocol."),
+    "doctor": LazyCommand("doctor:doctor", "Show what was found here: driver, torch, folders, prices."),
+    "help": LazyCommand("help:help_command", "Show help of a command, or of all as a tree, Markdown or manual page."),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -70,6 +70,7 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
 def study(
     ctx: click.Context,
     invocation: Invocation,
+    /,
     axis: Literal["width", "batch"],
     gpus: tuple[str, ...],
     prices: str,
@@ -79,10 +80,7 @@ def study(
     basis: Literal["measured", "spec"],
     form: str | None,
     svg: Path | None,
-    vocabulary: int | None,
-    width: int | None,
-    sequences: int | None,
-    sequence: int | None,
+    **sizes: Any,
 ) -> int:
     """Compute per dollar of one training step: Qwen3 layout, AdamW, autocast to bfloat16, 4 sequences of 256 random tokens.
 
@@ -96,15 +94,7 @@ def study(
         by_default = click.core.ParameterSource.DEFAULT
         depth_law = PUBLISHED_LAW if ctx.get_parameter_source("depth_law") is by_default else depth_law
         prices = session.published_study.price_set if ctx.get_parameter_source("prices") is by_default else prices
-    usual = Study()
-    chosen = Study(
-        axis=axis,
-        depth_law=depth_law,
-        vocabulary=vocabulary or usual.vocabulary,
-        width=width or usual.width,
-        sequences=sequences or usual.sequences,
-        sequence=sequence or usual.sequence,
-    )
+    chosen = Study(axis=axis, depth_law=depth_law, **{name: size for name, size in sizes.items() if size is not None})
     found = session.study(chosen, gpus=gpus, prices=prices, given=_prices(given), basis=basis)
     if svg is not None:
         from planner.present.files.study_svg import study_svg

@@ -15,7 +15,7 @@ from planner.hardware.prices.offers import Offer
 from planner.session import Session
 from planner.units import usd_text
 
-REFRESH = {"refresh": LazyCommand("planner.cli.catalogue.refresh:refresh", "Fetch today's prices from the SkyPilot catalogue.")}
+REFRESH = {"refresh": LazyCommand("catalogue.refresh:refresh", "Fetch today's prices from the SkyPilot catalogue.")}
 
 
 @click.group(cls=DefaultGroup, default="list", of_word="show", lazy=REFRESH)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,31 +47,15 @@ NAMED = 6
 @click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 @json_option
 @pass_invocation
-def refresh(
-    invocation: Invocation,
-    providers: Sequence[str],
-    source: str | None,
-    timeout_s: float,
-    within_s: float,
-    fewer: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
+def refresh(invocation: Invocation, /, providers: Sequence[str], dry_run: bool, as_json: bool, **how: Any) -> int:
     """Fetch today's prices from the SkyPilot catalogue.
 
     They go to offers/ of your config folder, a file a provider, and replace its shipped offers until you remove the file. A provider that cannot
     be read, or not within the time, keeps the offers it has. Exit code 1: none could be read; 74: prices that were read could not be written.
     """
     found = []
-    for one in invocation.session().refresh_offers(
-        providers,
-        source=source,
-        today=dt.datetime.now(dt.UTC).date(),
-        dry_run=dry_run,
-        fewer=fewer,
-        timeout_s=timeout_s,
-        within_s=within_s,
-    ):
+    today = dt.datetime.now(dt.UTC).date()
+    for one in invocation.session().refresh_offers(providers, today=today, dry_run=dry_run, **how):
         found.append(one)
         for line in _narrated(one):
             say(line)

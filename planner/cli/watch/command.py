@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -87,16 +87,12 @@ def watch(
     once: bool,
     interval_s: float,
     as_json: bool,
-    processes: bool,
     prometheus: bool,
     serve: bool,
     listen: str | None,
-    replay: Path | None,
-    demo: bool,
-    source: str | None,
-    speed: float,
     record: Path | None,
     limit_mib: float,
+    **of_origin: Any,
 ) -> int:
     """Show telemetry of this machine's GPUs and processor until Ctrl+C.
 
@@ -108,9 +104,9 @@ def watch(
         raise UserError(Problem("--listen", "", "goes with --serve-metrics."))
     if serve and (once or as_json or prometheus):
         raise UserError(Problem("--serve-metrics", "", "excludes --once, --json and --prometheus."))
-    origin = Origin(replay=replay, demo=demo, source=source, speed=speed, processes=processes)
+    origin = Origin(**of_origin)
     with ExitStack() as stack:
-        recorder = stack.enter_context(_recorder(record, replay, limit_mib)) if record else None
+        recorder = stack.enter_context(_recorder(record, origin.replay, limit_mib)) if record else None
         if serve:
             _serve(origin, interval_s, listen or DEFAULT_LISTEN, recorder)
         elif once or prometheus:
