@@ -20,9 +20,11 @@ def check_context(workload: Workload, architecture: Architecture) -> None:
     key, given, before = excess
     most = (architecture.source if architecture.source and key == "input_tokens" else architecture).max_context or 0
     room = f"{most - before:,} after {before:,} of input_tokens" if before else f"{most:,}"
-    raise UserError(
-        Problem("", key, f"{given:,} is not accepted; it has to be at most {room}: the model's positions end at {most:,} tokens.")
+    further = (
+        " For scaled ones (YaRN) give a config.json with more max_position_embeddings as the model." if architecture.rotary else ""
     )
+    end = f"the model's positions end at {most:,} tokens.{further}"
+    raise UserError(Problem("", key, f"{given:,} is not accepted; it has to be at most {room}: {end}"))
 
 
 def positions_assumed(workload: Workload, architecture: Architecture) -> dict[str, str]:

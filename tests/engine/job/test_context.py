@@ -32,6 +32,7 @@ def test_a_plan_refuses_requests_beyond_the_models_positions(changes: dict[str, 
         planned(**changes)
     (problem,) = raised.value.problems
     assert str(problem).startswith(said)
+    assert str(problem).endswith("with more max_position_embeddings as the model.")
 
 
 def test_what_just_fits_the_positions_is_planned() -> None:
