@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -64,6 +65,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     if architecture.taken_as:
         defaults.assumed["model"] = architecture.taken_as
     defaults.assumed |= positions_assumed(workload, architecture) | people_assumed(workload)
+    defaults.assumed |= _windows_assumed(workload, architecture, engine, numbers)
     memory_fraction = 1.0 if train else _memory_fraction(workload, defaults, engine)
     stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
     usual = "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash"
@@ -120,6 +122,18 @@ def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, 
     if engine.release and "@" not in (workload.engine or ""):
         defaults.assumed["engine_release"] = engine.release
     return engine
+
+
+def _windows_assumed(
+    workload: Workload, architecture: Architecture, engine: Engine, numbers: Mapping[str, float]
+) -> dict[str, str]:
+    """Remark on windows that are masks; empty where a kernel is asked for or no window is exceeded."""
+    longest = max(numbers.get("sequence", 0.0), numbers.get("input_tokens", 0.0))
+    if not engine.masks_windows or workload.attention or not architecture.windowed_layers or longest <= (architecture.window or 0):
+        return {}
+    return {
+        "windows": "masks, behind which PyTorch's attention computes whole squares; attention = flash asks for FlashAttention, which does not"
+    }
 
 
 def _with_turned_on(workload: W, architecture: Architecture, engine: Engine, assumed: dict[str, Any]) -> W:

@@ -193,6 +193,9 @@ def test_stored_scores_of_a_window_are_those_of_the_square() -> None:
 
 def test_a_sequence_inside_the_window_needs_no_mask() -> None:
     assert scores_flop(sequence=1024) == pytest.approx(scores_flop(sequence=1024, attention="flash-2"))
+    assert "windows" not in ask(**GEMMA, gpu="B200 SXM", sequence=1024).assumed
+    assert "attention = flash asks" in ask(**GEMMA, gpu="B200 SXM", sequence=8192).assumed["windows"]
+    assert "windows" not in ask(**GEMMA, gpu="B200 SXM", sequence=8192, attention="flash").assumed
 
 
 @pytest.mark.parametrize("engine", ["torch", "unsloth", "axolotl", "megatron"])
