@@ -17,8 +17,9 @@ PCIE_BYTES_PER_S = 32e9
 """Both directions of a slot whose part does not say: PCIe 3.0 x16."""
 FABRIC_EFFICIENCY = 0.8
 """Share of the adapters' rate that a ring across nodes reaches: an assumption, not fitted to any public table."""
-FABRIC_LATENCY = 2.0
-"""Latency of a collective across nodes ÷ one of the same number of ranks inside a node: an assumption."""
+FABRIC_LATENCY = 5.0
+"""Latency of a collective across nodes ÷ one of the same number of ranks inside a node: of 2 to 6 the whole number that both services over two nodes ask for, DeepSeek V3 and R1 over
+16 GPUs in SGLang of 2025-07 (H100, one request at a time; H200, eight, sgl-project/sglang#7687), each within 3 % by the other's. Published training hardly depends on it."""
 ELSEWHERE_SHARE = 0.5
 """Share of the deviation measured over some nodes that is assumed at twice or half as many; a quarter at four times as many."""
 AMPERE_YEAR, HOPPER = 2020, 9
