@@ -57,6 +57,8 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     memory: str | None = None
     """Beginning of the memory type: 'HBM', 'GDDR'."""
     form_factor: str | None = None
+    name_begins: str | None = None
+    """Beginning of the name: 'RTX' of NVIDIA's cards for desks, whose data-centre cards are called otherwise."""
     most_tdp_w: Positive | None = None
     source: str
     method: str
@@ -97,7 +99,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @property
     def conditions(self) -> int:
         """Number of conditions of the kind; more make it narrower."""
-        given = (self.architectures, self.memory, self.form_factor, self.most_tdp_w)
+        given = (self.architectures, self.memory, self.form_factor, self.name_begins, self.most_tdp_w)
         return sum(one not in {(), None} for one in given)
 
     def fits(self, gpu: Gpu) -> bool:
@@ -109,6 +111,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             and (not self.architectures or gpu.architecture in self.architectures)
             and (self.memory is None or (gpu.memory_type or "").startswith(self.memory))
             and (self.form_factor is None or gpu.form_factor == self.form_factor)
+            and (self.name_begins is None or gpu.name.startswith(self.name_begins))
             and (self.most_tdp_w is None or (gpu.tdp_w is not None and gpu.tdp_w <= self.most_tdp_w))
         )
 
