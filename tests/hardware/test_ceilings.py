@@ -131,6 +131,14 @@ def test_a_gpu_nobody_measured_is_less_certain(records: CeilingRecords, gpus: Gp
     assert unknown.bandwidth_bytes_per_s.spread > known.bandwidth_bytes_per_s.spread
 
 
+@pytest.mark.parametrize(("desk", "rack"), [("RTX A6000", "A40"), ("RTX 6000 Ada", "L40")])
+def test_ecc_of_gddr_takes_one_byte_of_sixteen(desk: str, rack: str, records: CeilingRecords, gpus: GpuCatalogue) -> None:
+    """The same processor and memory, with ECC turned off on cards for desks and on in data centres."""
+    shares = [records.of(gpus.find(name)) for name in (desk, rack)]
+    without, having = (next(one.bandwidth_efficiency for one in found if one.bandwidth_efficiency) for found in shares)
+    assert without.value / having.value == pytest.approx(16 / 15, rel=0.02)
+
+
 def test_more_peak_of_one_kind_is_more_rate(records: CeilingRecords, gpus: GpuCatalogue) -> None:
     rates = [
         ceilings_of(gpus.find(name), records).compute_flop_per_s["bf16"].value for name in ("RTX A4000", "RTX A5000", "RTX A6000")

@@ -58,6 +58,8 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
     memory: str | None = None
     """Beginning of the memory type: 'HBM', 'GDDR'."""
     form_factor: str | None = None
+    name_begins: str | None = None
+    """Beginning of the name: 'RTX' of NVIDIA's cards for desks, whose data-centre cards are called otherwise."""
     most_tdp_w: Positive | None = None
     source: str
     method: str
@@ -111,7 +113,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
     @property
     def conditions(self) -> int:
         """Number of conditions of the kind; more make it narrower."""
-        given = (self.architectures, self.memory, self.form_factor, self.most_tdp_w)
+        given = (self.architectures, self.memory, self.form_factor, self.name_begins, self.most_tdp_w)
         return sum(one not in {(), None} for one in given)
 
     def fits(self, gpu: Gpu) -> bool:
@@ -123,6 +125,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
             and (not self.architectures or gpu.architecture in self.architectures)
             and (self.memory is None or (gpu.memory_type or "").startswith(self.memory))
             and (self.form_factor is None or gpu.form_factor == self.form_factor)
+            and (self.name_begins is None or gpu.name.startswith(self.name_begins))
             and (self.most_tdp_w is None or (gpu.tdp_w is not None and gpu.tdp_w <= self.most_tdp_w))
         )
 
