@@ -10,6 +10,7 @@ import pytest
 
 from planner.errors import UserError
 from planner.session import Session
+from planner.workload.hardware import inventory
 from planner.workload.hardware.owned import Own
 
 SINFO = """\
@@ -46,8 +47,8 @@ def test_slurm_counts_each_node_once_and_leaves_out_what_takes_no_jobs(session: 
     ]
 
 
-def test_slurm_lists_of_nodes_are_taken_apart(session: Session, tmp_path: Path) -> None:
-    """4 + 1 + 2 · 3 nodes; n02 is in another partition too; names end at a million."""
+def test_slurm_lists_of_nodes_are_taken_apart(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 + 1 + 2 · 3 nodes; n02 is in another partition too; names end at the most that are read."""
     listed = """\
 NODELIST|GRES|STATE
 n[01-03,05]|gpu:l40s:8(S:0-1)|idle
@@ -56,9 +57,10 @@ rack[1-2]n[08-10]-ib gpu:l40s:8 allocated
 n[11-12] gpu:l40s:8 drained
 """
     assert _read(session, tmp_path, "sinfo.txt", listed) == [Own(gpu="L40S", count=8, nodes=11)]
+    monkeypatch.setattr(inventory, "MOST_NAMES", 10_000)
     endless = "a[0-999999] gpu:l40s:8 idle\n" * 3 + "b[0-9 gpu:l40s:4 idle\n"
     (found,) = _read(session, tmp_path, "sinfo.txt", endless)
-    assert found.nodes == 1_000_000
+    assert found.nodes == 10_000
 
 
 def test_kubernetes_reads_products_slices_of_both_strategies_and_cordoned_nodes(session: Session, tmp_path: Path) -> None:
