@@ -21,10 +21,11 @@ from planner.workload.tasks import Lengths
 STEP_S = 0.01
 
 
-def benchmark(requests: int, *, warm: int = 0, sequences: float = 64.0, **load: Any) -> Summary:
+def benchmark(requests: int, *, warm: int = 0, sequences: float = 64.0, intake_s: float = 0.0, **load: Any) -> Summary:
     """One replica whose iterations take `STEP_S` each, whatever is in them."""
     counts = (np.array([requests]), np.array([warm]))
-    return simulate_benchmark(constant_time(1, step_s=STEP_S), rules_of(1, sequences=sequences), load_of(**load), *counts)
+    time = constant_time(1, step_s=STEP_S, intake_s=intake_s)
+    return simulate_benchmark(time, rules_of(1, sequences=sequences), load_of(**load), *counts)
 
 
 def service(**given: Any) -> Answer:
@@ -43,6 +44,14 @@ def test_all_at_once_takes_whole_rounds(requests: int, rounds: int) -> None:
     found = benchmark(requests, concurrency=requests, outputs=200)
     assert found.requests_per_s[0] == pytest.approx(requests / (rounds * 200 * STEP_S), rel=1e-6)
     assert found.samples[0] == 2 * requests
+
+
+@pytest.mark.parametrize("every", [1, 2, 5])
+def test_requests_that_come_at_once_are_taken_in_one_after_the_other(every: int) -> None:
+    """One of 64 enters every so many iterations, whose prompt is in the next: request k has waited for all before it."""
+    found = benchmark(64, concurrency=64, outputs=500, intake_s=every * STEP_S)
+    assert found.ttft_s.mean[0] == pytest.approx((31.5 * every + 1) * STEP_S, rel=0.02)
+    assert found.requests_per_s[0] == pytest.approx(64 / ((63 * every + 500) * STEP_S), rel=0.01)
 
 
 def test_a_few_long_answers_drain_alone() -> None:

@@ -18,7 +18,7 @@ from planner.engine.performance.simulation.continuous_batching import run_batche
 from planner.engine.performance.simulation.iteration_time import IterationTime
 from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
-from planner.engine.performance.simulation.traffic import traffic_of
+from planner.engine.performance.simulation.traffic import Traffic, traffic_of
 
 MOST_REQUESTS = 5_000
 """A run of more is as good as endless: ramp and drain are below a hundredth of it for most loads."""
@@ -60,6 +60,7 @@ def _run(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, 
     seeds = np.tile(np.arange(SEEDS), requests.size)
     time, rules, load, most = time.take(row), rules.take(row), load.take(row), requests[row]
     traffic = traffic_of(load, seeds.tolist(), int(most.max()) + 1, most=most).fitted(rules.capacity)
+    traffic = replace(traffic, arrival_s=_taken_in(traffic, time.intake_s))
     if time.draft is not None:
         time = replace(time, draft=time.draft if time.draft.proposed.any() else None)
     if time.draft is not None:
@@ -68,3 +69,10 @@ def _run(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, 
     trace = run_batches(time, rules, traffic, warm=warm, measured=most - warm)
     late: dict[str, Floats] = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
     return summarise(trace, warm=warm, measured=most - warm, row=row, **late)
+
+
+def _taken_in(traffic: Traffic, intake_s: Floats) -> Floats:
+    """Times at which requests reach the engine when those that the clients of a loop send at once pass its front end one after the other."""
+    number = np.arange(traffic.arrival_s.shape[1])
+    found: Floats = traffic.arrival_s + np.where(number < traffic.clients[:, None], number * intake_s[:, None], 0.0)
+    return found

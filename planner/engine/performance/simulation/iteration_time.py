@@ -81,6 +81,8 @@ class IterationTime(RowRecord, frozen=True):
     front_end_s: Floats
     """Time of a request outside iterations: its way through the server, of its prefix from the host's memory, and of its prompt through the stages
     after the round it takes from others."""
+    intake_s: Floats
+    """The server's part of it, in which it takes in one request after the other."""
     late_steps: Floats
     """Iterations until a token is handed over, beside the one that makes it."""
     row_share: Floats
@@ -180,6 +182,7 @@ def iteration_time(table: Table) -> IterationTime:
         mixed_factor=full(table.engine.mixed_factor),
         host_s=full(table.engine.host_step_s),
         front_end_s=full(table.engine.front_end_s + prefix_load_s(table) + _through_stages_s(table)),
+        intake_s=full(table.engine.front_end_s),
         late_steps=full(table.engine.late_steps),
         row_share=1 / full(table.layout.cp),
         encoder_s=encoder_s,
