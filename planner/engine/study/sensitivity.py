@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from planner.engine.evaluate.task import Supply, Task
 from planner.engine.search.plan import solutions
 from planner.errors import UserError
 from planner.workload.tasks import Lengths, Workload, trains
+from planner.workload.weights import FORMATS
 
 REACH = 2.0
 """Inputs are tried from half to twice what they are."""
@@ -26,6 +27,8 @@ TRAINING = ("sequence", "global_batch", "micro_batch")
 SERVING = ("input_tokens", "output_tokens", "request_rate_per_s", "concurrency")
 PRECISIONS = ("bf16", "fp8", "gptq-int4")
 """Formats of stored weights that are tried while generating; training is tried in BF16 and FP8."""
+FEWER_BITS = 0.75
+"""Share of the bits that a model is published in, below which other formats of it are tried: nobody stores it in as many, or more."""
 
 
 def flips_of(task: Task, supply: Supply, plan: Plan) -> list[Flip]:
@@ -86,9 +89,17 @@ def _times(given: float | Lengths, factor: float) -> Any:
     return max(1, round(given * factor)) if isinstance(given, int) else given * factor
 
 
+def formats_tried(stored_as: str) -> Sequence[str]:
+    """Formats of weights that are tried for a model published in `stored_as` ('': 16 bit)."""
+    published = FORMATS.get(stored_as)
+    below = FEWER_BITS * published.bits if published else math.inf
+    return [name for name in PRECISIONS if FORMATS[name].bits < below or name == stored_as]
+
+
 def _by_precision(task: Task, supply: Supply, now: str) -> Iterator[Flip]:
     """Other formats of weights, or of products in training, that put another GPU first."""
-    key, formats = ("dtype", PRECISIONS[:2]) if trains(task.workload.task) else ("weight_dtype", PRECISIONS)
+    training = trains(task.workload.task)
+    key, formats = ("dtype", PRECISIONS[:2]) if training else ("weight_dtype", formats_tried(task.models.main.stored_as))
     for name in formats:
         winner = _winner(task, supply, {key: name}) if getattr(task.workload, key) != name else now
         if winner not in {now, None}:

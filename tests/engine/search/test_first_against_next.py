@@ -13,6 +13,7 @@ from engine_sample import plan, session, shipped, workload
 
 from planner.engine.search import paired_draws
 from planner.engine.search.paired_draws import Uncertain, chances_of_first
+from planner.engine.study.sensitivity import formats_tried
 from planner.present.choice.certainty import is_close, sensitivity, standing
 from planner.workload.published.spreads import Shared, Spreads, published_spreads
 
@@ -97,3 +98,8 @@ def test_the_price_at_which_another_gpu_wins_is_where_it_wins() -> None:
         if flip.key != "usd_per_h":
             again = plan("qwen3-32b-batch-job", **{flip.key: flip.value}, gpus_considered=[first.gpu, flip.gpu])
             assert again.rows[0].gpu == flip.gpu != first.gpu
+
+
+@pytest.mark.parametrize(("stored_as", "tried"), [("", ["bf16", "fp8", "gptq-int4"]), ("fp8", ["fp8", "gptq-int4"]), ("mxfp4", [])])
+def test_a_model_is_not_tried_in_more_bits_than_it_is_published_in(stored_as: str, tried: list[str]) -> None:
+    assert formats_tried(stored_as) == tried
