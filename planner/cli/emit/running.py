@@ -157,9 +157,8 @@ def _left_out(job: Job, layout: LayoutAnswer) -> Iterator[str]:
         yield f"the engine is {job.engine.name}; jobs can be written for {', '.join(SERVICES)}"
     if layout.prefill_replicas:
         yield "replicas that only read prompts cannot be written"
-    for name, given in (("companions", asked.companions), ("adapters", asked.adapters)):
-        if given:
-            yield f"{name} cannot be written"
+    if asked.companions:
+        yield "companions cannot be written"
     if asked.offload not in {None, "none"}:
         yield f"offload = {asked.offload!r} cannot be written"
 

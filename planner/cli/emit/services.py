@@ -64,6 +64,12 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Option of the longest context."""
     longest: Callable[[Job, PlanRow], int | str | None]
     """Tokens of the longest context, or the engine's word for as many as its cache holds; None: the model's own."""
+    adapters: tuple[str, str, str]
+    """Options of the number of adapters, of their rank, and that names them."""
+    adapters_on: tuple[str, ...]
+    """Words that turn adapters on."""
+    adapter_ranks: tuple[int, ...] = ()
+    """Ranks that the option of the rank takes; none: any."""
     ranks: tuple[str, ...] = ()
     """Shell that comes before the program where a replica is over several nodes."""
     across: str
@@ -87,10 +93,18 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         cache = self.caches[job.workload.kv_dtype or "bf16"]
         words |= {"--kv-cache-dtype": cache} if cache != "auto" else {}
         every = [str(word) for option in words.items() for word in option if word is not None]
-        given = shlex.join([*every, *(self.reads if job.architecture.encoder else ())])
+        given = shlex.join([*every, *(self.reads if job.architecture.encoder else ()), *self._adapted(job)])
+        yours = f" ${{ADAPTERS:+{self.adapters[2]} $ADAPTERS}}" if job.workload.lora else ""
         yield f'MODEL="${{MODEL:-{hub_id}}}"'
         yield from self.ranks if spread.nodes > 1 else ()
-        yield f"exec {self.starts} {given}{self.across if spread.nodes > 1 else ''}"
+        yield f"exec {self.starts} {given}{yours}{self.across if spread.nodes > 1 else ''}"
+
+    def _adapted(self, job: Job) -> Iterator[str]:
+        """Options of adapters; a rank the engine does not take is the next it takes."""
+        lora, (number, rank, _) = job.workload.lora, self.adapters
+        if lora is not None:
+            wide = next((one for one in self.adapter_ranks if one >= lora.rank), lora.rank)
+            yield from (*self.adapters_on, number, str(job.workload.adapters or 1), rank, str(wide))
 
     def left_out(self, job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
         """Settings of a service that the engine's command line cannot express; each a sentence without its full stop."""
@@ -109,6 +123,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         """Notes for people before they start it."""
         if job.stored not in DTYPES and not self._rounds(job) and job.stored != job.architecture.stored_as:
             yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
+        if job.workload.lora:
+            yield "ADAPTERS names the adapters, which are yours: NAME=PATH, several apart by spaces."
         if job.workload.kv_offload:
             yield f"{self.name} keeps prefixes in the host's memory once its own option says how much of it; that is left to you."
 
@@ -159,6 +175,8 @@ SERVICES = {
         memory="--mem-fraction-static",
         length="--context-length",
         longest=lambda _, row: row.answer.max_context,
+        adapters=("--max-loras-per-batch", "--max-lora-rank", "--lora-paths"),
+        adapters_on=("--enable-lora", "--lora-target-modules", "all"),
         across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --dist-init-addr "$HEAD:$PORT"',
     ),
     "vllm": Service(
@@ -175,9 +193,12 @@ SERVICES = {
         memory="--gpu-memory-utilization",
         length="--max-model-len",
         longest=_longest_request,
+        adapters=("--max-loras", "--max-lora-rank", "--lora-modules"),
+        adapters_on=("--enable-lora",),
+        adapter_ranks=(1, 8, 16, 32, 64, 128, 256, 320, 512),
         ranks=('HEADLESS=""; if [ "$NODE_RANK" != 0 ]; then HEADLESS=--headless; fi',),
         across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT" --distributed-executor-backend mp $HEADLESS',
     ),
 }
-"""Engine -> its server (docs.sglang.io: advanced_features/server_arguments, read 2026-11-22, dp_dpa_router_guide, read 2026-11-27;
-docs.vllm.ai: serving/parallelism_scaling, serving/expert_parallel_deployment, cli/serve)."""
+"""Engine -> its server (docs.sglang.io: advanced_features/server_arguments, read 2026-11-22, dp_dpa_router_guide and lora, read 2026-11-27;
+docs.vllm.ai: serving/parallelism_scaling, serving/expert_parallel_deployment, features/lora, cli/serve)."""

@@ -287,6 +287,26 @@ def test_an_encoder_is_served_by_its_own_options(run_planner: RunPlanner) -> Non
     assert "--runner pooling" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("vllm", "--enable-lora --max-loras 20 --max-lora-rank 32 ${ADAPTERS:+--lora-modules $ADAPTERS}"),
+        ("sglang", "--max-loras-per-batch 20 --max-lora-rank 24 ${ADAPTERS:+--lora-paths $ADAPTERS}"),
+    ],
+)
+def test_adapters_of_a_service_are_counted_and_named_by_their_owner(
+    engine: str, options: str, shell: Callable[..., list[str]]
+) -> None:
+    text = service("sky", ONE, engine=engine, adapters=20, lora=Lora(rank=24))
+    assert options in text
+    assert "# ADAPTERS names the adapters" in text
+    if engine == "vllm":
+        (bare,) = shell(block(text, "run"))
+        (named,) = shell(block(text, "run"), ADAPTERS="a=/one b=/two")
+        assert named.split() == [*bare.split(), "--lora-modules", "a=/one", "b=/two"]
+    assert "lora" not in service("sky", ONE, engine=engine)
+
+
 def test_prefixes_in_the_hosts_memory_are_left_to_whoever_starts_it() -> None:
     assert "keeps prefixes in the host's memory once" in service("slurm", ONE, kv_offload=True, prefix_tokens=500)
     assert "keeps prefixes" not in service("slurm", ONE)
