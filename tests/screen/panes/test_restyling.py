@@ -9,20 +9,24 @@ import pytest
 from textual._compositor import Compositor
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
+from textual.geometry import Region
+from textual.widget import Widget
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
 from widgets.drawing.restyling import LeanStylesheet
 
-KEYS = (
-    ("down",),
-    ("1", "down", "x"),
-    ("escape", "3", "z"),
-    ("escape", "escape", "slash", "b"),
-    ("escape", "?"),
-    ("escape", "colon", "q"),
+STEPS: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
+    ((), (120, 40)),
+    (("down",), (80, 24)),
+    (("1", "down", "x"), (160, 45)),
+    (("escape", "3", "z"), (70, 50)),
+    (("escape", "escape", "slash", "b"), (100, 30)),
+    (("escape", "question_mark"), (200, 12)),
+    (("escape", "w"), (120, 40)),
+    (("escape", "colon", "q"), (30, 24)),
 )
-"""Keys that lead from one screen to the next."""
+"""Keys that lead from one screen to the next, and the size that it gets then."""
 
 
 def styles_of(app: PlannerApp) -> dict[DOMNode, Any]:
@@ -33,31 +37,35 @@ def styles_of(app: PlannerApp) -> dict[DOMNode, Any]:
     }
 
 
-async def test_every_widget_has_the_styles_that_textual_gives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(120, 40)) as pilot:
-        for keys in ((), *KEYS):
-            await settle(pilot)
-            await pilot.press(*keys)
-            await settle(pilot)
-            found = styles_of(app)
-            with monkeypatch.context() as without:
-                without.setattr(LeanStylesheet, "apply", Stylesheet.apply)
-                app.stylesheet.update(app.screen)
-            assert len(found) > 3
-            assert found == styles_of(app), keys
+def places_of(app: PlannerApp) -> dict[Widget, Region]:
+    return {widget: place.region for widget, place in app.screen._compositor.full_map.items()}
 
 
-async def test_every_widget_is_where_textual_places_it(tmp_path: Path) -> None:
+def frame(app: PlannerApp) -> list[list[tuple[str, str]]]:
+    """The topmost screen, with the attributes of its text."""
+    return [[(text, str(style)) for text, style, *_ in line.simplify()] for line in app.screen._compositor.render_strips()]
+
+
+async def test_every_widget_has_the_styles_and_the_place_that_textual_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(80, 24)) as pilot:
-        for keys in ((), *KEYS):
-            await settle(pilot)
+        await settle(pilot)
+        for keys, size in STEPS:
             await pilot.press(*keys)
             await settle(pilot)
-            compositor = app.screen._compositor
-            placed, _ = compositor._arrange_root(app.screen, app.size, visible_only=False)
-            assert {widget: widget.region for widget in placed} == {widget: place.region for widget, place in placed.items()}, keys
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            found = styles_of(app), places_of(app), frame(app)
+            with monkeypatch.context() as without:
+                without.setattr(LeanStylesheet, "apply", Stylesheet.apply)
+                without.setattr(LeanStylesheet, "_check_rule", Stylesheet._check_rule)
+                app.stylesheet.update(app.screen)
+            app.screen._compositor._full_map_invalidated = True
+            for node in found[0]:
+                node.refresh()
+            assert (styles_of(app), places_of(app), frame(app)) == found, (keys, size)
 
 
 async def test_a_hidden_pane_that_changes_has_nothing_placed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
