@@ -258,6 +258,11 @@ def sample_time(row: PlanRow) -> TimeDetail | None:
     )
 
 
+def shipped_gpu(name: str) -> Gpu:
+    """The catalogue's own GPU of that name."""
+    return load_gpus(presets_folder() / "gpus").find(name.removesuffix(" 141GB"))
+
+
 class SampleModels:
     """Three models."""
 
@@ -285,7 +290,8 @@ class SampleSession:
             all=tuple(
                 SimpleNamespace(name=entry[0], aliases=(entry[0].split()[0],), nvml_names=(), only_named=False, vendor="NVIDIA")
                 for entry in ROWS
-            )
+            ),
+            find=shipped_gpu,
         )
         self.offers = tuple(SimpleNamespace(provider=entry[8], region="us") for entry in ROWS)
         self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),), nvml_state="ready")
@@ -314,7 +320,7 @@ class SampleSession:
 
     def part_named(self, name: str) -> Gpu | None:
         try:
-            return load_gpus(presets_folder() / "gpus").find(name.removesuffix(" 141GB"))
+            return shipped_gpu(name)
         except UserError:
             return None
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from measuring_sample import app_in, until
 from nvml_stub import A100, COMPILER, H100, ControlFile, build, environment
 from terminal_screen import Screen
-from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_sample import first_note, sample_options, settle
 
@@ -25,11 +21,9 @@ from widgets.panes.machine.gpu import Drawing, ages, block, roomy_block, time_ax
 from widgets.panes.machine.history import COARSE_S, Cells, History, Marks
 from widgets.panes.machine.levels import history_values
 from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip
-from widgets.panes.machine.pane import MachineView
 from widgets.panes.machine.processes import ORDERS, process_lines
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
-needs_torch = pytest.mark.usefixtures("torch_here")
 
 
 H100_SNAPSHOT = DeviceSnapshot(
@@ -245,48 +239,6 @@ def test_processes_are_listed_with_the_reason_of_what_is_not_known() -> None:
     assert all(len(line) <= 76 for line in (head, first, second, none, why))
     (recorded,) = process_lines((used, free), Drawing(UNICODE, 76, 1.0, Marks(), recorded=True))
     assert "only this machine's driver" in str(recorded)
-
-
-@needs_torch
-async def test_while_a_benchmark_times_its_points_this_machine_is_read_seldom_and_the_points_are_marked(tmp_path: Path) -> None:
-    app = app_in(tmp_path, telemetry=True)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        poller = await polling(pilot, app)
-        assert not poller()
-        await pilot.press("b")
-        await until(app, "running")
-        for _ in range(3000):
-            if app.benchmark is None or not app.benchmark.running or app.benchmark.marks.open:
-                break
-            await asyncio.sleep(0.01)  # a pause asks every widget
-        await pilot.pause(0.1)
-        assert app.benchmark is not None
-        assert poller() or not app.benchmark.running
-        await until(app, "finished")
-        await pilot.pause(0.2)
-        assert not poller()
-        marks = list(app.benchmark.marks)
-        measured = [point.label for point in app.benchmark.run.points if point.state == "done"]
-        assert {mark.label for mark in marks} >= set(measured) > set()
-        assert all(mark.ended_s is not None and mark.ended_s >= mark.began_s and mark.device == "cpu" for mark in marks)
-        text = ""
-        for _ in range(100):
-            await pilot.pause(0.05)
-            text = str(app.main.query_one("#machine-text", Static).render())
-            if "benchmark" in text:
-                break
-        assert f"{marks[-1].letter} {marks[-1].label}" in text
-
-
-async def polling(pilot: Pilot[None], app: PlannerApp) -> Callable[[], bool]:
-    """Whether the poller is thinned, once it reads."""
-    for _ in range(200):
-        poller = app.telemetry._poller
-        if poller is not None and poller.latest is not None and app.main.query_one(MachineView).snapshot is not None:
-            return lambda: poller.thinned
-        await pilot.pause(0.05)
-    raise AssertionError("nothing was read")
 
 
 def asked(calls: Path, since_s: float) -> int:

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 from measuring_sample import app_in, needs_torch, opened, until
+from textual.pilot import Pilot
 from textual.widgets import Static
 
 from bench.protocol import Point
 from planner.observe.benchmark.events import PointProgress, PointStarted, RoundDone
+from planner.observe.telemetry.poller import Poller
+from widgets.app import PlannerApp
 from widgets.panes.benchmark import PointLine, Run
+from widgets.panes.machine.pane import MachineView
 
 
 async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -31,17 +35,24 @@ async def test_an_interpreter_that_is_not_there_is_named(tmp_path: Path) -> None
 
 
 @needs_torch
-async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path: Path) -> None:
-    """Objects that were there before the run are not collected during it."""
-    app = app_in(tmp_path)
+async def test_results_arrive_are_kept_and_are_there_at_the_next_start_and_this_machine_is_read_seldom_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """One run for all of it, as PyTorch takes seconds to load. Objects that were there before the run are not collected during it."""
+    app = app_in(tmp_path, telemetry=True)
     frozen: list[int] = []
-    async with app.run_test(size=(80, 24)) as pilot:
+    thinned: list[bool] = []
+    async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
+        poller = await polling(pilot, app)
+        assert not poller.thinned
         await pilot.press("b")
         await until(app, "running")
+        assert app.benchmark is not None
         while app.benchmark_runs:
             frozen.append(gc.get_freeze_count())
-            await asyncio.sleep(0.05)
+            thinned += [poller.thinned] if app.benchmark.marks.open else []
+            await asyncio.sleep(0.02)
         await until(app, "finished")
         for _ in range(500):
             if gc.get_freeze_count() == 0:
@@ -49,18 +60,46 @@ async def test_results_arrive_are_kept_and_are_there_at_the_next_start(tmp_path:
             await asyncio.sleep(0.01)
         assert gc.get_freeze_count() == 0
         assert min(frozen[:-1]) > 10_000
-        await pilot.pause()
-        run = app.benchmark and app.benchmark.run
-        assert run
+        await pilot.pause(0.2)
+        run = app.benchmark.run
         assert run.done == len(run.points) > 0
         assert all(point.value for point in run.points if point.state == "done")
         planned: Any = app.session_thread._session
         assert planned.refreshed
         assert len(planned.planned) > 1
+        assert any(thinned) or not thinned, "a point was measured between two looks"
+        assert not poller.thinned
+        await every_point_is_marked(app, pilot)
     again = app_in(tmp_path)
     async with again.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         assert " of 1 run" in str(again.main.query_one("#benchmark-text", Static).content)
+
+
+async def polling(pilot: Pilot[None], app: PlannerApp) -> Poller:
+    """The poller of this machine, once it reads."""
+    for _ in range(200):
+        poller = app.telemetry._poller
+        if poller is not None and poller.latest is not None and app.main.query_one(MachineView).snapshot is not None:
+            return poller
+        await pilot.pause(0.05)
+    raise AssertionError("nothing was read")
+
+
+async def every_point_is_marked(app: PlannerApp, pilot: Pilot[None]) -> None:
+    """Below the histories of this machine stands when each point was measured, and by its letter which."""
+    assert app.benchmark is not None
+    marks = list(app.benchmark.marks)
+    measured = [point.label for point in app.benchmark.run.points if point.state == "done"]
+    assert {mark.label for mark in marks} >= set(measured) > set()
+    assert all(mark.ended_s is not None and mark.ended_s >= mark.began_s and mark.device == "cpu" for mark in marks)
+    text = ""
+    for _ in range(100):
+        await pilot.pause(0.05)
+        text = str(app.main.query_one("#machine-text", Static).render())
+        if "benchmark" in text:
+            break
+    assert f"{marks[-1].letter} {marks[-1].label}" in text
 
 
 async def test_a_point_with_rounds_to_come_is_not_running(tmp_path: Path) -> None:
