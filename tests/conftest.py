@@ -22,7 +22,7 @@ from catalogue_once import share_catalogue
 from compiled_once import compile_share
 from hypothesis import HealthCheck, settings
 from nvml_stub import ControlFile, build
-from order_of_tests import ordered
+from order_of_tests import ordered, report_results_alone
 from parsed_once import parsed_once
 from repository import ROOT, RunPlanner
 
@@ -89,9 +89,13 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Share the compiling of a fresh clone among the processes."""
+    """Share the compiling of a fresh clone among the processes, which report results alone."""
     worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
-    if worker is not None and not sys.dont_write_bytecode:
+    if worker is None:
+        return
+    if session.config.option.durations is None:
+        report_results_alone(session.config)
+    if not sys.dont_write_bytecode:
         compile_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
