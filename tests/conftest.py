@@ -71,6 +71,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "\npytestmark = pytest.mark.torch\n" in collection_path.read_text(encoding="utf-8") or None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have rules tried on the same examples whatever else is imported: Hypothesis would take constants from the sources of all loaded modules."""
+    if not config.getoption("--hypothesis-profile"):
+        from hypothesis.internal.conjecture import providers
+
+        vars(providers)["_get_local_constants"] = lambda: providers._local_constants
+
+
 gc.disable()
 """While tests are read: all of it stays, so that looking for garbage takes as long as reading and finds none."""
 
