@@ -34,6 +34,7 @@ def test_public_names_are_those_that_type_checkers_see() -> None:
         _ = planner.Plannr  # type: ignore[attr-defined]  # it has none
 
 
+@pytest.mark.sweep
 def test_a_plan_is_what_the_command_line_prints(asked: Planner, run_planner: Any) -> None:
     import msgspec
 

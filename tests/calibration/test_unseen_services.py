@@ -123,6 +123,7 @@ def compared(file: str) -> dict[str, list[Compared]]:
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("file", "metric"), list(MEDIANS))
 def test_figures_nobody_fitted_to_are_met(file: str, metric: str) -> None:
     errors = [abs(math.expm1(one.off)) for one in compared(file)[metric]]

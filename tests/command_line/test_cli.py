@@ -179,6 +179,7 @@ def test_table_csv_and_markdown_tell_the_same_rows(run_planner: RunPlanner) -> N
 COMMAND = "    gpu-planner plan "
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-405b-pretrain", "llama-3.1-8b-lora"])
 def test_the_table_fits_and_cuts_no_figure(run_planner: RunPlanner, preset: str) -> None:
     wide = run_planner("plan", preset, "--top", "30", COLUMNS="1000").stdout.splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 from load_sample import sample_load
 from repository import RunPlanner
 from tui_sample import sample_plan
@@ -57,6 +58,7 @@ def test_what_is_no_service_says_so() -> None:
     assert not any(isinstance(part, Points) for part in section.parts)
 
 
+@pytest.mark.sweep
 def test_the_command_line_prints_it_and_gives_it_to_programs(run_planner: RunPlanner) -> None:
     asked = ("plan", "llama-3.2-3b-real-time", "--load", "--gpu", "L4", "--top", "1")
     told = run_planner(*asked).stdout

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.memory import MemoryBytes
@@ -32,6 +33,25 @@ NOWHERE = Path("/nonexistent")
 def session() -> Session:
     """One for all: what it reads does not change."""
     return Session.open(state=NOWHERE, config=NOWHERE)
+
+
+DEAR_PRESETS = frozenset(
+    {
+        "deepseek-v3-service",
+        "llama-3.1-405b-pretrain",
+        "llama-3.2-3b-gathered",
+        "llama-3.2-3b-real-time",
+        "qwen3-30b-a3b-service",
+        "qwen3-8b-grpo",
+    }
+)
+"""Presets that take longest to plan: half of what all take."""
+
+
+def each_preset() -> list[Any]:
+    """Every shipped workload, as parameters of a test; the quick tests leave out those that take longest."""
+    names = session().presets.names()
+    return [pytest.param(name, marks=pytest.mark.sweep) if name in DEAR_PRESETS else name for name in names]
 
 
 def architecture(model: str) -> Architecture:

@@ -164,6 +164,7 @@ def test_hours_with_more_requests_need_more_replicas(asked: Planner) -> None:
     assert one.request_s.mean.value > found.request_s.mean.value
 
 
+@pytest.mark.sweep
 def test_targets_that_no_number_meets_are_missed_and_told(asked: Planner) -> None:
     found = replayed(asked, trace_of(400, 1.0), {"targets.p50_request_s": 0.01})
     assert found.replicas_needed is None
@@ -181,6 +182,7 @@ def test_prefixes_save_time(asked: Planner) -> None:
     assert any("cache" in note for note in cached.notes)
 
 
+@pytest.mark.sweep
 def test_the_command_tells_hours_and_misses(run_planner: RunPlanner, tmp_path: Path) -> None:
     path, trace = tmp_path / "trace.csv", trace_of(3000, 0.5)
     rows = zip(trace.arrival_s, trace.input_tokens, trace.output_tokens, strict=True)

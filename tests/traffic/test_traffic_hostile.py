@@ -19,6 +19,7 @@ ODD = (b"nan", b"inf", b"-1", b"1e400", b"null", b'"x"', b"{}", b"[]", b"", b"\x
 LOG = b'1.2.3.4 - - [10/Oct/2026:13:55:01 +0200] "POST /v1 HTTP/1.1" 200 5\n'
 
 
+@pytest.mark.sweep
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_is_broken_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:

@@ -108,6 +108,7 @@ def test_a_misspelt_key_is_offered() -> None:
     assert problems(config | {"hiden_size": 4096})["model.hidden_size"].nearest[0] == "hiden_size"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_family_crashes_on_an_empty_config(family: str) -> None:
     assert problems({"model_type": family})

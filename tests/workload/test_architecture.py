@@ -202,6 +202,7 @@ def test_a_narrow_embedding_is_projected_at_both_ends() -> None:
     assert a.active_matrix == 24 * 12 * 1024**2 + 2 * 512 * 1024 + 50272 * 512
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_the_parts_are_the_whole(name: str) -> None:
     a = architecture(name)

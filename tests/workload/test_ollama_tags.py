@@ -17,6 +17,7 @@ TAGS = [line.split() for line in (ROOT / "tests" / "data" / "ollama_tags.txt").r
 SHELF = ModelShelf(presets_folder() / "models")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("tag", "model", "stored"), [(tag, model, *(stored or [""])) for tag, model, *stored in TAGS])
 def test_a_tag_is_its_model(tag: str, model: str, stored: str) -> None:
     config, expected = SHELF.config(tag), SHELF.config(model)

@@ -114,6 +114,7 @@ def test_the_dockerfile_is_made_of_instructions_and_runs_sound_shell() -> None:
     assert "--out /out/" in script
 
 
+@pytest.mark.sweep
 def test_the_command_line_writes_jobs_for_the_plans_first_gpus(run_planner: RunPlanner) -> None:
     done = run_planner("bench", "--emit", "sky")
     assert done.returncode == 0, done.stderr

@@ -261,6 +261,7 @@ def test_a_checkpoint_that_has_to_be_stored_otherwise_is_asked_for() -> None:
     assert "--quantization" not in service("sky", ONE, weight_dtype="awq")
 
 
+@pytest.mark.sweep
 def test_the_command_line_writes_the_first_row(run_planner: RunPlanner) -> None:
     done = run_planner("plan", SERVICE, "--gpu", "H100 SXM5 80GB", "--emit", "kubernetes")
     assert done.returncode == 0, done.stderr

@@ -59,6 +59,7 @@ UPLOADS = {
 }
 
 
+@pytest.mark.sweep
 def test_every_name_is_answered_or_refused_for_its_reason() -> None:
     answers = answer_lines(session(), LINES)
     assert [answer.id for answer in answers] == [json.loads(line)["id"] for line in LINES]

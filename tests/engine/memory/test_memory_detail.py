@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_sample import COMPONENTS, plan, session, workload
+from engine_sample import COMPONENTS, each_preset, plan, session, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planned_sample import PRESETS, TASKS, asked
@@ -84,7 +84,7 @@ def test_numbers_of_the_user_stand_in_the_formulas() -> None:
 UNITS = r"\b(layers|tokens|sequences|parameters|others|logits|elements|outputs|gradients|ranks|B)\b|GiB|MiB|%"
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_every_factor_of_a_formula_has_a_unit(preset: str) -> None:
     of, found = asked(preset, "as it ships")
     for item in detail(of, found.rows[0]).items:
@@ -114,6 +114,7 @@ def worked_out(found: Term) -> float:
     return float(eval("".join(parts).replace("·", "*").replace("÷", "/"), {"inf": float("inf"), "min": min, "max": max}))  # noqa: S307  (a formula of ours)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-full-finetune", "qwen3-30b-a3b-service"])
 def test_formulas_give_the_bytes_they_stand_for(preset: str, task: str) -> None:

@@ -27,6 +27,7 @@ def described(case: Case, error: float) -> str:
     return f"{error:+.2%} {case.model['model_type']} {case}"
 
 
+@pytest.mark.sweep
 def test_there_are_enough_cases() -> None:
     assert len(compared()) >= 60
 

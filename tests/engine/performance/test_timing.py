@@ -225,6 +225,7 @@ RATES = (
 LATENCIES = ("latency_s", "attention_latency_s", "decode_latency_s", "decode_head_s", "launch_s")
 
 
+@pytest.mark.sweep
 @quickly
 @given(st.sampled_from(MODELS), st.sampled_from(list(JOBS)), st.sampled_from(RATES), st.floats(1.01, 20), st.sampled_from(GPUS[:4]))
 def test_a_faster_device_is_never_slower(model: str, job: str, rate: str, factor: float, gpu: str) -> None:

@@ -109,6 +109,7 @@ def _reasons(guide: Guide, name: str) -> list[str]:
     return next(step.reasons for step in guide.steps if step.name == name)
 
 
+@pytest.mark.sweep
 def test_many_requests_of_a_job_are_answered_at_once(session: Session) -> None:
     """10^6 requests of 1,000 and 200 tokens take weeks one after another, and hours as many at once as fit."""
     answers = Answers(

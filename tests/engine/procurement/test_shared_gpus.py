@@ -97,6 +97,7 @@ def _file(**changes: Any) -> PortfolioFile:
     return msgspec.convert({"own": [{"gpu": "L40S"}], "workload": [one | changes for one in small]}, PortfolioFile)
 
 
+@pytest.mark.sweep
 def test_three_small_services_share_the_one_gpu_that_is_owned() -> None:
     """One L40S is owned: without sharing it holds one of three, and two are rented; shared, a half and two quarters fill it at most."""
     session = Session.open()
@@ -114,6 +115,7 @@ def test_three_small_services_share_the_one_gpu_that_is_owned() -> None:
     assert ON_SHARES in shared.notes
 
 
+@pytest.mark.sweep
 def test_a_share_is_checked_by_the_engine() -> None:
     """8.8 GiB of weights in FP8 fit a half of 48 GB with their cache, no eighth; and a half of the time takes twice as long."""
     session = Session.open()

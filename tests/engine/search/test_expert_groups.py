@@ -22,6 +22,7 @@ EVERY = mixtures()
 FEW = ["nemotron-3-super-120b-a12b", "nemotron-3-ultra-550b-a55b", *EVERY[::8]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", [*FEW, *(pytest.param(name, marks=pytest.mark.thorough) for name in EVERY if name not in FEW)])
 def test_replicas_that_share_experts_come_in_whole_groups(model: str) -> None:
     """A group has one rank for each part of the experts, which every layer has as many of, and takes a node or several whole ones."""

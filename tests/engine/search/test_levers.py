@@ -70,6 +70,7 @@ def test_levers_keep_their_word(case: str) -> None:
         assert ("may fit" in lever.text) <= ("may-not-fit" in kept)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_levers_that_are_not_enough_say_so_and_are_not(case: str) -> None:
     for lever in found(case).levers:
@@ -91,6 +92,7 @@ def test_solutions_come_first_and_what_only_costs_time_before_another_job(case: 
     assert rest == sorted(rest)
 
 
+@pytest.mark.sweep
 def test_half_the_load_is_other_work_and_says_what_it_was() -> None:
     """The smaller load stood second, as if it were as good as another format."""
     asked = CASES["70B served by one L40S"] | {"targets": {"p95_request_s": 9}, "gpus_considered": ["L40S", "L4"]}
@@ -169,6 +171,7 @@ def test_more_gpus_are_as_few_as_do() -> None:
     assert not solutions(session().plan(changed, basis="spec", levers=False))
 
 
+@pytest.mark.sweep
 def test_what_misses_a_target_is_not_told_to_save_memory() -> None:
     slow = session().workload({"model": "gpt2", "task": "train", "train_tokens": 1e9, "targets": {"deadline_h": 1e-4}}, "test")
     plan = session().plan(slow, basis="spec")
@@ -227,6 +230,7 @@ def test_how_a_slowdown_reads(slowdown: float | None, words: str) -> None:
     assert cost_text(Lever(change={}, text="", slowdown=slowdown)) == words
 
 
+@pytest.mark.sweep
 def test_a_model_too_large_for_its_card_may_keep_weights_on_the_host() -> None:
     keys = {"task": "generate", "model": "llama-3.1-70b", "weight_dtype": "q4_k_m", "dtype": "fp16", "engine": "llama.cpp"}
     of = workload("llama-3.2-3b-offline", **keys, gpus_considered=["RTX 4090"], batch=1, max_gpus=1)

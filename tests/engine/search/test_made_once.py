@@ -42,6 +42,7 @@ def spelled(given: Workload, *_: object) -> bytes:
     return msgspec.json.encode(given)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("preset", ["llama-3.1-8b-full-finetune", "llama-3.1-70b-chat-service", "qwen3-32b-batch-job"])
 def test_a_workload_is_resolved_once_however_much_is_asked_of_it(
     session: Session, monkeypatch: pytest.MonkeyPatch, preset: str
@@ -57,6 +58,7 @@ def test_a_workload_is_resolved_once_however_much_is_asked_of_it(
     assert max(calls.values()) == 1
 
 
+@pytest.mark.sweep
 def test_an_open_dtype_is_resolved_once_for_each_that_is_tried(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = counted(monkeypatch, task, "resolve", spelled)
     given = session.workload({"model": "llama-3.1-8b", "task": "generate", "input_tokens": 100, "output_tokens": 100})
@@ -93,6 +95,7 @@ def test_a_service_is_evaluated_twice_and_once_for_each_round_of_simulations(
     assert taken.total() <= steps
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "qwen3-30b-a3b-service"])
 def test_littles_law_is_asked_once_for_each_number_of_replicas_of_a_layout(
     session: Session, monkeypatch: pytest.MonkeyPatch, preset: str
@@ -110,6 +113,7 @@ def test_littles_law_is_asked_once_for_each_number_of_replicas_of_a_layout(
         assert len({*one}) == len(one)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("preset", ["llama-3.1-70b-chat-service", "llama-3.1-8b-pretrain", "qwen3-32b-batch-job"])
 @pytest.mark.parametrize(
     "limits", [{"p95_request_s": 9.0}, {"burst": 0.5}, {"budget_usd": 2e4}, {"headroom": 0.3}, {"deadline_h": 30.0}]

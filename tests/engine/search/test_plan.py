@@ -9,13 +9,11 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from engine_sample import NOWHERE, gpus_of, plan, session, shipped, solutions, workload
+from engine_sample import each_preset, gpus_of, plan, session, shipped, solutions, workload
 
 from planner.engine.answers.plan import SOLUTIONS, Plan, Verdict
-from planner.paths import DEFAULT_PRESET, presets_folder
-from planner.workload.presets import PresetShelf
+from planner.paths import DEFAULT_PRESET
 
-PRESETS = PresetShelf(presets_folder() / "workloads", NOWHERE).names()
 VERDICTS = get_args(Verdict)
 JOBS = ("llama-3.1-8b-lora", "llama-3.1-8b-pretrain", "mixtral-8x7b-lora", "qwen3-32b-batch-job")
 
@@ -29,7 +27,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_a_shipped_workload_has_solutions_ranked_without_gaps(preset: str) -> None:
     found = shipped(preset)
     ranks = [row.rank for row in found.rows if row.rank is not None]
@@ -40,7 +38,7 @@ def test_a_shipped_workload_has_solutions_ranked_without_gaps(preset: str) -> No
     assert all((row.rank is not None) == (row.verdict in SOLUTIONS) for row in found.rows)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_every_row_says_why(preset: str) -> None:
     for row in shipped(preset).rows:
         assert row.why.strip()
@@ -53,7 +51,7 @@ def test_every_row_says_why(preset: str) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_every_number_is_one(preset: str) -> None:
     """Values are checked, as JSON would write null for what is not a number."""
     found = shipped(preset)
@@ -61,7 +59,7 @@ def test_every_number_is_one(preset: str) -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=Plan) == found
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_counts_are_of_what_was_looked_at(preset: str) -> None:
     found = shipped(preset)
     assert found.counts.shown == len(found.rows)
@@ -70,14 +68,14 @@ def test_counts_are_of_what_was_looked_at(preset: str) -> None:
     assert {row.gpu for row in found.rows if not row.here} == gpus
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_this_machine_is_among_the_rows(preset: str) -> None:
     here = [row for row in shipped(preset).rows if row.here]
     assert session().machine.cpu.name in {row.gpu for row in here}
     assert all(row.offer is None for row in here)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_a_solution_holds_together(preset: str) -> None:
     asked = workload(preset)
     for row in solutions(shipped(preset)):
@@ -95,7 +93,7 @@ def test_a_solution_holds_together(preset: str) -> None:
             assert row.usd_per_month.value == pytest.approx(730 * row.usd_per_h.value)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_solutions_meet_the_targets(preset: str) -> None:
     targets = workload(preset).targets
     for row in solutions(shipped(preset)):
@@ -167,7 +165,7 @@ def test_defaults_that_were_filled_in_are_in_the_task() -> None:
     assert found["model"] == "llama-3.1-70b"
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_unknown_prices_come_after_known_ones(preset: str) -> None:
     priced = [row.usd_per_h is not None for row in solutions(shipped(preset))]
     assert priced == sorted(priced, reverse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from engine_sample import plan, session, workload
+from engine_sample import each_preset, plan, session, workload
 from msgspec.structs import replace
 
 from planner.engine.answers.plan import Plan, PlanRow
@@ -18,7 +18,6 @@ from planner.hardware.prices.offers import Offer
 from planner.hardware.prices.providers import USUAL_NODES
 from planner.present.prices import network_sentence, network_text, offer_sentence
 
-PRESETS = session().presets.names()
 H100 = "H100 SXM5 80GB"
 TRAINED = {"model": "llama-3.1-8b", "task": "train", "recipe": "mixed", "sequence": 2048, "train_tokens": 1e10}
 
@@ -74,7 +73,7 @@ def check_can_be_ordered(row: PlanRow) -> None:
     assert network_sentence(row)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", each_preset())
 def test_the_first_row_of_a_preset_can_be_ordered(preset: str) -> None:
     check_can_be_ordered(plan(preset).rows[0])
 

@@ -124,6 +124,7 @@ def test_spot_takes_longer_and_knows_it_less() -> None:
     assert "checkpoint_interval_h" not in calm.answer.assumed
 
 
+@pytest.mark.sweep
 def test_all_terms_stand_in_one_ranking() -> None:
     whole = plan("llama-3.1-8b-full-finetune", market="any")
     solutions = [row for row in whole.rows if row.verdict == "fits" and row.job_usd]

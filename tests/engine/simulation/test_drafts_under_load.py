@@ -209,6 +209,7 @@ def test_littles_law_and_the_closed_form_hold_under_a_rate(rate: float) -> None:
     assert mean_in_flight(*trace) == pytest.approx(steady[0], rel=0.05)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
 def test_a_cache_that_fills_turns_requests_out_and_loses_none(engine: str) -> None:
     """Answers of many lengths in a cache for six of the mean; one client whose longest answers fill all of it."""
