@@ -68,7 +68,7 @@ FOUND = {
     ("llama.cpp, one request", "decode_tokens_per_s"): (52, 0.13, 0.85),
     ("Ollama", "decode_tokens_per_s"): (9, 0.26, 0.62),
     ("Ollama", "prefill_s"): (9, 0.17, 0.61),
-    ("vLLM on MI300X, fixed batches", "request_s"): (9, 0.27, 0.95),
+    ("vLLM on MI300X, fixed batches", "request_s"): (9, 0.20, 0.95),
     ("llama-bench", "prefill_s"): (10, 0.34, 0.35),
     ("llama-bench", "decode_tokens_per_s"): (10, 0.06, 0.95),
     ("llama-bench with Vulkan on Strix Halo", "prefill_s"): (6, 0.15, 0.95),

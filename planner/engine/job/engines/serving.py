@@ -15,12 +15,13 @@ GENERIC = "generic"
 EAGER = 70.0
 """Operators of a layer that vLLM's host launches, at the 5 us of a bare launch, where no CUDA graph is replayed."""
 _EAGER = "launches: 0.35 ms a layer. Published: 0.33 to 0.43 for Qwen2 0.5B and 1.5B beyond 8,192 tokens (A100, 0.4)"
-PIECES = 26.0
+PIECES = 24.0
 """Those beside CUDA graphs of the pieces between attention: a graph's replay, attention and writing to the cache, and Python around them."""
 _PIECES = (
-    "launches: 0.13 ms a layer on servers, between what five sources of 0.8 to 0.10 ask for. Published: 0.13 to 0.15 beneath times per token of Qwen3 0.6B and 1.7B and 0.08 to 0.12 beneath their prompts (A100, 0.9.1, "
-    "tenstorrent/tt-inference-server#340), 0.175 for gpt-oss 20B on B200 and H200 alike (2025-08, sariekr/gpu_conc), 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733), but at most 0.10 for QwQ 32B on eight H200 (0.8.5, vllm-project/vllm#18725) and 0.095 for Llama 3.1 70B on eight MI300X (0.8.5, AMD's pages of 2025); beside a "
-    "GeForce three times as long: 0.35 to 0.46 on RTX 4090 (0.8.5, io.net's 29 loads); a slow server takes as long: 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
+    "launches: 0.12 ms a layer on servers, between what four sources of 0.8 to 0.10 ask for in times per token: 0.14 to 0.15 Qwen3 0.6B and 1.7B (A100, 0.9.1, "
+    "tenstorrent/tt-inference-server#340; 0.08 to 0.12 beneath their prompts), 0.175 gpt-oss 20B on B200 and H200 alike (2025-08, sariekr/gpu_conc), 0.10 at most QwQ 32B on eight H200 (0.8.5, "
+    "vllm-project/vllm#18725), 0.095 Llama 3.1 70B on eight MI300X (0.8.5, AMD's pages of 2025); 0.12 for OPT 125M with all of a step (H100, vllm-project/vllm#10733); beside a GeForce three and a half "
+    "times as long: 0.35 to 0.46 on RTX 4090 (0.8.5, io.net's 29 loads); a slow server takes as long: 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
 )
 
 _BLOCKS = "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
@@ -185,7 +186,7 @@ _V1 = replace(
     mxfp4_multiple=128,
     sampler_bytes=36,
     launches_per_layer=PIECES,
-    geforce_launches=3.0,
+    geforce_launches=3.5,
     front_end_s=6e-3,
     host_step_s=0.3e-3,
     prefill_chunk=8192,
