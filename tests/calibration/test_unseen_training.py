@@ -55,13 +55,12 @@ def compared() -> list[Compared]:
 
 
 def test_speeds_nobody_fitted_to_are_met() -> None:
-    """Measured on 2026-11-24: 13 % in the middle, 39 % at most."""
+    """Measured on 2026-11-27: 15 % in the middle, 39 % at most."""
     assert median(abs(math.expm1(one.off)) for one in compared()) < 0.18
     assert max(abs(one.off) for one in compared()) < math.log(1.6)
 
 
 def test_ranges_hold_speeds_nobody_fitted_to() -> None:
-    """Two steps of AutoModel, asked as transformers, are faster than these: it brings kernels of its own (attention, loss)."""
     inside = [one.inside for one in compared()]
     assert len(inside) == 12
-    assert sum(inside) / len(inside) >= 0.8
+    assert sum(inside) / len(inside) >= 0.9

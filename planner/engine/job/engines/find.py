@@ -20,7 +20,7 @@ OTHER_NAMES = {
     "pytorchlightning": "lightning", "llamacppserver": "llama.cpp", "exllama": "exllamav3", "exllamav2": "exllamav3", "tabbyapi": "exllamav3", "mlcllm": "mlc",
     "fsdp": "torch", "fsdp2": "torch", "ddp": "torch", "accelerate": "transformers", "llamafile": "llama.cpp",
     "llmfoundry": "composer", "mlxlm": "mlx", "mii": "deepspeed-mii", "tritoninferenceserver": "triton", "gptneox": "gpt-neox", "colossal": "colossalai",
-    "aphroditeengine": "aphrodite", "nvidiadynamo": "dynamo", "nemoframework": "nemo",
+    "aphroditeengine": "aphrodite", "nvidiadynamo": "dynamo", "nemoframework": "nemo", "automodel": "nemo-automodel",
 }  # fmt: skip
 """Further names of engines, without case and signs."""
 NOT_PLANNED = {

@@ -133,6 +133,14 @@ STAND_INS = {
         turns_on={"recipe": "mixed", "sharding": "zero1"},
         differs={"gradients_16_bit": True},
     ),
+    "nemo-automodel": StandIn(
+        "NeMo AutoModel",
+        "torch",
+        "replaces the kernels of",
+        "NeMo AutoModel's example configs: torch_dtype bf16, FSDP2; Transformer Engine's attention, norms and rotary embedding, Triton kernels for LoRA",
+        turns_on={"recipe": "bf16", "sharding": "zero3"},
+        differs={"fused_elementwise": 1.0},
+    ),
     "litgpt": StandIn(
         "LitGPT",
         "torch",
