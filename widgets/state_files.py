@@ -51,9 +51,10 @@ def save_session(state: Path | None, session: dict[str, Any]) -> WriteResult:
 
 
 def session_names(state: Path | None) -> list[str]:
-    """Names of the sessions that were kept, in order."""
+    """Names of the sessions that were kept, the last one first."""
     with contextlib.suppress(OSError):
-        return sorted(path.stem for path in (state_folder(state) / NAMED).glob("*.json"))
+        kept = (state_folder(state) / NAMED).glob("*.json")
+        return [path.stem for path in sorted(kept, key=lambda path: (-path.stat().st_mtime, path.stem))]
     return []
 
 

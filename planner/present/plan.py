@@ -53,10 +53,12 @@ def throughput_label(task: Mapping[str, Any]) -> str:
 
 
 def rate_text(value: float | None) -> str:
-    """Tokens per second to three figures in at most six characters: '5,210', '41.8', '185 k', '1.24 M'."""
+    """Tokens per second to three figures in at most six characters: '5,210', '41.8', '185 k', '1.24 M', '0.0075'."""
     if value is None or not is_known(value):
         return UNKNOWN
-    return si_text(value) if value >= 99_950 or 0 < value < 0.01 else digits(value)
+    if 0 < value < 0.001:
+        return "<0.001"
+    return si_text(value) if value >= 99_950 else digits(value, 2 if value < 0.01 else 3)
 
 
 def money_text(value: float | None) -> str:

@@ -17,7 +17,7 @@ from planner.present.cells import Cell, Column, Fact, Table, range_cell, text_ta
 from planner.present.command_line import PlanCommand
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
-from planner.present.plan import columns_for, plan_table
+from planner.present.plan import columns_for, plan_table, rate_text
 from planner.units import UNKNOWN, digits
 
 PRESETS = ("qwen3-8b-single-user-chat", "llama-3.1-8b-lora", "llama-3.1-70b-chat-service")
@@ -62,6 +62,23 @@ def test_a_figure_carries_its_range_and_what_it_rests_on() -> None:
     assert (cell, str(cell)) == (Cell("100", "±14 %", "transferred"), "100 ±14 % ◐")
     assert str(range_cell(None, digits)) == UNKNOWN
     assert str(range_cell(Figure(2.0, 2.0, 2.0, "spec"), digits)) == "2.00 ·"
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (0.0, "0"),
+        (0.0002, "<0.001"),
+        (0.0075, "0.0075"),
+        (0.184, "0.184"),
+        (5_213, "5,210"),
+        (185_000, "185 k"),
+        (1.24e6, "1.24 M"),
+    ],
+)
+def test_a_rate_has_six_characters_and_no_prefix_that_reads_as_millions(rate: float, text: str) -> None:
+    assert rate_text(rate) == text
+    assert len(text) <= 6
 
 
 def test_no_line_ends_between_a_number_and_its_unit() -> None:
@@ -121,6 +138,8 @@ def test_dates_and_terms_are_not_cut_at_a_hyphen() -> None:
     assert folded("70.6 billion parameters · 2 GPUs as tp2", 27) == ["70.6 billion parameters ·", "2 GPUs as tp2"]
     assert folded("24 % of what is there · -10 +28 %", 28) == ["24 % of what is there ·", "-10 +28 %"]
     assert folded("= 34 parameters and 2 B", 22, hanging="  ") == ["= 34 parameters and", "  2 B"]
+    assert folded("110.5/178.4 GiB", 14) == ["110.5/178.4", "GiB"]
+    assert folded("as tp8·pp16·cp2·dp32 zero1", 15) == ["as", "tp8·pp16·cp2·", "dp32 zero1"]
 
 
 def test_a_table_leaves_out_columns_in_the_order_it_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from widgets import opening
 from widgets.app import PlannerApp
 from widgets.screens.dialogs import NameScreen
 from widgets.screens.tour import STEPS, TourScreen
+from widgets.state_files import save_named_session, session_names
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:
@@ -44,6 +46,17 @@ async def test_a_session_is_kept_under_a_name_and_taken_up_again(tmp_path: Path)
         assert app.filter_text == app.main.query_one("#filter", Input).value == "h200"
         assert app.plan is not None
         assert {row.gpu for row in app.plan.rows} == {"H200 SXM 141GB"}
+        await pilot.press("K")
+        hint = str(app.screen.query_one(".dialog-hint", Static).content)
+        assert "kept so far: " in hint
+        assert "monday" in hint
+
+
+def test_the_session_kept_last_is_the_first_of_the_list(tmp_path: Path) -> None:
+    for age_s, name in ((10, "first"), (20, "before"), (0, "last")):
+        save_named_session(tmp_path, name, {})
+        os.utime(tmp_path / "sessions" / f"{name}.json", (1e9 - age_s, 1e9 - age_s))
+    assert session_names(tmp_path) == ["last", "first", "before"]
 
 
 async def test_a_changed_form_is_kept_when_a_session_takes_its_place(tmp_path: Path) -> None:
@@ -70,8 +83,8 @@ async def test_a_changed_form_is_kept_when_a_session_takes_its_place(tmp_path: P
 async def test_a_session_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "sessions"
     folder.mkdir(parents=True)
-    (folder / "gone.json").write_text('{"preset": "no such preset", "workload": {}}')
     (folder / "odd.json").write_text(json.dumps({"preset": PRESET, "workload": 7}))
+    (folder / "gone.json").write_text('{"preset": "no such preset", "workload": {}}')
     app = app_in(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)

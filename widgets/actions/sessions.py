@@ -13,6 +13,8 @@ from widgets.base_app import BaseApp
 from widgets.remembered import as_left, keep_modified, modified_form, take_up
 
 ACTIONS = Actions()
+MOST_NAMED = 6
+"""Names of sessions that are told before another one is kept."""
 
 
 def a_session(app: BaseApp) -> str | None:
@@ -26,7 +28,9 @@ def keep(app: BaseApp) -> None:
     from widgets.screens.dialogs import NameScreen
 
     suggested = app.preset.name if app.preset else "my-session"
-    hint = "Form, filter, order and cursor; a session of the same name is replaced."
+    kept = state_files.session_names(app.options.state)
+    named = f"; kept so far: {', '.join(kept[:MOST_NAMED])}{', …' * (len(kept) > MOST_NAMED)}" if kept else ""
+    hint = f"Form, filter, order and cursor; a session of the same name is replaced{named}."
     app.push_screen(NameScreen("Keep this session", suggested, hint), partial(_keep, app))
 
 

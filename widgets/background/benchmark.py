@@ -241,7 +241,7 @@ class BenchmarkRunner:
 
     def _result(self, line: PointLine, measurement: Measurement) -> None:
         if measurement.value is None:
-            line.state, line.detail = "failed", f"{measurement.status} {measurement.detail}".strip()
+            line.state, line.detail = "failed", ": ".join(filter(None, (measurement.status, measurement.detail)))
             return
         line.state, line.fraction = "done", 1.0
         line.value = quantity_text(measurement.value, measurement.unit)

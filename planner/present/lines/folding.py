@@ -21,10 +21,20 @@ QUANTITY = r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB
 def folded(text: str, width: int, hanging: str = "") -> list[str]:
     """`text` on lines of at most `width` cells, one at least; none of them ends between a number and its unit, the sides of a range, or inside a word or date.
 
-    `hanging` stands before all lines but the first.
+    What is longer than a line ends before its unit, or after a part of a layout. `hanging` stands before all lines but the first.
     """
-    lines = textwrap.wrap(re.sub(QUANTITY, "\xa0", clean(text)), width, subsequent_indent=hanging, break_on_hyphens=False) or [""]
+    words = re.sub(QUANTITY, "\xa0", clean(text)).split(" ")
+    breakable = " ".join(part for word in words for part in _parts(word, width - len(hanging)))
+    lines = textwrap.wrap(breakable, width, subsequent_indent=hanging, break_on_hyphens=False) or [""]
     return [line.replace("\xa0", " ") for line in lines]
+
+
+def _parts(word: str, width: int) -> Iterator[str]:
+    """A word, or the parts of one that is longer than a line: 'tp8·pp16·' and 'cp2·dp32'."""
+    while len(word) > width and (ends := [found.end() for found in re.finditer("[\xa0·]", word[:width])]):
+        yield word[: ends[-1]].rstrip("\xa0")
+        word = word[ends[-1] :]
+    yield word
 
 
 def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
