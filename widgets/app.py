@@ -169,20 +169,16 @@ class PlannerApp(BaseApp):
         """Plan the workload as it stands now."""
         if not self.ready:
             return
-        if self.form.has_faults:
+        if self.form.faults:
             self.content.show_problems(())
             self.main.query_one(AnswerLine).refuse("not planned: a field cannot be read")
         else:
             self.ask_for_plan(event.workload)
         self.refresh_headline()
 
-    def on_form_preset_chosen(self, event: Form.PresetChosen) -> None:
-        """Open the preset chosen in the form."""
-        open_named(self, event.name)
-
-    def on_form_model_chosen(self, event: Form.ModelChosen) -> None:
-        """Plan the model chosen in the form."""
-        plan_model(self, event.name)
+    def on_form_wanted(self, event: Form.Wanted) -> None:
+        """Open the preset, or plan the model, chosen in the form."""
+        (open_named if event.what == "preset" else plan_model)(self, event.name)
 
     @on(Clickable.Chosen)
     def _clicked(self, event: Clickable.Chosen) -> None:

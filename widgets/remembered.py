@@ -44,7 +44,7 @@ def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
     left = as_left(app) if app.modified else None
     if left is None or app.preset is None:
         return None
-    kept = (state_files.load_named_session(app.options.state, name) for name in state_files.session_names(app.options.state))
+    kept = (state_files.load_session(app.options.state, name) for name in state_files.session_names(app.options.state))
     if any(all(one.get(key) == left[key] for key in ("preset", "workload", "filter")) for one in kept):
         return None
     return re.sub(r"[^A-Za-z0-9_]+", "-", app.preset.name).strip("-")[:MOST_NAME] + "-modified", left
@@ -52,7 +52,7 @@ def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
 
 def keep_modified(app: BaseApp, form: tuple[str, dict[str, Any]] | None) -> None:
     """Keep the `form` that another takes the place of as a session, and say how it comes back."""
-    if form is not None and state_files.save_named_session(app.options.state, *form).kept:
+    if form is not None and state_files.save_session(app.options.state, form[1], form[0]).kept:
         app.notify(f"J takes {form[0]} up again, also after a restart.", title="The form that was changed is kept", timeout=6)
 
 

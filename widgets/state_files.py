@@ -39,15 +39,19 @@ def save_choices(state: Path | None, choices: dict[str, str]) -> WriteResult:
     return _save(state, CHOICES, choices)
 
 
-def load_session(state: Path | None) -> dict[str, Any]:
-    """State of the screen when it was left; empty when that is not known."""
-    document = _document(state, SESSION)
+def load_session(state: Path | None, name: str = "") -> dict[str, Any]:
+    """State of the screen as it was kept under a name, or else when it was left; empty when it cannot be read."""
+    document = _document(state, _session_file(name))
     return document if _version(document) <= VERSION else {}
 
 
-def save_session(state: Path | None, session: dict[str, Any]) -> WriteResult:
-    """Keep how the screen was left; a file of a later version is left alone."""
-    return _save(state, SESSION, session)
+def save_session(state: Path | None, session: dict[str, Any], name: str = "") -> WriteResult:
+    """Keep how the screen was left, or a session under a name, in the place of what was kept there; a file of a later version is left alone."""
+    return _save(state, _session_file(name), session)
+
+
+def _session_file(name: str) -> str:
+    return f"{NAMED}/{name}.json" if name else SESSION
 
 
 def session_names(state: Path | None) -> list[str]:
@@ -58,20 +62,9 @@ def session_names(state: Path | None) -> list[str]:
     return []
 
 
-def load_named_session(state: Path | None, name: str) -> dict[str, Any]:
-    """State of the screen kept under a name; empty when it cannot be read."""
-    document = _document(state, f"{NAMED}/{name}.json")
-    return document if _version(document) <= VERSION else {}
-
-
 def day_of_session(state: Path | None, name: str) -> dt.date:
     """Day on which a session was kept, by its file; raises OSError where that is gone."""
-    return dt.datetime.fromtimestamp((state_folder(state) / NAMED / f"{name}.json").stat().st_mtime, dt.UTC).date()
-
-
-def save_named_session(state: Path | None, name: str, session: dict[str, Any]) -> WriteResult:
-    """Keep a state of the screen under a name; what was kept under it before is replaced."""
-    return _save(state, f"{NAMED}/{name}.json", session)
+    return dt.datetime.fromtimestamp((state_folder(state) / _session_file(name)).stat().st_mtime, dt.UTC).date()
 
 
 def _save(state: Path | None, name: str, document: dict[str, Any]) -> WriteResult:

@@ -109,7 +109,7 @@ async def test_twelve_journeys_and_their_keys(tmp_path: Path, monkeypatch: pytes
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         assert (answer(app), app.form.workload["output_tokens"], app.active_pane, app.filter_text) == left
-        assert not app.form.can_undo
+        assert not app.form.history.can_undo
         await all_candidates_again(app, pilot)
 
 

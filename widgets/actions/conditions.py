@@ -67,12 +67,12 @@ def a_benchmark(app: BaseApp) -> str | None:
 
 def a_change(app: BaseApp) -> str | None:
     """The workload was changed."""
-    return None if app.form.can_undo else "Nothing was changed since the preset was opened."
+    return None if app.form.history.can_undo else "Nothing was changed since the preset was opened."
 
 
 def an_undone_change(app: BaseApp) -> str | None:
     """A change was taken back."""
-    return None if app.form.can_redo else "Nothing was taken back."
+    return None if app.form.history.can_redo else "Nothing was taken back."
 
 
 def telemetry(app: BaseApp) -> str | None:

@@ -10,13 +10,8 @@ ACTIONS = Actions()
 
 
 @ACTIONS.key("benchmark", "b", "benchmark", need.open_panes, need.no_benchmark, rank=6)
-async def run_benchmark(app: BaseApp) -> None:
+async def run_benchmark(app: BaseApp, suite: str | None = None) -> None:  # None: the usual one
     """Measure this machine; results enter the plan as they arrive."""
-    await _measure(app)
-
-
-async def _measure(app: BaseApp, suite: str | None = None) -> None:
-    """Run a suite (None: the usual one), and the products of the model in the form."""
     if app.single:
         app.show_pane("benchmark")
     if app.benchmark is not None:
@@ -31,7 +26,7 @@ def choose_suite(app: BaseApp) -> None:
 
     def chosen(name: str | None) -> None:
         if name is not None and not app.benchmark_runs:
-            app.run_worker(_measure(app, name), group="act-benchmark", exit_on_error=False)
+            app.run_worker(run_benchmark(app, name), group="act-benchmark", exit_on_error=False)
             app.refresh_keys()
 
     app.push_screen(PickerScreen("Measure this machine", suites(app.form.workload.get("model"))), chosen)

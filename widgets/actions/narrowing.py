@@ -56,7 +56,7 @@ def show_chips(app: BaseApp) -> None:
 async def count_all(app: BaseApp) -> None:
     """Find out how many candidates fit without the filter, unless that is known of this workload."""
     workload, where = dict(app.form.workload), str(app.preset.path) if app.preset else ""
-    if not app.facets.changes or (app.whole is not None and app.whole[0] == workload) or app.form.has_faults:
+    if not app.facets.changes or (app.whole is not None and app.whole[0] == workload) or app.form.faults:
         return
     plan, _ = await app.session_thread.search(questions.ranking, Asked(workload, where, app.basis))
     app.whole = workload, plan.counts.fit

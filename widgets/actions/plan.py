@@ -119,7 +119,7 @@ async def read_again(app: BaseApp) -> None:
     from widgets.opening import look_round
 
     await app.session_thread.reopen()
-    if not app.form.has_faults:
+    if not app.form.faults:
         app.ask_for_plan(app.form.workload)
     await look_round(app)
     app.notify("Prices, measurements, presets and this machine were read again.", timeout=3)

@@ -42,7 +42,7 @@ def _keep(app: BaseApp, name: str | None) -> None:
         told = f"{name!r} cannot name a session; use letters, digits, '-', '_' and '.', at most 64."
         app.notify(told, title="Not kept", severity="error", timeout=8)
         return
-    result = state_files.save_named_session(app.options.state, name, left)
+    result = state_files.save_session(app.options.state, left, name)
     if result.kept:
         app.notify(str(result.path), title="Session kept", timeout=5)
     else:
@@ -60,7 +60,7 @@ def choose(app: BaseApp) -> None:
 
 def described(app: BaseApp, name: str) -> str:
     """Day on which a session was kept, model, preset where that is not its name, and filter."""
-    left = state_files.load_named_session(app.options.state, name)
+    left = state_files.load_session(app.options.state, name)
     if not left:
         return "cannot be read"
     workload = left.get("workload")
@@ -76,7 +76,7 @@ def open_session(app: BaseApp, name: str | None) -> None:
 
 
 async def _open(app: BaseApp, name: str) -> None:
-    left = state_files.load_named_session(app.options.state, name)
+    left = state_files.load_session(app.options.state, name)
     now = modified_form(app)
     if await take_up(app, left):
         keep_modified(app, now)

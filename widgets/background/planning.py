@@ -32,7 +32,8 @@ class SessionThread:
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open = open_session
         self._session: Session | None = None
-        self._answering = False
+        self.busy = False
+        """Whether it is answering."""
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
         self.process: PlannerProcess | None = None
         """A process for questions that take long; None: they are asked here too."""
@@ -76,11 +77,6 @@ class SessionThread:
     def _forget(self) -> None:
         self._session = None
 
-    @property
-    def busy(self) -> bool:
-        """Whether it is answering."""
-        return self._answering
-
     def close(self) -> None:
         """Take no more questions; the one being answered in a thread ends by itself."""
         if self.process is not None:
@@ -89,13 +85,13 @@ class SessionThread:
             executor.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
-        self._answering = True
+        self.busy = True
         try:
             if self._session is None:
                 self._session = self._open()
             return question(self._session)
         finally:
-            self._answering = False
+            self.busy = False
 
 
 def _refreshed(session: Session) -> None:

@@ -112,20 +112,16 @@ class MemoryBar(Widget):
         id: str | None = None,  # noqa: A002  (Textual's name)
     ) -> None:
         super().__init__(id=id)
-        self._memory: MemoryBytes | None = None
+        self.memory: MemoryBytes | None = None
+        """Memory that is shown."""
         self._symbols = symbols
         self._empty_text = "no plan yet"
         self._style = Paint({})
 
-    @property
-    def memory(self) -> MemoryBytes | None:
-        """Memory that is shown."""
-        return self._memory
-
     def show(self, memory: MemoryBytes | None, empty_text: str = "") -> None:
         """Show these bytes; `empty_text` says why there is nothing."""
-        if (memory, empty_text) != (self._memory, self._empty_text):
-            self._memory, self._empty_text = memory, empty_text
+        if (memory, empty_text) != (self.memory, self._empty_text):
+            self.memory, self._empty_text = memory, empty_text
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -133,7 +129,7 @@ class MemoryBar(Widget):
         width, height = self.size
         base = self.rich_style
         self._style = self._style.of(self.app)
-        if self._memory is None:
+        if self.memory is None:
             text = shorten_clauses(self._empty_text, width, self._symbols.ellipsis) if y == 0 else ""
             return Strip([Segment(text[:width].ljust(width), base + self._style("label"))], width)
         if height == 1:
@@ -144,7 +140,7 @@ class MemoryBar(Widget):
 
     def _bar(self, width: int) -> Iterator[Segment]:
         """The stack, with the headroom mark in the free part and the end of the memory in an overfull one."""
-        memory = self._memory
+        memory = self.memory
         assert memory is not None
         parts, end = split_cells(memory, width)
         mark = min(width - 1, round(end * memory.usable_share))
@@ -170,10 +166,10 @@ class MemoryBar(Widget):
     def legend(self, width: int) -> list[tuple[str, str, str]]:
         """Component, glyphs and text of every entry, as clear as `width` cells allow; what is left goes first: the title says it too."""
         items: list[tuple[str, str, str]] = []
-        if self._memory is None:
+        if self.memory is None:
             return items
         for naming in NAMINGS:
-            items = list(self._legend_items(self._memory, naming))
+            items = list(self._legend_items(self.memory, naming))
             if _cells(items) <= width:
                 return items
         components = items[:-1]
@@ -194,7 +190,7 @@ class MemoryBar(Widget):
 
     def _inline(self, width: int) -> Iterator[Segment]:
         """One row: names and sizes inside the stack where they fit, the total at the right."""
-        memory = self._memory
+        memory = self.memory
         assert memory is not None
         base = self.rich_style
         tail = f" {used_text(memory.total.value, memory.capacity)}"

@@ -64,7 +64,7 @@ class Panes:
     def show_problems(self, problems: Sequence[Problem]) -> None:
         """Show what is wrong with the workload, at its fields; the last plan stays, marked stale."""
         elsewhere = self.form.show_problems(problems)
-        count = len(problems) + self.form.fault_count
+        count = len(problems) + len(self.form.faults)
         words = [told(problem) for problem in elsewhere[:2]]
         summary = f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."
         self.ranking.refuse(words or [summary])

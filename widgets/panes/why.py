@@ -64,7 +64,8 @@ class WhyView(VerticalScroll, can_focus=False):
         self._symbols = symbols
         self._row: PlanRow | None = None
         self._plan: Plan | None = None
-        self._levers: Sequence[Lever] = ()
+        self.levers: Sequence[Lever] = ()
+        """The changes that are shown, by their numbers."""
         self._owned: Owned | None = None
         self._flips: Sequence[str] = ()
 
@@ -72,22 +73,17 @@ class WhyView(VerticalScroll, can_focus=False):
         """One text."""
         yield Lines(id="why-text")
 
-    @property
-    def levers(self) -> Sequence[Lever]:
-        """The changes that are shown, by their numbers."""
-        return self._levers
-
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
         """Another row; what takes time to find out of it comes with `add`."""
         self._row, self._plan, self._owned, self._flips = row, plan, None, ()
-        self._levers = plan.levers if plan is not None and row is not None and row.rank is None and not row.here else ()
+        self.levers = plan.levers if plan is not None and row is not None and row.rank is None and not row.here else ()
         frame_of(self).entitle(*(("", "") if row is None else (count_and_device(row), "enter why")))
         self.draw()
 
     def add(self, row: PlanRow, levers: Sequence[Lever], owned: Owned | None, flips: Sequence[str]) -> None:
         """Show the changes that would help this row or put another first, and what it costs to own, unless another row is shown by now."""
         if row is self._row:
-            self._levers, self._owned, self._flips = levers or self._levers, owned, flips
+            self.levers, self._owned, self._flips = levers or self.levers, owned, flips
             self.draw()
 
     def on_resize(self) -> None:
@@ -126,10 +122,10 @@ class WhyView(VerticalScroll, can_focus=False):
             for flip in self._flips:
                 yield from labelled(self._symbols.dot, 2, flip, width)
             yield Content.styled("a tries changes", "$quiet")
-        if self._levers:
+        if self.levers:
             yield Content("")
             yield Content.styled("what would help", "bold $accent")
-            for number, lever in enumerate(self._levers[:9], start=1):
+            for number, lever in enumerate(self.levers[:9], start=1):
                 yield from labelled(f"{number}", 2, lever_text(lever), width, "$text-success" if lever.gpu else "", "bold $accent")
             yield Content.styled("a applies one", "$quiet")
 

@@ -110,7 +110,7 @@ class Poller(Telemetry):
     def stale_for_s(self) -> float | None:
         """Age of the last snapshot when the next one is late by an interval and a half second; else, and while paused, None."""
         latest, now_s = self.latest, time.monotonic()
-        if latest is None or self._paused or now_s <= self._due_s + self.pace_s + LATE_S:
+        if latest is None or self.paused or now_s <= self._due_s + self.pace_s + LATE_S:
             return None
         return latest.age_s(now_s)
 
@@ -128,7 +128,7 @@ class Poller(Telemetry):
             next_open_s = next_slow_s = time.monotonic()
             while not self._stopping:
                 began_s = time.monotonic()
-                if not self._paused:
+                if not self.paused:
                     slow = self._thinned or began_s >= next_slow_s
                     try:
                         if self._driver is None and began_s >= next_open_s:
@@ -178,7 +178,7 @@ class Poller(Telemetry):
         """Wait for the next tick, or until `stop` or `_hurry` is called."""
         while not (self._stopping or self._at_once):
             self._due_s = began_s + self.pace_s
-            left_s = None if self._paused else self._due_s - time.monotonic()
+            left_s = None if self.paused else self._due_s - time.monotonic()
             if left_s is not None and left_s <= 0:
                 break
             self._wake.wait(left_s)

@@ -22,13 +22,10 @@ class Telemetry(ABC):
         """The exception that ended the thread; None while it runs, and after an orderly end."""
         self._on_snapshot = on_snapshot
         self._wake = threading.Event()
-        self._stopping = self._paused = False
-        self._thread: threading.Thread | None = None
-
-    @property
-    def paused(self) -> bool:
+        self._stopping = False
+        self.paused = False
         """Whether no snapshots are handed on for now."""
-        return self._paused
+        self._thread: threading.Thread | None = None
 
     @property
     @abstractmethod
@@ -47,11 +44,11 @@ class Telemetry(ABC):
 
     def pause(self) -> None:
         """Hand on no snapshots until `resume`."""
-        self._paused = True
+        self.paused = True
 
     def resume(self) -> None:
         """Go on at once."""
-        self._paused = False
+        self.paused = False
         self._wake.set()
 
     def stop(self, within_s: float = STOP_WAIT_S) -> bool:

@@ -38,7 +38,7 @@ class Stream(Telemetry):
 
     def stale_for_s(self) -> float | None:
         """Seconds by which the next snapshot is late; None while it is not, when paused, and after the end."""
-        if self.latest is None or self._paused or self._ended:
+        if self.latest is None or self.paused or self._ended:
             return None
         late_s = time.monotonic() - self._due_s
         return late_s if late_s > 1.0 else None
@@ -47,7 +47,7 @@ class Stream(Telemetry):
         try:
             while not self._stopping:
                 rest_s: float | None = None
-                if not self._paused:
+                if not self.paused:
                     due = self._following()
                     if due is None or self._stopping:
                         break

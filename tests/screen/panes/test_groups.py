@@ -65,7 +65,7 @@ async def test_what_cannot_be_read_in_a_group_is_given_up_when_it_is_folded(tmp_
         app.form.query_one("#group-offers", GroupLine).focus()
         await pilot.press("space")
         await settle(pilot)
-        assert not app.form.has_faults
+        assert not app.form.faults
         assert "not planned" not in answer(app)
 
 
@@ -80,7 +80,7 @@ async def test_a_field_that_is_reset_is_planned_with(tmp_path: Path) -> None:
         await pilot.press("ctrl+r")
         await settle(pilot)
         assert "not planned" not in answer(app)
-        assert not app.form.can_undo
+        assert not app.form.history.can_undo
 
 
 async def test_prices_of_ones_own_are_typed_gpu_by_gpu(tmp_path: Path) -> None:

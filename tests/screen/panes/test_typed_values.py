@@ -70,7 +70,7 @@ async def test_a_sign_before_a_number_is_never_dropped_in_silence(tmp_path: Path
         await pilot.press(*"-5")
         await settle(pilot)
         assert entry.value == "-5"
-        assert app.form.fault_count or "-5" in str(app.main.query_one(AnswerLine).content)
+        assert app.form.faults or "-5" in str(app.main.query_one(AnswerLine).content)
         entry.value = "512"
         entry.action_select_all()
         await pilot.press("-", "5")

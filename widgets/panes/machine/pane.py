@@ -67,7 +67,8 @@ class MachineView(VerticalScroll, can_focus=True):
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="machine-view")
         self._symbols = symbols
-        self._snapshot: Snapshot | None = None
+        self.snapshot: Snapshot | None = None
+        """The last reading."""
         self._paused = False
         self._trouble_of: Callable[[], str] = str
         self._trouble = ""
@@ -85,14 +86,9 @@ class MachineView(VerticalScroll, can_focus=True):
         """One text."""
         yield Lines("reading …", id="machine-text")
 
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """The last reading."""
-        return self._snapshot
-
     def show(self, snapshot: Snapshot) -> None:
         """Take in one reading."""
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         interval_s = snapshot.interval_s or STEP_S
         self._step_s = min(self._step_s, interval_s)
         self._histories[HOST].note(snapshot.taken_at_s, interval_s, {"busy": snapshot.host.cpu_busy_fraction})
@@ -125,7 +121,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def turn_processes(self) -> None:
         """Show who uses each GPU, in the next order, or no longer."""
-        recorded = self._snapshot is not None and self._snapshot.source is not None
+        recorded = self.snapshot is not None and self.snapshot.source is not None
         orders = ["", *(list(ORDERS)[:1] if recorded else ORDERS)]
         self._order = orders[(orders.index(self._order) + 1) % len(orders)]
         self._list_processes(self.lists_processes)
@@ -166,7 +162,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def summary(self, width: int) -> Content:
         """One line of the most telling numbers; those that do not fit are left out whole."""
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         if snapshot is None:
             return Content("")
         if snapshot.devices:
@@ -197,7 +193,7 @@ class MachineView(VerticalScroll, can_focus=True):
         return sparkline(history.values(name, cells), SPARK, self._symbols.sparks).strip()
 
     def _draw(self) -> None:
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         if snapshot is None or not self.children:
             return
         width = max(20, self.size.width - self.gutter.width - SCROLLBAR)
@@ -257,7 +253,7 @@ class MachineView(VerticalScroll, can_focus=True):
         return [roomy_block(device, self._histories[device.place], drawing) for device in devices]
 
     def _entitle(self) -> None:
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         if snapshot is None:
             frame_of(self).entitle(self._trouble)
             return

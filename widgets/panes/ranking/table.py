@@ -62,13 +62,15 @@ class Ranking(ScrollView, can_focus=True):
         self._ranked_by = ""
         self._columns: tuple[DrawnColumn, ...] = ()
         self._sideways = Sideways(Fitted(), 0)
-        self._wide = False
+        self.wide = False
+        """Whether every column is drawn, some of them out of sight."""
         self._lines: list[Line] = []
         self._opened: set[Group] = set()
         self._cursor = 0
         self._wanted: Key | None = None
         """The row the cursor stays with; None: the first."""
-        self._order = Order()
+        self.order = Order()
+        """Column the rows are sorted by."""
         self._facets = Facets()
         self._marked: list[Key] = []
         self._stale = False
@@ -101,15 +103,10 @@ class Ranking(ScrollView, can_focus=True):
         return first is not None and any(column.signs_basis(first) for column, _ in self._sideways.fitted.columns)
 
     @property
-    def order(self) -> Order:
-        """Column the rows are sorted by."""
-        return self._order
-
-    @property
     def order_words(self) -> str:
         """The order in words; empty: as ranked."""
-        sorts_by = next((column.column.sorts_by for column in self._columns if column.id == self._order.column), "")
-        return f"by {sorts_by}{', high first' if self._order.descending else ''}" if sorts_by else ""
+        sorts_by = next((column.column.sorts_by for column in self._columns if column.id == self.order.column), "")
+        return f"by {sorts_by}{', high first' if self.order.descending else ''}" if sorts_by else ""
 
     @property
     def narrowed(self) -> bool:
@@ -122,23 +119,18 @@ class Ranking(ScrollView, can_focus=True):
         return bool(self._facets.chips)
 
     @property
-    def wide(self) -> bool:
-        """Whether every column is drawn, some of them out of sight."""
-        return self._wide
-
-    @property
     def place(self) -> Mapping[str, Any]:
         """Order, opened GPUs and cursor, for `go_back_to`."""
         return {
-            "column": self._order.column or "",
-            "descending": self._order.descending,
+            "column": self.order.column or "",
+            "descending": self.order.descending,
             "opened": sorted(map(list, self._opened)),
             "row": list(self._wanted or ()),
         }
 
     def go_back_to(self, place: Mapping[str, Any]) -> None:
         """Take up an order, opened GPUs and a cursor of an earlier time; what cannot be used of it is left."""
-        self._order = Order(str(place.get("column") or "") or None, bool(place.get("descending")))
+        self.order = Order(str(place.get("column") or "") or None, bool(place.get("descending")))
         self._opened = {(str(gpu), bool(here)) for gpu, here in place.get("opened", ())}
         gpu, gpus, layout, at = place.get("row") or ("", 0, "", "")
         self._wanted = (str(gpu), int(gpus), str(layout), str(at)) if gpu else None
@@ -149,7 +141,7 @@ class Ranking(ScrollView, can_focus=True):
 
     def toggle_wide(self) -> None:
         """Draw every column, to be shifted sideways, or those there is room for."""
-        self._wide = not self._wide
+        self.wide = not self.wide
         self._fit()
         self.refresh()
         self.post_message(self.Arranged())
@@ -158,7 +150,7 @@ class Ranking(ScrollView, can_focus=True):
         """Show another plan; the cursor stays with its row once the user has moved it."""
         task = str(plan.task.get("task", ""))
         if self._plan is not None and str(self._plan.task.get("task", "")) != task:
-            self._order = Order()
+            self.order = Order()
         self._columns, self._ranked_by = columns_for(plan), ranked_by(plan).id
         self._plan, self._stale = plan, False
         self._arrange()
@@ -172,15 +164,15 @@ class Ranking(ScrollView, can_focus=True):
     def sort_next(self) -> None:
         """Sort by the next column shown; after the last one, as ranked again."""
         names = [column.id for column, _ in self._sideways.fitted.columns if column.id not in {"rank", "more"}]
-        index = names.index(self._order.column) + 1 if self._order.column in names else 0
-        self._order = Order() if index >= len(names) else self._first_order(names[index])
+        index = names.index(self.order.column) + 1 if self.order.column in names else 0
+        self.order = Order() if index >= len(names) else self._first_order(names[index])
         self._arrange()
-        if self._wide:
-            self._hide(self._sideways.to_show(self._order.column))
+        if self.wide:
+            self._hide(self._sideways.to_show(self.order.column))
 
     def reverse(self) -> None:
         """Turn the order round."""
-        self._order = Order(self._order.column, not self._order.descending)
+        self.order = Order(self.order.column, not self.order.descending)
         self._arrange()
 
     def narrow(self, facets: Facets) -> None:
@@ -196,8 +188,8 @@ class Ranking(ScrollView, can_focus=True):
         if self._plan is None:
             return
         rows = [row for row in self._plan.rows if self._facets.keeps(row)]
-        column = next((column for column in self._columns if column.id == (self._order.column or "rank")), None)
-        self._lines = lines_of(in_order(rows, column, self._order), self._opened)
+        column = next((column for column in self._columns if column.id == (self.order.column or "rank")), None)
+        self._lines = lines_of(in_order(rows, column, self.order), self._opened)
         self._cursor = self._place_of(self._wanted)
         self._fit()
         self.virtual_size = Size(0, len(self._lines) + HEADER_ROWS)  # lines are as wide as there is room, whatever that comes to
@@ -219,19 +211,19 @@ class Ranking(ScrollView, can_focus=True):
     def _fit(self) -> None:
         width = self.size.width
         most = BASIC_CELLS if {"-narrow", "-normal"} & self.screen.classes and not self.screen.has_class("-zoomed") else None
-        fitted = fit_columns(self._columns, width - MARGIN, every=self._wide, most=most)
+        fitted = fit_columns(self._columns, width - MARGIN, every=self.wide, most=most)
         self._sideways = Sideways(fitted, width, self._sideways.hidden)
         self._hide(self._sideways.hidden)
 
     def _hide(self, count: int) -> None:
-        hidden = self._sideways.hide(count) if self._wide else 0
+        hidden = self._sideways.hide(count) if self.wide else 0
         if hidden != self._sideways.hidden:
             self._sideways = replace(self._sideways, hidden=hidden)
             self.refresh()
 
     def action_shift(self, step: int) -> None:
         """Shift the columns by one where all of them are drawn; elsewhere open or close the rows of the GPU."""
-        if self._wide:
+        if self.wide:
             self._hide(self._sideways.hidden + step)
         elif (row := self.highlighted) is not None:
             (self._opened.add if step > 0 else self._opened.discard)(group_of(row))
@@ -321,7 +313,7 @@ class Ranking(ScrollView, can_focus=True):
         x, y = event.x, event.y
         if y < HEADER_ROWS:
             if (name := self._sideways.column_at(x - 1)) and name not in {"rank", "more"}:
-                self._order = Order(name, not self._order.descending) if self._order.column == name else self._first_order(name)
+                self.order = Order(name, not self.order.descending) if self.order.column == name else self._first_order(name)
                 self._arrange()
             return
         index = y - HEADER_ROWS + int(self.scroll_offset.y)
@@ -336,13 +328,13 @@ class Ranking(ScrollView, can_focus=True):
         """The heading, then the rows from the scroll offset on."""
         if self._sideways.width != self.size.width:  # laid out, and drawn before it is told so
             self._fit()
-        strip = self._whole_line(y, self._sideways.cells if self._wide else self.size.width)
-        return self._sideways.crop(strip) if self._wide else strip
+        strip = self._whole_line(y, self._sideways.cells if self.wide else self.size.width)
+        return self._sideways.crop(strip) if self.wide else strip
 
     def _whole_line(self, y: int, width: int) -> Strip:
         painter, ground, fitted = self._painter.themed(self.app), self.rich_style, self._sideways.fitted
         if y < HEADER_ROWS:
-            return painter.header(fitted, self._order, self._ranked_by, width, ground)
+            return painter.header(fitted, self.order, self._ranked_by, width, ground)
         index = y - HEADER_ROWS + int(self.scroll_offset.y)
         if index >= len(self._lines):
             nothing = y == HEADER_ROWS and self._plan is not None and not self._lines

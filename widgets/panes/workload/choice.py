@@ -41,18 +41,14 @@ class Choice(Static, can_focus=True):
         self._title = title
         self._symbols = symbols
         self._items: Sequence[Item] = ()
-        self._value = ""
-        self._chosen_for_you = ""
-
-    @property
-    def value(self) -> str:
+        self.value = ""
         """The value chosen; empty: choose for me."""
-        return self._value
+        self._chosen_for_you = ""
 
     def offer(self, items: Sequence[Item], value: str, chosen_for_you: str = "") -> None:
         """Set what can be chosen, what is, and what the planner takes when nothing is."""
-        before = self._items, self._value, self._chosen_for_you
-        self._items, self._value, self._chosen_for_you = items, value, chosen_for_you
+        before = self._items, self.value, self._chosen_for_you
+        self._items, self.value, self._chosen_for_you = items, value, chosen_for_you
         if before != (items, value, chosen_for_you):
             self._draw()
 
@@ -64,7 +60,7 @@ class Choice(Static, can_focus=True):
         room = max(4, self.size.width - 2)
         self.update(
             Content.assemble(
-                (shorten_middle(self._text(room), room, self._symbols.ellipsis).ljust(room), "" if self._value else "$quiet"),
+                (shorten_middle(self._text(room), room, self._symbols.ellipsis).ljust(room), "" if self.value else "$quiet"),
                 " ",
                 (self._symbols.drop_down, "$quiet"),
             ),
@@ -73,8 +69,8 @@ class Choice(Static, can_focus=True):
 
     def _text(self, room: int) -> str:
         """Chosen value; where it is left to the planner, its choice, dim."""
-        if self._value:
-            return next((item.label for item in self._items if item.value == self._value and item.label), self._value)
+        if self.value:
+            return next((item.label for item in self._items if item.value == self.value and item.label), self.value)
         if not self._chosen_for_you:
             return "auto"
         told = f"auto: {self._chosen_for_you}"
@@ -82,7 +78,7 @@ class Choice(Static, can_focus=True):
 
     def action_open(self) -> None:
         """Show the list."""
-        self.app.push_screen(PickerScreen(self._title, self._items, self._value), self._chosen)
+        self.app.push_screen(PickerScreen(self._title, self._items, self.value), self._chosen)
 
     async def on_click(self) -> None:
         """A click opens the list too."""
@@ -92,12 +88,12 @@ class Choice(Static, can_focus=True):
         """The next or previous value."""
         values = [item.value for item in self._items]
         if values:
-            index = values.index(self._value) + step if self._value in values else 0
+            index = values.index(self.value) + step if self.value in values else 0
             self._chosen(values[index % len(values)])
 
     def _chosen(self, value: str | None) -> None:
-        if value is not None and value != self._value:
-            self._value = value
+        if value is not None and value != self.value:
+            self.value = value
             self._draw()
             self.post_message(self.Changed(self, value))
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -67,58 +67,32 @@ class Form(VerticalScroll, can_focus=False):
         workload: dict[str, Any]
 
     @dataclass
-    class PresetChosen(Message):
-        """The user wants another preset."""
+    class Wanted(Message):
+        """The user wants another preset, or another model."""
 
-        name: str
-
-    @dataclass
-    class ModelChosen(Message):
-        """The user wants another model."""
-
+        what: Literal["preset", "model"]
         name: str
 
     def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="form")
         self._symbols = symbols
-        self._workload: dict[str, Any] = {}
+        self.workload: dict[str, Any] = {}
+        """The workload as it stands now."""
         self._filled_in: Mapping[str, Any] = {}
-        self._history = History()
+        self.history = History()
         self._base: dict[str, Any] = {}
         """The workload as the preset has it."""
         self._preset = ""
-        self._presets: Sequence[Item] = ()
-        self._models: Sequence[Item] = ()
-        self._faults: dict[str, str] = {}
+        self.presets: Sequence[Item] = ()
+        """Presets that can be opened."""
+        self.models: Sequence[Item] = ()
+        """Models of the catalogue."""
+        self.faults: dict[str, str] = {}
+        """Field that holds something unreadable -> what is wrong with it."""
         self._last: Widget | None = None
         self._lines: list[FieldLine] = []
         self._headings: list[GroupLine] = []
         self._folded = set(spec.FOLDED)
-
-    @property
-    def workload(self) -> Mapping[str, Any]:
-        """The workload as it stands now."""
-        return self._workload
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to take back."""
-        return self._history.can_undo
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether there is a change to make again."""
-        return self._history.can_redo
-
-    @property
-    def presets(self) -> Sequence[Item]:
-        """Presets that can be opened."""
-        return self._presets
-
-    @property
-    def fault_count(self) -> int:
-        """Number of fields that hold something unreadable."""
-        return len(self._faults)
 
     @property
     def first_field(self) -> Widget:
@@ -132,7 +106,7 @@ class Form(VerticalScroll, can_focus=False):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Remember the field; what is typed from now on is another change."""
         if event.widget is not self._last:
-            self._history.close()
+            self.history.close()
         self._last = event.widget
 
     @property
@@ -143,32 +117,22 @@ class Form(VerticalScroll, can_focus=False):
             return ""
         return self._field_of(focused).about
 
-    @property
-    def has_faults(self) -> bool:
-        """Whether a field holds something that cannot be read."""
-        return bool(self._faults)
-
-    @property
-    def models(self) -> Sequence[Item]:
-        """Models of the catalogue."""
-        return self._models
-
     def offer(self, presets: Sequence[Item], models: Sequence[Item]) -> None:
         """Set what the two big pickers list."""
-        self._presets, self._models = presets, models
+        self.presets, self.models = presets, models
         self._fill()
 
     async def open(self, preset: str, base: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> None:
         """Show a preset, forgetting what came before; `workload`: what was made of it already."""
-        self._preset, self._faults = preset, {}
-        self._history.forget()
+        self._preset, self.faults = preset, {}
+        self.history.forget()
         self._base = copy.deepcopy(dict(base))
-        self._workload = copy.deepcopy(dict(base if workload is None else workload))
+        self.workload = copy.deepcopy(dict(base if workload is None else workload))
         await self._rebuild()
 
     async def change(self, changes: Mapping[str, Any], words: str = "", *, typed: bool = False) -> None:
         """Set several keys at once, by dotted name (None: take it out): one change. `typed`: part of what is typed in that field."""
-        before, changed = self._workload, dict(self._workload)
+        before, changed = self.workload, dict(self.workload)
         for key, value in changes.items():
             changed = values.turned_to(changed, value) if key == "task" else values.put(changed, key, value)
         if changed != before:
@@ -176,19 +140,19 @@ class Form(VerticalScroll, can_focus=False):
 
     async def undo(self) -> str:
         """Take the last change back and tell it; empty when there is none."""
-        return await self._step_to(self._history.undo(self._workload))
+        return await self._step_to(self.history.undo(self.workload))
 
     async def redo(self) -> str:
         """Make the change again that was taken back last and tell it; empty when there is none."""
-        return await self._step_to(self._history.redo(self._workload))
+        return await self._step_to(self.history.redo(self.workload))
 
     async def _step_to(self, workload: dict[str, Any] | None) -> str:
         if workload is None:
             return ""
-        told = difference(self._workload, workload)
-        self._workload, self._faults = workload, {}
+        told = difference(self.workload, workload)
+        self.workload, self.faults = workload, {}
         await self._rebuild()
-        self.post_message(self.Changed(self._workload))
+        self.post_message(self.Changed(self.workload))
         return told
 
     async def action_reset(self) -> None:
@@ -196,14 +160,14 @@ class Form(VerticalScroll, can_focus=False):
         focused = self.screen.focused
         if focused is None or focused.id == "field-preset" or self not in focused.ancestors or isinstance(focused, GroupLine):
             return
-        field, before = self._field_of(focused), self._workload
-        faulty = self._faults.pop(field.key, None) is not None
+        field, before = self._field_of(focused), self.workload
+        faulty = self.faults.pop(field.key, None) is not None
         refused = focused.query_ancestor(FieldLine).has_class("-faulty")
         await self.change({field.key: values.get(self._base, field.key)}, typed=refused)
-        self._history.close()
+        self.history.close()
         self._fill()
-        if faulty and self._workload is before:
-            self.post_message(self.Changed(self._workload))
+        if faulty and self.workload is before:
+            self.post_message(self.Changed(self.workload))
 
     def filled_in(self, task: Mapping[str, Any]) -> None:
         """Show what the planner chose for the fields left empty."""
@@ -214,7 +178,7 @@ class Form(VerticalScroll, can_focus=False):
         """Mark the fields at fault; answers the problems no field shows."""
         elsewhere = []
         shown = {line.field.key: line for line in self._lines}
-        faults = {line: self._faults.get(key, "") for key, line in shown.items()}
+        faults = {line: self.faults.get(key, "") for key, line in shown.items()}
         for problem in problems:
             key = problem.key.split("[")[0]
             at_fault = shown.get(key) or shown.get(key.rpartition(".")[0])
@@ -235,7 +199,7 @@ class Form(VerticalScroll, can_focus=False):
 
     async def unfold(self, key: str) -> None:
         """Open the group of the field of this key."""
-        group = next((field.group for field in spec.fields_for(self._workload) if field.key == key), "")
+        group = next((field.group for field in spec.fields_for(self.workload) if field.key == key), "")
         if group in self._folded:
             self._folded.remove(group)
             await self._rebuild()
@@ -245,15 +209,15 @@ class Form(VerticalScroll, can_focus=False):
         event.stop()
         (self._folded.add if event.folded else self._folded.discard)(event.group)
         hidden = {field.key for field in spec.FIELDS if field.group in self._folded}
-        before, self._faults = self._faults, {key: fault for key, fault in self._faults.items() if key not in hidden}
+        before, self.faults = self.faults, {key: fault for key, fault in self.faults.items() if key not in hidden}
         await self._rebuild()
         self._focus(group_id(event.group))
-        if len(self._faults) < len(before):
-            self.post_message(self.Changed(self._workload))
+        if len(self.faults) < len(before):
+            self.post_message(self.Changed(self.workload))
 
     async def _rebuild(self) -> None:
         """Put up the fields of the task, each group below its heading, unless they are there already."""
-        fields = spec.fields_for(self._workload)
+        fields = spec.fields_for(self.workload)
         wanted = [field for field in fields if field.group not in self._folded]
         headings = [group for group in spec.GROUPS if group and any(field.group == group for field in fields)]
         if ([line.field for line in self._lines], [line.group for line in self._headings]) == (wanted, headings):
@@ -276,10 +240,10 @@ class Form(VerticalScroll, can_focus=False):
 
     def _fill_headings(self, changed: Collection[str]) -> None:
         """Say of each folded group how many of its fields are set."""
-        fields = spec.fields_for(self._workload)
+        fields = spec.fields_for(self.workload)
         for heading in self._headings:
             keys = [field.key for field in fields if field.group == heading.group]
-            given = sum(values.get(self._workload, key) is not None for key in keys)
+            given = sum(values.get(self.workload, key) is not None for key in keys)
             heading.show(folded=heading.group in self._folded, given=given, changed=sum(key in changed for key in keys))
 
     def _focus(self, widget_id: str) -> None:
@@ -290,13 +254,13 @@ class Form(VerticalScroll, can_focus=False):
 
     def _fill(self) -> None:
         """Write the workload into the fields without announcing it."""
-        if not self._workload:
+        if not self.workload:
             return
-        self.query_one("#field-preset", Choice).offer(self._presets, self._preset)
-        changed = set(changed_keys(self._base, self._workload))
+        self.query_one("#field-preset", Choice).offer(self.presets, self._preset)
+        changed = set(changed_keys(self._base, self.workload))
         self._fill_headings(changed)
         for line in self._lines:
-            field, value, editor = line.field, values.get(self._workload, line.field.key), line.editor
+            field, value, editor = line.field, values.get(self.workload, line.field.key), line.editor
             line.mark_changed(field.key in changed)
             chosen = values.show(field.kind, values.get(self._filled_in, field.key))
             text = values.show(field.kind, value)
@@ -306,15 +270,15 @@ class Form(VerticalScroll, can_focus=False):
                 continue
             nothing = f"{field.empty} {chosen}".strip() if field.empty == CHOSEN else field.empty
             editor.placeholder = nothing if value is None else ""
-            kept = editor.ahead or (editor.has_focus and field.key in self._faults)
+            kept = editor.ahead or (editor.has_focus and field.key in self.faults)
             if not kept and _differs(field, editor.value, value):
                 editor.write(text)
-            line.mark_fault(self._faults.get(field.key, ""))
+            line.mark_fault(self.faults.get(field.key, ""))
 
     def _items(self, field: Field, current: str) -> Sequence[Item]:
         if field.key == "model":
-            known = any(item.value == current for item in self._models)
-            return self._models if known or not current else [Item(current, detail="of this preset"), *self._models]
+            known = any(item.value == current for item in self.models)
+            return self.models if known or not current else [Item(current, detail="of this preset"), *self.models]
         listed = [Item(name, detail=words) for name, words in zip_longest(field.choices, field.words, fillvalue="")]
         if field.key == "task":
             return listed
@@ -326,11 +290,11 @@ class Form(VerticalScroll, can_focus=False):
     async def _chosen(self, event: Choice.Changed) -> None:
         event.stop()
         if event.choice.id == "field-preset":
-            self.post_message(self.PresetChosen(event.value))
+            self.post_message(self.Wanted("preset", event.value))
             return
         field = self._field_of(event.choice)
         if field.key == "model" and event.value:
-            self.post_message(self.ModelChosen(event.value))
+            self.post_message(self.Wanted("model", event.value))
         else:
             await self._set(field, values.parse(field.kind, event.value))
 
@@ -340,34 +304,34 @@ class Form(VerticalScroll, can_focus=False):
         field = self._field_of(event.input)
         if isinstance(event.input, FieldEntry):
             event.input.hear(event.value)
-        if not _differs(field, event.value, values.get(self._workload, field.key)):
-            if field.key in self._faults:
-                del self._faults[field.key]
+        if not _differs(field, event.value, values.get(self.workload, field.key)):
+            if field.key in self.faults:
+                del self.faults[field.key]
                 self._fill()
-                self.post_message(self.Changed(self._workload))
+                self.post_message(self.Changed(self.workload))
             return
         try:
             value = field.read(event.value)
         except ValueError as wrong:
-            self._faults[field.key] = str(wrong)
+            self.faults[field.key] = str(wrong)
             event.input.query_ancestor(FieldLine).mark_fault(str(wrong))
-            self.post_message(self.Changed(self._workload))
+            self.post_message(self.Changed(self.workload))
             return
-        self._faults.pop(field.key, None)
+        self.faults.pop(field.key, None)
         await self._set(field, value, typed=True)
 
     async def _set(self, field: Field, value: Any, *, typed: bool = False) -> None:
-        turned = values.turned_to(self._workload, value) if field.key == "task" else values.put(self._workload, field.key, value)
+        turned = values.turned_to(self.workload, value) if field.key == "task" else values.put(self.workload, field.key, value)
         await self._show(turned, field.key, typed=typed)
 
     async def _show(self, workload: dict[str, Any], change: str, *, typed: bool = False) -> None:
         """Show another workload, to which `change` led."""
-        self._history.keep(self._workload, change, typed=typed)
-        if any(key in self._workload and key not in workload and change != key for key in LOADS):
-            self.notify(difference(self._workload, workload), title="One load instead of another; undo brings it back", timeout=5)
-        self._workload = retold(workload, self._base)
+        self.history.keep(self.workload, change, typed=typed)
+        if any(key in self.workload and key not in workload and change != key for key in LOADS):
+            self.notify(difference(self.workload, workload), title="One load instead of another; undo brings it back", timeout=5)
+        self.workload = retold(workload, self._base)
         await self._rebuild()
-        self.post_message(self.Changed(self._workload))
+        self.post_message(self.Changed(self.workload))
 
     def _field_of(self, editor: Widget) -> Field:
         return editor.query_ancestor(FieldLine).field
