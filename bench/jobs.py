@@ -24,6 +24,14 @@ COMPILING_S = 240.0
 """Time a compiler may take on few cores; beyond it the worker counts as hung."""
 
 
+ATTENTIONS = {
+    "attention": ("attention", attention.measure_prefill_attention),
+    "attention-decode": ("cache read", attention.measure_decode_attention),
+    "attention-paged": ("paged cache read", attention.measure_paged_attention),
+}
+"""Kind of attention -> its words, and what measures it: causal, over a cache, over one in pages."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A point and how it is measured."""
@@ -87,14 +95,10 @@ def train(
     return _job(device, name, f"Qwen3 step w{shape.width} {dtype}", cap_s, training.measure_step, shape, dtype, batch, sequence)
 
 
-def triad(device: Device, total_bytes: int) -> Job:
-    """A = b + s·c over three arrays."""
-    return _job(device, "triad/memory", f"triad {total_bytes / 2**20:,.0f} MiB", 1.0, bandwidth.measure_triad, total_bytes)
-
-
-def read(device: Device, total_bytes: int) -> Job:
-    """The sum of an array."""
-    return _job(device, "read/memory", f"read {total_bytes / 2**20:,.0f} MiB", 1.0, bandwidth.measure_read, total_bytes)
+def stream(device: Device, kind: str, total_bytes: int) -> Job:
+    """A = b + s·c over three arrays (triad), or the sum of one (read)."""
+    measure = bandwidth.measure_triad if kind == "triad" else bandwidth.measure_read
+    return _job(device, f"{kind}/memory", f"{kind} {total_bytes / 2**20:,.0f} MiB", 1.0, measure, total_bytes)
 
 
 def move(device: Device, way: str) -> Job:
@@ -103,22 +107,11 @@ def move(device: Device, way: str) -> Job:
     return _job(device, f"transfer/{way}", label, 1.0, bandwidth.measure_transfer, way)
 
 
-def attend(device: Device, dtype: str, batch: int, sequence: int) -> Job:
-    """Causal attention over whole prompts."""
-    label, measure = f"attention {dtype} {batch}×{sequence:,}", attention.measure_prefill_attention
-    return _attention(device, "attention", label, measure, dtype, batch, sequence)
-
-
-def attend_cache(device: Device, dtype: str, batch: int, context: int) -> Job:
-    """Attention of one new token over a cache."""
-    label, measure = f"cache read {dtype} {batch}×{context:,}", attention.measure_decode_attention
-    return _attention(device, "attention-decode", label, measure, dtype, batch, context)
-
-
-def attend_pages(device: Device, dtype: str, batch: int, context: int) -> Job:
-    """Attention of one new token over a cache in pages."""
-    label, measure = f"paged cache read {dtype} {batch}×{context:,}", attention.measure_paged_attention
-    return _attention(device, "attention-paged", label, measure, dtype, batch, context)
+def attend(device: Device, dtype: str, batch: int, length: int, kind: str = "attention") -> Job:
+    """Attention over whole prompts, or of one new token over a cache of that length, as `kind` says."""
+    words, measure = ATTENTIONS[kind]
+    name, label = f"{kind}/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{length}x{HEAD_DIM}", f"{words} {dtype} {batch}×{length:,}"
+    return _job(device, name, label, 1.0, measure, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, length)
 
 
 def prefill(device: Device, shape: Qwen3Shape, dtype: str, batch: int, sequence: int) -> Job:
@@ -209,11 +202,6 @@ def _job(
         grace_s=grace_s,
     )
     return Job(point, lambda bench: measure(bench, point, *given), needs_bytes)
-
-
-def _attention(device: Device, kind: str, label: str, measure: Callable[..., Result], dtype: str, batch: int, length: int) -> Job:
-    name = f"{kind}/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{length}x{HEAD_DIM}"
-    return _job(device, name, label, 1.0, measure, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, length)
 
 
 def _short(shape: Qwen3Shape) -> str:

@@ -6,34 +6,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bench import jobs as make
 from bench import study
-from bench.jobs import (
-    Job,
-    attend,
-    attend_cache,
-    attend_pages,
-    compiled,
-    context,
-    convolutional,
-    copy,
-    decode,
-    eager,
-    experts,
-    fault,
-    gemm,
-    gemv,
-    kernel,
-    lora,
-    move,
-    perceptron,
-    prefill,
-    read,
-    slack,
-    sparse,
-    together,
-    train,
-    triad,
-)
+from bench.jobs import Job
 from bench.kinds import bandwidth
 from bench.kinds.faults import FAULTS
 from bench.kinds.ranks import OPERATIONS, World
@@ -96,15 +71,15 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
         return [_study_step(device, step) for step in steps]
     if suite == "collectives":
         if wish.world is not None:
-            return [together(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
-        return [together(device, op, wish.ranks) for op in OPERATIONS if wish.ranks > 1]
+            return [make.together(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
+        return [make.together(device, op, wish.ranks) for op in OPERATIONS if wish.ranks > 1]
     if suite == "prove":
         return _prove(device)
     if suite == "smoke":
         return [
-            gemm(device, "fp32", 128, 128, 128, cap_s=0.3),
-            copy(device, 2**24, cap_s=0.3),
-            train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.4),
+            make.gemm(device, "fp32", 128, 128, 128, cap_s=0.3),
+            make.copy(device, 2**24, cap_s=0.3),
+            make.train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.4),
         ]
     found = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
     if suite == "standard":
@@ -112,7 +87,7 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
     elif device.is_cpu:
         found += found  # a second round: the clock of a shared host moves by a tenth from one half-minute to the next
     small = [(m, n, k) for m, n, k in wish.shapes if not device.is_cpu or 2 * n * k <= QUICK_CPU_BYTES]
-    asked = [gemm(device, half(device), *shape, cap_s=QUICK_CAP_S) for shape in small]
+    asked = [make.gemm(device, half(device), *shape, cap_s=QUICK_CAP_S) for shape in small]
     there = {job.point.id for job in found}
     return found + [job for job in asked if job.point.id not in there]
 
@@ -120,25 +95,25 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
 def _quick_cpu(device: Device) -> list[Job]:
     """First figures within seconds; all sizes small enough for a laptop."""
     return [
-        gemm(device, "bf16", 1024, 1024, 1024),
-        gemm(device, "fp32", 1024, 1024, 1024),
-        train(device, CPU_SHAPE, "bf16"),
-        gemv(device, "bf16", 8192, 8192),
-        copy(device, bandwidth.working_set_bytes(device)),
-        eager(device),
-        kernel(device),
-        gemm(device, "bf16", 2048, 2048, 2048),
-        gemm(device, "bf16", 1024, 32768, 256),
-        gemm(device, "bf16", 1024, 768, 256),
-        gemm(device, "bf16", 16, 4096, 4096),
-        train(device, CPU_SHAPE, "fp32"),
-        gemv(device, "fp32", 8192, 8192),
-        gemm(device, "fp32", 2048, 2048, 2048),
-        gemm(device, "fp32", 1024, 768, 256),
-        gemm(device, "fp16", 1024, 1024, 1024),
-        gemm(device, "int8", 1024, 1024, 1024),
-        gemm(device, "bf16", 256, 256, 256),
-        gemm(device, "fp32", 256, 256, 256),
+        make.gemm(device, "bf16", 1024, 1024, 1024),
+        make.gemm(device, "fp32", 1024, 1024, 1024),
+        make.train(device, CPU_SHAPE, "bf16"),
+        make.gemv(device, "bf16", 8192, 8192),
+        make.copy(device, bandwidth.working_set_bytes(device)),
+        make.eager(device),
+        make.kernel(device),
+        make.gemm(device, "bf16", 2048, 2048, 2048),
+        make.gemm(device, "bf16", 1024, 32768, 256),
+        make.gemm(device, "bf16", 1024, 768, 256),
+        make.gemm(device, "bf16", 16, 4096, 4096),
+        make.train(device, CPU_SHAPE, "fp32"),
+        make.gemv(device, "fp32", 8192, 8192),
+        make.gemm(device, "fp32", 2048, 2048, 2048),
+        make.gemm(device, "fp32", 1024, 768, 256),
+        make.gemm(device, "fp16", 1024, 1024, 1024),
+        make.gemm(device, "int8", 1024, 1024, 1024),
+        make.gemm(device, "bf16", 256, 256, 256),
+        make.gemm(device, "fp32", 256, 256, 256),
     ]
 
 
@@ -151,31 +126,31 @@ def _quick_gpu(device: Device) -> list[Job]:
     """Large products for the ceilings, model-shaped and thin ones for the knee, then training steps that device and host decide."""
     main = half(device)
     found = [
-        gemm(device, main, 8192, 8192, 8192),
-        gemv(device, main, 28672, 8192),
-        copy(device, bandwidth.working_set_bytes(device)),
-        *([gemm(device, "fp16", 8192, 8192, 8192)] if main != "fp16" else []),
-        train(device, CPU_SHAPE, main, 1, HOST_BOUND_TOKENS),
-        eager(device),
-        kernel(device),
-        gemm(device, "fp8", 8192, 8192, 8192),
-        gemm(device, "fp8", 8192, 8192, 8192, fast=True),
-        gemm(device, main, 4096, 4096, 4096),
-        gemm(device, main, 512, 8192, 8192),
-        gemm(device, main, 128, 8192, 8192),
-        gemm(device, main, 16, 28672, 8192),
-        gemm(device, main, 1024, 151936, 1024),
-        gemm(device, main, 1024, 3072, 1024),
-        gemm(device, main, 256, 256, 256),
-        gemm(device, "tf32", 8192, 8192, 8192),
-        gemm(device, "fp32", 4096, 4096, 4096),
-        gemm(device, "int8", 8192, 8192, 8192),
-        gemm(device, "fp4", 8192, 8192, 8192),
-        gemm(device, main, 2048, 2048, 2048),
-        gemm(device, main, 1024, 1024, 1024),
+        make.gemm(device, main, 8192, 8192, 8192),
+        make.gemv(device, main, 28672, 8192),
+        make.copy(device, bandwidth.working_set_bytes(device)),
+        *([make.gemm(device, "fp16", 8192, 8192, 8192)] if main != "fp16" else []),
+        make.train(device, CPU_SHAPE, main, 1, HOST_BOUND_TOKENS),
+        make.eager(device),
+        make.kernel(device),
+        make.gemm(device, "fp8", 8192, 8192, 8192),
+        make.gemm(device, "fp8", 8192, 8192, 8192, fast=True),
+        make.gemm(device, main, 4096, 4096, 4096),
+        make.gemm(device, main, 512, 8192, 8192),
+        make.gemm(device, main, 128, 8192, 8192),
+        make.gemm(device, main, 16, 28672, 8192),
+        make.gemm(device, main, 1024, 151936, 1024),
+        make.gemm(device, main, 1024, 3072, 1024),
+        make.gemm(device, main, 256, 256, 256),
+        make.gemm(device, "tf32", 8192, 8192, 8192),
+        make.gemm(device, "fp32", 4096, 4096, 4096),
+        make.gemm(device, "int8", 8192, 8192, 8192),
+        make.gemm(device, "fp4", 8192, 8192, 8192),
+        make.gemm(device, main, 2048, 2048, 2048),
+        make.gemm(device, main, 1024, 1024, 1024),
     ]
     if device.memory_bytes >= TRAINING_ROOM_BYTES:
-        found.insert(3, train(device, GPU_SHAPE, main))
+        found.insert(3, make.train(device, GPU_SHAPE, main))
     return found
 
 
@@ -185,68 +160,76 @@ def _standard(device: Device, quick: Sequence[Job], wish: Wish) -> list[Job]:
     decisive = [replace(job, point=replace(job.point, cap_s=min(job.point.cap_s, ROUND_CAP_S))) for job in decisive]
     models = [job for job in quick if job.point.kind == "train"]
     whole = bandwidth.working_set_bytes(device)
-    more = [triad(device, whole), read(device, whole), *(_more_cpu(device) if device.is_cpu else _more_gpu(device))]
-    shapes = [gemm(device, half(device), *shape, cap_s=ROUND_CAP_S) for shape in wish.shapes]
+    more = [
+        make.stream(device, "triad", whole),
+        make.stream(device, "read", whole),
+        *(_more_cpu(device) if device.is_cpu else _more_gpu(device)),
+    ]
+    shapes = [make.gemm(device, half(device), *shape, cap_s=ROUND_CAP_S) for shape in wish.shapes]
     rounds = [list(decisive) for _ in range(ROUNDS)]
     for number, jobs_of_round in enumerate(rounds[1:], 1):
         random.Random(number).shuffle(jobs_of_round)  # noqa: S311  # an order that is the same every time
-    collectives = [together(device, op, wish.ranks) for op in OPERATIONS] if wish.ranks > 1 else []
+    collectives = [make.together(device, op, wish.ranks) for op in OPERATIONS] if wish.ranks > 1 else []
     late = [job for job in more if job.point.kind == "train-compiled"]
     early = [job for job in more if job not in late]
-    return [context(device), *rounds[0], *models, *shapes, *rounds[1], *early, *collectives, *rounds[2], *late]
+    return [make.context(device), *rounds[0], *models, *shapes, *rounds[1], *early, *collectives, *rounds[2], *late]
 
 
 def _more_cpu(device: Device) -> list[Job]:
     return [
-        attend(device, "bf16", 1, 1024),
-        attend_cache(device, "bf16", 8, 4096),
-        prefill(device, CPU_SHAPE, "bf16", 1, 512),
-        decode(device, CPU_SHAPE, "bf16", 1, 512),
-        decode(device, CPU_SHAPE, "bf16", 8, 512),
-        lora(device, CPU_SHAPE),
-        perceptron(device, "bf16", 1024, 4, 256),
-        convolutional(device, "fp32", 32, 32, 16),
-        attend(device, "fp32", 1, 512),
-        prefill(device, CPU_SHAPE, "fp32", 1, 512),
-        gemm(device, "bf16", 4096, 4096, 4096),
-        compiled(device, CPU_SHAPE, "bf16"),
+        make.attend(device, "bf16", 1, 1024),
+        make.attend(device, "bf16", 8, 4096, "attention-decode"),
+        make.prefill(device, CPU_SHAPE, "bf16", 1, 512),
+        make.decode(device, CPU_SHAPE, "bf16", 1, 512),
+        make.decode(device, CPU_SHAPE, "bf16", 8, 512),
+        make.lora(device, CPU_SHAPE),
+        make.perceptron(device, "bf16", 1024, 4, 256),
+        make.convolutional(device, "fp32", 32, 32, 16),
+        make.attend(device, "fp32", 1, 512),
+        make.prefill(device, CPU_SHAPE, "fp32", 1, 512),
+        make.gemm(device, "bf16", 4096, 4096, 4096),
+        make.compiled(device, CPU_SHAPE, "bf16"),
         *_experts(device, "bf16", CPU_EXPERTS),
     ]
 
 
 def _experts(device: Device, dtype: str, shape: Shape) -> list[Job]:
-    return [experts(device, dtype, shape[0], tokens, *shape[1:]) for tokens in EXPERT_TOKENS]
+    return [make.experts(device, dtype, shape[0], tokens, *shape[1:]) for tokens in EXPERT_TOKENS]
 
 
 def _more_gpu(device: Device) -> list[Job]:
     main = half(device)
     found = [
-        attend(device, main, 4, 2048),
-        attend_cache(device, main, 32, 4096),
-        move(device, "h2d"),
-        move(device, "d2h"),
-        prefill(device, QWEN3_06B, main, 1, 2048),
-        decode(device, QWEN3_06B, main, 1, 512),
-        decode(device, QWEN3_06B, main, 32, 4096),
-        attend(device, main, 1, 8192),
-        perceptron(device, main, 4096, 8, 4096),
-        convolutional(device, main, 64, 64, 256),
-        gemm(device, main, 16384, 8192, 8192),
-        gemm(device, main, 4096, 14336, 4096),
-        attend_pages(device, main, 32, 4096),
-        gemm(device, "mxfp8", 8192, 8192, 8192),
-        sparse(device, main, 8192, 8192, 8192),
+        make.attend(device, main, 4, 2048),
+        make.attend(device, main, 32, 4096, "attention-decode"),
+        make.move(device, "h2d"),
+        make.move(device, "d2h"),
+        make.prefill(device, QWEN3_06B, main, 1, 2048),
+        make.decode(device, QWEN3_06B, main, 1, 512),
+        make.decode(device, QWEN3_06B, main, 32, 4096),
+        make.attend(device, main, 1, 8192),
+        make.perceptron(device, main, 4096, 8, 4096),
+        make.convolutional(device, main, 64, 64, 256),
+        make.gemm(device, main, 16384, 8192, 8192),
+        make.gemm(device, main, 4096, 14336, 4096),
+        make.attend(device, main, 32, 4096, "attention-paged"),
+        make.gemm(device, "mxfp8", 8192, 8192, 8192),
+        make.sparse(device, main, 8192, 8192, 8192),
         *_experts(device, main, GPU_EXPERTS),
     ]
     if device.memory_bytes >= TRAINING_ROOM_BYTES:
-        found += [slack(device), *([lora(device, GPU_SHAPE)] if main == "bf16" else []), compiled(device, GPU_SHAPE, main)]
+        found += [
+            make.slack(device),
+            *([make.lora(device, GPU_SHAPE)] if main == "bf16" else []),
+            make.compiled(device, GPU_SHAPE, main),
+        ]
     if device.memory_bytes >= SERVING_ROOM_BYTES:
         found += [
-            decode(device, QWEN3_8B, main, 1, 512),
-            prefill(device, QWEN3_8B, main, 1, 2048),
-            decode(device, QWEN3_8B, main, 8, 2048),
-            train(device, QWEN3_06B, main),
-            train(device, QWEN3_06B, main, 4, 1024),
+            make.decode(device, QWEN3_8B, main, 1, 512),
+            make.prefill(device, QWEN3_8B, main, 1, 2048),
+            make.decode(device, QWEN3_8B, main, 8, 2048),
+            make.train(device, QWEN3_06B, main),
+            make.train(device, QWEN3_06B, main, 4, 1024),
         ]
     return found
 
@@ -256,13 +239,21 @@ def _prove(device: Device) -> list[Job]:
     whole = bandwidth.working_set_bytes(device)
     steps = [job for job in (_more_cpu if device.is_cpu else _more_gpu)(device) if job.point.kind in PROVED]
     quick = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
-    ways = [] if device.is_cpu else [gemv(device, half(device), 28672, 8192, flush=way) for way in bandwidth.OTHER_FLUSHES]
-    faulty = [fault(device, name) for name in FAULTS]
-    return [context(device), *quick, triad(device, whole), read(device, whole), *ways, *steps, *faulty]
+    ways = [] if device.is_cpu else [make.gemv(device, half(device), 28672, 8192, flush=way) for way in bandwidth.OTHER_FLUSHES]
+    faulty = [make.fault(device, name) for name in FAULTS]
+    return [
+        make.context(device),
+        *quick,
+        make.stream(device, "triad", whole),
+        make.stream(device, "read", whole),
+        *ways,
+        *steps,
+        *faulty,
+    ]
 
 
 def _study_step(device: Device, step: study.Step) -> Job:
     """One point of the study."""
-    job = train(device, step.shape, half(device), step.batch, step.sequence, cap_s=study.CAP_S)
+    job = make.train(device, step.shape, half(device), step.batch, step.sequence, cap_s=study.CAP_S)
     label = f"Qwen3 step w{step.shape.width} {step.shape.parameters / 1e6:,.0f} M, {step.batch}×{step.sequence}"
     return replace(job, point=replace(job.point, label=label), needs_bytes=step.needs_bytes)

@@ -86,10 +86,10 @@ def exited(_): os._exit(9)
 def jobs(suite, device, wish):
     found = []
     for size, way in enumerate((sticky, killed, segmentation, exited), start=1):
-        job = copy(device, 2**22, cap_s=0.2)
+        job = make.copy(device, 2**22, cap_s=0.2)
         broken = replace(job, point=replace(job.point, id=f"copy/{way.__name__}", label=f"copy {way.__name__}"), run=way)
-        found += [gemm(device, "fp32", 64 * size, 64, 64, cap_s=0.2), broken]
-    return [*found, train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.2)]
+        found += [make.gemm(device, "fp32", 64 * size, 64, 64, cap_s=0.2), broken]
+    return [*found, make.train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.2)]
 """
 
 
@@ -256,12 +256,12 @@ async def test_rounds_before_a_break_count_with_those_after(tmp_path: Path, pyth
     body = """
 from dataclasses import replace
 def jobs(suite, device, wish):
-    first = gemm(device, "fp32", 128, 128, 128, cap_s=0.2)
-    broken = copy(device, 2**22, cap_s=0.2)
+    first = make.gemm(device, "fp32", 128, 128, 128, cap_s=0.2)
+    broken = make.copy(device, 2**22, cap_s=0.2)
     def die(bench):
         import os, signal
         os.kill(os.getpid(), signal.SIGKILL)
-    return [first, replace(broken, run=die), first, replace(broken, run=die), first, train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.2)]
+    return [first, replace(broken, run=die), first, replace(broken, run=die), first, make.train(device, SMOKE_SHAPE, "fp32", 2, 32, cap_s=0.2)]
 """
     store = Store.open(tmp_path)
     heard = await listen(bench(tmp_path, store, python=python_with("bench.suite", body)))
