@@ -15,7 +15,7 @@ from widgets import opening
 from widgets.app import PlannerApp
 from widgets.screens.dialogs import NameScreen
 from widgets.screens.tour import STEPS, TourScreen
-from widgets.state_files import save_named_session, session_names
+from widgets.state_files import save_session, session_names
 
 
 def app_in(folder: Path, **changes: Any) -> PlannerApp:
@@ -54,7 +54,7 @@ async def test_a_session_is_kept_under_a_name_and_taken_up_again(tmp_path: Path)
 
 def test_the_session_kept_last_is_the_first_of_the_list(tmp_path: Path) -> None:
     for age_s, name in ((10, "first"), (20, "before"), (0, "last")):
-        save_named_session(tmp_path, name, {})
+        save_session(tmp_path, {}, name)
         os.utime(tmp_path / "sessions" / f"{name}.json", (1e9 - age_s, 1e9 - age_s))
     assert session_names(tmp_path) == ["last", "first", "before"]
 

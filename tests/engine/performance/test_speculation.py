@@ -154,7 +154,7 @@ def test_a_plan_is_faster_with_a_good_draft_and_says_where_the_time_goes() -> No
     rows = [next(row for row in found.rows if row.rank == 1) for found in (plain, fast)]
     assert rows[0].answer.tokens_per_s is not None
     assert rows[1].answer.tokens_per_s is not None
-    assert rows[1].answer.tokens_per_s.value > 1.15 * rows[0].answer.tokens_per_s.value
+    assert rows[1].answer.tokens_per_s.value > 1.2 * rows[0].answer.tokens_per_s.value
     detail = s.time_detail(s.workload(asked | beside, "test"), rows[1], basis="spec")
     assert detail is not None
     assert [phase.name for phase in detail.phases()] == ["prefill", "draft prefill", "draft", "decode"]
