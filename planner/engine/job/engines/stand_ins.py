@@ -137,7 +137,8 @@ STAND_INS = {
         "NeMo AutoModel",
         "torch",
         "replaces the kernels of",
-        "NeMo AutoModel's example configs: torch_dtype bf16, FSDP2; Transformer Engine's attention, norms and rotary embedding, Triton kernels for LoRA",
+        "NeMo AutoModel: models of transformers with Liger's kernels and PyTorch's fused attention (_transformers/kernel_patches.py), Triton kernels for LoRA "
+        "(components/_peft/lora.py), Transformer Engine and DeepEP in its performance summary; FSDP2 and BF16 as its documentation starts a model",
         turns_on={"recipe": "bf16", "sharding": "zero3"},
         differs={"fused_elementwise": 1.0},
     ),
