@@ -11,6 +11,8 @@ FUZZERS = "test_fuzz.py"
 """Each of its tests computes for some five seconds, with programs it asks now and then."""
 LONG = frozenset({"test_frames.py", "test_journeys.py", "test_strangers_on_screen.py"})
 """Tests of several seconds: nobody waits for them where they come early."""
+HOOKED = "test_security.py"
+"""It asks Python to be told of what a process does, each `id` among it, which cannot be taken back: it comes last."""
 WAITING = ("process", "pty", "server")
 """Markers of tests that wait for others."""
 
@@ -26,9 +28,12 @@ def ordered(tests: list[pytest.Item], processes: int) -> list[pytest.Item]:
     computing: list[pytest.Item] = []
     long: list[pytest.Item] = []
     fuzzers: list[pytest.Item] = []
+    last: list[pytest.Item] = []
     for test in tests:
         if test.path.name == FUZZERS:
             fuzzers.append(test)
+        elif test.path.name == HOOKED:
+            last.append(test)
         elif any(test.get_closest_marker(name) for name in WAITING):
             waiting.setdefault(test.path.name, []).append(test)
         else:
@@ -46,7 +51,7 @@ def ordered(tests: list[pytest.Item], processes: int) -> list[pytest.Item]:
         block = [*head, *islice(rest, max(size - len(head), 0))]
         left -= len(block)
         found += block
-    return [*found, *rest]
+    return [*found, *rest, *last]
 
 
 def report_results_alone(config: pytest.Config) -> None:
