@@ -327,6 +327,9 @@ async def test_with_plain_signs_keys_are_words(tmp_path: Path) -> None:
         await settle(pilot)
         assert "left previous" in text_of(app, "#key-line")
         assert app.state_of(BY_ID["form-previous"]).keys == "up shift+tab"
+        await pilot.press("escape", "question_mark")
+        await pilot.pause()
+        assert "  up shift+tab  Previous field" in str(app.screen.query_one("#text Static", Static).content)
 
 
 async def test_a_title_without_room_still_says_how_to_shift_columns(tmp_path: Path) -> None:

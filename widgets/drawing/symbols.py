@@ -52,8 +52,9 @@ class Symbols(NamedTuple):
     arrow: str = "→"
     times: str = "·"
     """Between the factors of a formula."""
+    squared: str = "²"
     cubed: str = "³"
-    """Behind the edge of a cube."""
+    """Behind the edge of a square, and of a cube."""
     dot: str = "·"
     sparks: str = "▁▂▃▄▅▆▇█"
     """Lowest to highest, as many cells as levels."""
@@ -89,8 +90,8 @@ ASCII = Symbols(
     divider="|",
     headroom="!",
     ellipsis="..",
-    ascending="^",
-    descending="v",
+    ascending="<",
+    descending=">",
     drop_down="v",
     folded=">",
     done="+",
@@ -99,6 +100,7 @@ ASCII = Symbols(
     running=">",
     arrow="->",
     times="*",
+    squared="^2",
     cubed="^3",
     dot="-",
     sparks="_.-=#",

@@ -159,7 +159,7 @@ class BenchmarkView(Vertical):
             "skipped": (symbols.verdict["not-supported"], "$quiet"),
             "failed": (symbols.failed, "$text-error"),
         }[point.state]
-        name = point.label.replace(UNICODE.cubed, symbols.cubed)
+        name = point.label.replace(UNICODE.squared, symbols.squared).replace(UNICODE.cubed, symbols.cubed)
         label = shorten_end(name, label_width, symbols.ellipsis).ljust(label_width)
         if point.state == "running":
             bar = bar_text(point.fraction, BAR, symbols.filled, symbols.empty)

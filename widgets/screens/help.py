@@ -65,8 +65,8 @@ FIRST: Mapping[str, Sequence[str]] = {
     "benchmark": ("Measure",),
 }
 """Pane -> groups of keys that are listed first."""
-KEY = 10
-"""Cells of the keys at the left."""
+KEY, GAP = 10, 2
+"""Cells of the keys at the left at least, and of the blanks beside them."""
 
 
 class HelpScreen(TextOverlay):
@@ -132,6 +132,7 @@ class HelpScreen(TextOverlay):
         """The keys by group, those of the pane first; where words were typed, the ones that are about them."""
         groups = self._actions()
         first = FIRST.get(self._pane, ())
+        cells = max([KEY, *(GAP + len(state.keys) + GAP for states in groups.values() for state in states)])
         found = False
         for group in sorted(groups, key=lambda name: first.index(name) if name in first else len(first)):
             states = [state for state in groups[group] if all(word in _about(state) for word in self._words)]
@@ -141,9 +142,9 @@ class HelpScreen(TextOverlay):
             found = True
             for state in states:
                 style, key_style = ("", "bold $accent") if state.reason is None else ("$quiet", "$quiet")
-                yield from labelled(f"  {state.keys}", KEY, state.action.description, width, style, key_style)
+                yield from labelled(f"  {state.keys}", cells, state.action.description, width, style, key_style)
                 if state.reason is not None:
-                    yield from labelled("", KEY, state.reason, width, "italic $text-warning")
+                    yield from labelled("", cells, state.reason, width, "italic $text-warning")
         if not found:
             yield Content.styled("No key is about that.", "$quiet")
 
