@@ -36,7 +36,8 @@ LATER_S = 0.5
 TOTAL_S = 20.0
 """Time one answer may take, GPU by GPU."""
 CLOSE_S = 0.5
-
+KILLED_S = 0.4
+"""Time until a killed process has ended; on a busy machine that takes more than 0.1 s."""
 
 AMD_MODULE = Path("/sys/module/amdgpu")
 """There while the kernel's driver of AMD is loaded."""
@@ -161,7 +162,7 @@ class Driver:
         """End the process at once; called from any thread. One that a call holds inside the kernel is left to it."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(0.1)
+            self._process.wait(KILLED_S)
         if self._process.returncode is None and self._process not in self._stuck:
             self._stuck.append(self._process)
 
