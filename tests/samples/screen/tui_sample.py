@@ -76,6 +76,7 @@ ROWS: tuple[tuple[str, int, dict[str, Any], float, float, float, Basis, float, s
     ("RTX 4090", 8, {"tp": 8}, 1.18, 0, 0, "spec", 3.52, "vast", "does-not-fit", "memory", "does not fit by 4.1 GiB → int4 weights fit"),
     ("T4", 8, {"tp": 8}, 0.0, 0, 0, "spec", 2.8, "gcp", "not-supported", "compute", "no FP8 and no bf16 → fp16 weights on 16 GPUs"),
 )  # fmt: skip
+SHARED = {"nvml_names": (), "only_named": False, "vendor": "NVIDIA"}
 
 
 def _figure(value: float, spread: float, basis: Basis) -> Figure:
@@ -287,11 +288,7 @@ class SampleSession:
         self.presets = PresetShelf(shipped, folder / "config")
         self.models = SampleModels()
         self.gpus: Any = SimpleNamespace(
-            all=tuple(
-                SimpleNamespace(name=entry[0], aliases=(entry[0].split()[0],), nvml_names=(), only_named=False, vendor="NVIDIA")
-                for entry in ROWS
-            ),
-            find=shipped_gpu,
+            all=tuple(SimpleNamespace(name=name, aliases=(name.split()[0],), **SHARED) for name, *_ in ROWS), find=shipped_gpu
         )
         self.offers = tuple(SimpleNamespace(provider=entry[8], region="us") for entry in ROWS)
         self.machine = SimpleNamespace(gpus=(SimpleNamespace(name="H200 SXM 141GB"),), nvml_state="ready")
@@ -314,8 +311,7 @@ class SampleSession:
     def architecture(self, model: str, where: str = "") -> Architecture:
         raise UserError(Problem(where, "model", f"{model!r} has no layers here."))
 
-    def stores_less(self, model: str, weight_dtype: object) -> bool:
-        del model, weight_dtype
+    def stores_less(self, *_asked: object) -> bool:
         return False
 
     def part_named(self, name: str) -> Gpu | None:
