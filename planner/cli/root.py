@@ -100,7 +100,8 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
         hint = did_you_mean(preset, list(COMMANDS))
         if hint and not Path(preset).exists() and os.sep not in preset:
             presets_near = [name for problem in wrong.problems for name in problem.nearest]
-            nearest = nearest_names(preset, [*COMMANDS, *presets_near])
+            holding = tuple(name for name in presets_near if preset.casefold() in name.casefold())
+            nearest = holding or nearest_names(preset, [*COMMANDS, *presets_near])
             raise UserError(Problem("", "", f"{preset!r} is neither a command nor a preset.", nearest)) from wrong
         raise
 

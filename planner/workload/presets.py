@@ -92,9 +92,10 @@ class PresetShelf:
             self._refuse_model(given, "is a model, not a preset")
         models = self._models.names() if self._models else ()
         near = nearest_names(given, (*self.names(), *models))
-        if near and near[0] in models:
+        holding = tuple(name for name in self.names() if given.casefold() in name.casefold())[:3]
+        if near and near[0] in models and not holding:
             self._refuse_model(near[0], f"is not a known preset; {near[0]!r} is a model", given)
-        near = nearest_names(given, self.names())
+        near = holding or nearest_names(given, self.names())
         raise UserError(Problem("", "preset", f"{given!r} is not a known preset; a path to a .toml file works too.", near))
 
     def _is_known(self, name: str) -> bool:

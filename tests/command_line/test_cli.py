@@ -141,6 +141,8 @@ def test_the_command_nobody_names_is_not_named_in_its_faults(planner_process: Ru
     assert "'llama-3.1-8b-lora'" in done.stderr
     done = planner_process("plann")
     assert done.stderr == "error: 'plann' is neither a command nor a preset. Did you mean 'plan' or 'replay'?\n"
+    done = planner_process("chat")
+    assert done.stderr.endswith(" Did you mean 'llama-3.1-70b-chat-service' or 'qwen3-8b-single-user-chat'?\n")
 
 
 def test_a_broken_preset_file_is_reported_whole(run_planner: RunPlanner, tmp_path: Path) -> None:
