@@ -133,7 +133,7 @@ class Uploads:
 
 
 def unlike(name: str, asked: str) -> tuple[int, int]:
-    """How far `name` is from the one asked for: words that it lacks, and words besides."""
+    """Distance of `name` from the name `asked` for: the number of words that it lacks, and of words that it has besides."""
     words, wanted = set(_words(name)), set(_words(asked))
     return len(wanted - words), len(words - wanted)
 

@@ -22,8 +22,6 @@ OFFLOADING_GPUS = 16
 """GPUs above which offloading is not offered: sharding over them leaves little to keep in host memory."""
 MOST_GPUS = 16384
 """Number at which the search for more GPUs ends."""
-
-
 LOOSER = 1.2
 """Multiple of a limit on latency, and of a deadline, that is tried."""
 

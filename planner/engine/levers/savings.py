@@ -98,7 +98,7 @@ class _Solution(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def cost(self) -> float | None:
-        """What `cost_of` says of the row; an hour of a service that goes on has a price without one."""
+        """Dollars that `cost_of` gives for the row; those of an hour of a service without an end are known before the row is made."""
         workload = self.choice.deployments.workload
         if workload.requests or not workload.request_rate_per_s:
             return cost_of(self.row, workload)

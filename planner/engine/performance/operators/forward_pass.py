@@ -69,7 +69,7 @@ class Pass(msgspec.Struct, frozen=True):
         return replace(self, **taken)
 
     def at(self, number: Rows | int, place: Rows | slice = ALL) -> Pass:
-        """Of passes that were computed over each other, those with the `number`, of the rows `place`, which may repeat."""
+        """The passes with the `number` among those computed over each other, of the rows `place`, which may repeat."""
 
         def of(column: Floats) -> Floats:
             return column if column.size == 1 else column[number, place] if column.ndim > 1 else column[place]

@@ -1,4 +1,4 @@
-"""What a row rents: the network between its nodes, whether a quote reaches that far, and the cost of its job on every term."""
+"""Network between the nodes that a row rents, whether a quote reaches that far, and the cost of its job on every term."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from planner.workload.tasks import Term
 
 
 class Need(RowRecord, frozen=True):
-    """What every row needs and reaches, whoever rents its GPUs out; shape [rows]."""
+    """GPUs and nodes that every row needs, and the speed it reaches, whoever rents them out; shape [rows]."""
 
     gpus: Floats
     nodes: Floats
@@ -126,7 +126,7 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def terms(self) -> Terms:
-        """What they cost."""
+        """Prices of the node types, on every term."""
         return Terms.of(self.types)
 
     @cached_property
