@@ -322,7 +322,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     commitment_use: Share | None = None
     """Share of the rest of a commitment that other work uses; absent: none of it, so that a job pays the whole commitment."""
     checkpoint_interval_h: Moderate | None = None
-    """Hours between checkpoints on spot instances; absent: 1."""
+    """Hours between checkpoints on spot instances; absent: as is best for the likely interruptions, at most 24."""
     spot_interruptions_per_h: Annotated[float, Meta(ge=0, le=100)] | None = None
     """Interruptions an hour of a spot instance; absent: between what two clouds publish."""
     gpus_considered: Names = []

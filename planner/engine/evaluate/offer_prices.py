@@ -1,4 +1,4 @@
-"""Prices of offers in one market, the hours that a job pays for on each term, and what interruptions of spot instances add."""
+"""Prices of offers in one market, and the hours that a job pays for on each term."""
 
 from __future__ import annotations
 
@@ -25,13 +25,6 @@ PricedOffer = tuple[float, Offer]
 """(USD/h, the offer it is of)."""
 COMMITTED_H: Mapping[Term, float] = {"reserved-1y": 12 * HOURS_PER_MONTH, "reserved-3y": 36 * HOURS_PER_MONTH}
 """Term -> hours that are paid for whatever is used: 8,760 and 26,280."""
-CHECKPOINT_INTERVAL_H = 1.0
-"""Value where the workload does not say. An assumption."""
-RESTART_H = 0.25
-"""Time from the loss of a node to the first new step: a node in its place, and the checkpoint read. An assumption."""
-INTERRUPTIONS_PER_H = (2.7e-4, 3.4e-3, 4.2e-2)
-"""(low, value, high) of one node. Low: 20 % a month (AWS Spot Instance Advisor for p5.48xlarge on 2026-02-24, 15-20 %); high: Google's preemptible
-machines lived 24 h at most (Kadupitiya, Jadhao, Sharma, arXiv 1911.05160); the value is their geometric mean."""
 ROUNDED_ABOVE_S = 60.0
 """Times billed at once that are longer than this are rounded up; shorter ones do not show."""
 
@@ -87,35 +80,6 @@ def _check_providers(names: Collection[str], known: set[str]) -> None:
             message = f"{name!r} is not a known provider; known: {', '.join(sorted(known))}."
             problems.add("providers", message, nearest_providers(name, known))
     problems.raise_if_any()
-
-
-def interruptions_per_h(workload: Workload) -> tuple[float, float, float]:
-    """(low, value, high) of one spot instance: as the workload states it, or what is known of two clouds."""
-    given = workload.spot_interruptions_per_h
-    return INTERRUPTIONS_PER_H if given is None else (given, given, given)
-
-
-def assumed_of_spot(workload: Workload) -> dict[str, float]:
-    """Assumptions about spot instances that `workload` leaves open, by the keys that would state them."""
-    taken = {"spot_interruptions_per_h": INTERRUPTIONS_PER_H[1], "checkpoint_interval_h": CHECKPOINT_INTERVAL_H}
-    return {key: value for key, value in taken.items() if getattr(workload, key) is None}
-
-
-def stretched(nodes: Floats, per_h: float, interval_h: float) -> Floats:
-    """Factor by which interruptions lengthen a job whose `nodes` all wait for each of them.
-
-    Expected time of work in segments of `interval_h`, each begun again from its checkpoint when a node is lost, and a restart after each
-    loss: (1/λ + R)·(e^(λτ) − 1)/τ with λ = nodes · `per_h` (Daly 2006, doi 10.1016/j.future.2004.11.016, eq. 13 without the time to write).
-    """
-    rate = np.maximum(nodes * per_h, 1e-12) * interval_h
-    return (1 + rate * RESTART_H / interval_h) * np.expm1(np.minimum(rate, 500.0)) / rate
-
-
-def spot_factors(workload: Workload, nodes: Floats) -> tuple[Floats, Floats, Floats]:
-    """(low, value, high) of the factor by which spot instances lengthen a job of `workload`."""
-    interval_h = workload.checkpoint_interval_h or CHECKPOINT_INTERVAL_H
-    low, value, high = (stretched(nodes, per_h, interval_h) for per_h in interruptions_per_h(workload))
-    return low, value, high
 
 
 def paid_hours(term: Term, job_h: Floats, *, use: float = 0.0, provider: Provider | None = None) -> Floats:

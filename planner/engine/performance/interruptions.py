@@ -1,7 +1,7 @@
-"""Time of a long job with failures: checkpoints are written, and after each failure the work since the last one is done again.
+"""Time of a long job that is interrupted: checkpoints are written, and after each interruption the work since the last one is done again.
 
-Symbols: M seconds between failures of the job · C seconds to write a checkpoint · R seconds until work goes on after a failure · τ seconds of
-work between checkpoints.
+Symbols: M seconds between interruptions of the job · C seconds to write a checkpoint · R seconds until work goes on after an interruption ·
+τ seconds of work between checkpoints.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RESTART_S = 600.0
 """Until work goes on after a failure: found, placed anew, weights loaded. An assumption, with which the former run computes for more than 90 % of
 its time, as it is reported to."""
 MOST_FAILURES = 10.0
-"""Failures before a piece of work is done beyond which the job does not end."""
+"""Interruptions before a piece of work is done beyond which the job does not end."""
 WORTH_TELLING = 1.01
 """Time over that without failures below which they are left out."""
 NODE_WRITES_BYTES_PER_S = 1e9
@@ -32,17 +32,29 @@ def checkpoint_bytes(job: Job) -> float:
     return trained * (weights + job.master_bytes + job.state_bytes)
 
 
-def lengthened(written_bytes: Floats | float, gpus: Floats | float, nodes: Floats | float) -> Floats:
-    """Expected time of a job over its time without failures and checkpoints: M·e^(R/M)·(e^((τ+C)/M) - 1)/τ (Daly, 2006, eq. 13).
+def write_seconds(written_bytes: Floats | float, nodes: Floats | float) -> Floats:
+    """C of a checkpoint of `written_bytes` that `nodes` write together."""
+    return np.asarray(written_bytes / (NODE_WRITES_BYTES_PER_S * np.asarray(nodes)))
 
-    τ = sqrt(2·C·M) is near its least (Young, 1974), and no shorter than C. 1 where nothing is written, infinite where a job does not end.
+
+def best_work_seconds(between_s: Floats, write_s: Floats) -> Floats:
+    """τ = sqrt(2·C·M), near that of the shortest job (Young, 1974, doi 10.1145/361147.361115), and no shorter than C."""
+    return np.maximum(np.sqrt(2 * write_s * between_s), write_s)
+
+
+def lengthened(between_s: Floats, write_s: Floats, restart_s: float, work_s: Floats) -> Floats:
+    """Expected time of a job over its time without interruptions and checkpoints: M·e^(R/M)·(e^((τ+C)/M) - 1)/τ.
+
+    Daly, 2006, doi 10.1016/j.future.2004.11.016, eq. 13. Infinite where a job does not end.
     """
-    between_s = GPU_HOURS_BETWEEN_FAILURES * 3600 / np.asarray(gpus, dtype=np.float64)
-    write_s = np.asarray(written_bytes) / (NODE_WRITES_BYTES_PER_S * np.asarray(nodes))
-    work_s = np.maximum(np.sqrt(2 * write_s * between_s), write_s)
     tries = np.minimum((work_s + write_s) / between_s, MOST_FAILURES)
-    factor = (
-        between_s * np.exp(np.minimum(RESTART_S / between_s, MOST_FAILURES)) * np.expm1(tries) / np.where(work_s > 0, work_s, 1.0)
-    )
-    ends = (RESTART_S + work_s + write_s) / between_s <= MOST_FAILURES
-    return np.where(work_s > 0, np.where(ends, factor, np.inf), 1.0)
+    factor = between_s * np.exp(np.minimum(restart_s / between_s, MOST_FAILURES)) * np.expm1(tries) / work_s
+    return np.where((restart_s + work_s + write_s) / between_s <= MOST_FAILURES, factor, np.inf)
+
+
+def lengthened_by_failures(written_bytes: Floats | float, gpus: Floats | float, nodes: Floats | float) -> Floats:
+    """The same of the failures of `gpus`, each checkpoint when it is best; 1 where nothing is written."""
+    between_s = GPU_HOURS_BETWEEN_FAILURES * 3600 / np.asarray(gpus, dtype=np.float64)
+    write_s = write_seconds(written_bytes, nodes)
+    work_s = best_work_seconds(between_s, write_s)
+    return np.where(work_s > 0, lengthened(between_s, write_s, RESTART_S, np.where(work_s > 0, work_s, 1.0)), 1.0)

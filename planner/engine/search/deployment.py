@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Flags, Floats, Rows, full
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.evaluate.offer_prices import paid_hours, spot_factors
+from planner.engine.evaluate.offer_prices import paid_hours
 from planner.engine.evaluate.probability import probability_fits, probability_meets, room_for
+from planner.engine.evaluate.spot import Spot, spot_of
 from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.supply.bills import Bill, Need, Nodes, Terms
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
-from planner.engine.search.targets import failures, latency_columns, paid_columns
+from planner.engine.search.targets import checkpoint_seconds, failures, latency_columns, paid_columns
 from planner.units import SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
@@ -26,7 +27,7 @@ UNPRICED = 1e6
 UNAVAILABLE = 1e3
 """Overshoot of nodes that nobody sells, or not joined: another quote, or another layout, is nearer to a solution."""
 ENDLESS = 1e9
-"""Overshoot of replicas whose queue grows without end."""
+"""Overshoot of replicas whose queue grows without end, and of jobs that interruptions may keep from ending."""
 
 
 class Deployments(msgspec.Struct, frozen=True, dict=True):
@@ -45,8 +46,8 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
     """Throughput of the whole deployment."""
     bill: Bill
     """Payment at the quote that suits each row best."""
-    spot: tuple[Floats, Floats, Floats]
-    """(low, value, high) of the factor by which spot instances lengthen the job."""
+    spot: Spot
+    """Interruptions on spot instances, and what they do to the job."""
     failures: Floats
     """Time with failures over that without, where a deadline is held against it; of one size or [rows]."""
 
@@ -134,8 +135,8 @@ def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workl
     nodes = np.ceil(gpus / per_node)
     joined = np.ceil(_exchanging(e, workload) / per_node)
     tokens_per_s, job_h, longer = _tokens_per_s(e, workload), _job_hours(e, workload), failures(e, workload)
-    spot = spot_factors(workload, nodes if e.step else joined)
-    rates = {"tokens_per_s": tokens_per_s, "job_h": job_h, "failures": longer, "spot": spot[1]}
+    spot = spot_of(workload, nodes if e.step else joined, checkpoint_seconds(e, nodes))
+    rates = {"tokens_per_s": tokens_per_s, "job_h": job_h, "failures": longer, "spot": spot.value}
     wide: dict[str, Any] = {name: full(column, gpus.size) for name, column in rates.items()}
     need = Need(gpus, nodes, joined, **wide, **_of_any_price(e, types, node_index, workload))
     bill = _bill(e, workload, types.terms, types.first_quote[node_index], need)
@@ -196,6 +197,7 @@ def _bill(e: Evaluated, workload: Workload, quotes: Terms, numbers: Rows, need: 
     overshoot = np.maximum(overshoot, np.nan_to_num(need.host / terms.host))
     if need.saturated is not None:
         overshoot = np.where(need.saturated, ENDLESS, overshoot)
+    overshoot = np.where(terms.spot & np.isinf(job_h), ENDLESS, overshoot)
     score = _score(e, workload, need, effective)
     return Bill(
         np.full(numbers.size, slot), usd_per_h, *(full(of, numbers.size) for of in (effective, job_h, job_usd, overshoot, score))

@@ -6,7 +6,13 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.performance.interruptions import MOST_FAILURES, WORTH_TELLING, checkpoint_bytes, lengthened
+from planner.engine.performance.interruptions import (
+    MOST_FAILURES,
+    WORTH_TELLING,
+    checkpoint_bytes,
+    lengthened_by_failures,
+    write_seconds,
+)
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, duration_text, usd_text
 from planner.workload.tasks import Workload
 
@@ -42,9 +48,19 @@ def with_failures(e: Evaluated, rows: Rows) -> Floats:
     """Time of training with failures, restarts and checkpoints over its time without; 1 of jobs that do not train."""
     if e.step is None:
         return np.ones(rows.size)
-    written = np.array([checkpoint_bytes(job) for job in e.candidates.jobs])[e.candidates.job_index[rows]]
-    gpus, per_node = e.table.layout.gpus[rows], e.table.layout.gpus_per_node[rows]
-    return lengthened(written, gpus, np.ceil(gpus / per_node))
+    layout = e.table.layout
+    nodes = np.ceil(layout.gpus[rows] / layout.gpus_per_node[rows])
+    return lengthened_by_failures(_written_bytes(e)[rows], layout.gpus[rows], nodes)
+
+
+def checkpoint_seconds(e: Evaluated, nodes: Floats) -> Floats:
+    """Seconds in which the `nodes` of each row write a checkpoint; 0 of jobs that do not train."""
+    return np.zeros(e.table.rows) if e.step is None else write_seconds(_written_bytes(e), nodes)
+
+
+def _written_bytes(e: Evaluated) -> Floats:
+    written: Floats = np.array([checkpoint_bytes(job) for job in e.candidates.jobs])[e.candidates.job_index]
+    return written
 
 
 def missed(name: str, value: float, limit: float) -> str:

@@ -12,7 +12,6 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.plan import SOLUTIONS, OfferAnswer, PlanRow
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import evaluate
-from planner.engine.evaluate.offer_prices import assumed_of_spot
 from planner.engine.explain.answer import answers_of, answers_of_chosen, priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
@@ -22,6 +21,7 @@ from planner.engine.performance.operators.power import capped
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.rows.terms import (
     SUPPLY_KEYS,
+    assumed_of_spot,
     assumed_of_supply,
     effective_usd_per_h,
     job_figures,
@@ -92,7 +92,7 @@ def _supplied(answer: Answer, choice: Choice, quote: Quote | None) -> Answer:
     network = None if choice.node_type.here else network_of(choice, quote)
     found = assumed_of_supply(choice, quote)
     if quote is not None and quote.term == "spot" and _job_hours(choice.deployments.workload, answer) is not None:
-        found |= assumed_of_spot(choice.deployments.workload)
+        found |= assumed_of_spot(choice)
     return msgspec.structs.replace(answer, network=network, assumed=kept | found)
 
 
@@ -108,6 +108,8 @@ def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]
         seen.add((quote.offer.provider, quote.term))
         usd_per_h = quote.usd_per_h * int(d.instances[choice.row])
         effective = effective_usd_per_h(choice, quote)
+        if np.isinf(effective):
+            continue
         answer = _supplied(priced(row.answer, effective), choice, quote)
         other = at_price(msgspec.structs.replace(row, answer=answer, job_h=_job_hours(workload, answer)), usd_per_h, quote, choice)
         if not _over_budget(workload, other) and not _late(workload, other):

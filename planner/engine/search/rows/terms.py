@@ -9,6 +9,7 @@ import numpy as np
 from planner.engine.answers.answer import Network, TermPrice
 from planner.engine.answers.figure import Figure
 from planner.engine.evaluate.offer_prices import COMMITTED_H, PRICE_FIELDS, paid_hours
+from planner.engine.evaluate.spot import INTERRUPTIONS_PER_H
 from planner.engine.search.selection import Choice
 from planner.engine.search.supply.node_types import HOST_SHARE
 from planner.engine.search.supply.quotes import UNLIMITED, Quote
@@ -51,6 +52,13 @@ def assumed_of_supply(choice: Choice, quote: Quote | None) -> dict[str, Any]:
     if quote is not None and "max_nodes" in quote.assumed:
         found["max_nodes"] = quote.machines
     return found
+
+
+def assumed_of_spot(choice: Choice) -> dict[str, Any]:
+    """Assumptions of a job on spot instances that the workload leaves open, by the keys that would state them."""
+    d = choice.deployments
+    taken = {"spot_interruptions_per_h": INTERRUPTIONS_PER_H[1], "checkpoint_interval_h": float(d.spot.interval_h[choice.row])}
+    return {key: value for key, value in taken.items() if getattr(d.workload, key) is None}
 
 
 def wire_text(fabric: str, bytes_per_s: float | None) -> str:
@@ -99,7 +107,7 @@ def job_figures(choice: Choice, quote: Quote | None, job_h: Figure | None, usd_p
     if quote is None:
         return job_h, job_h.scaled(usd_per_h)
     hours = _stretched(choice, quote.term, job_h)
-    return hours, _job_usd(choice, quote.term, quote.provider, hours, usd_per_h)
+    return hours, _job_usd(choice, quote.term, quote.provider, hours, usd_per_h) if hours else None
 
 
 def terms_of(choice: Choice, quote: Quote, job_h: Figure | None) -> list[TermPrice]:
@@ -139,13 +147,14 @@ def _factor(choice: Choice, term: Term) -> tuple[float, float, float]:
     """(low, value, high) of the factor by which `term` lengthens a job."""
     if term != "spot":
         return 1.0, 1.0, 1.0
-    low, value, high = (float(factor[choice.row]) for factor in choice.deployments.spot)
-    return low, value, high
+    return choice.deployments.spot.factors(choice.row)
 
 
-def _stretched(choice: Choice, term: Term, job_h: Figure) -> Figure:
-    """`job_h` with the interruptions of `term`, whose doubt widens its range."""
+def _stretched(choice: Choice, term: Term, job_h: Figure) -> Figure | None:
+    """`job_h` with the interruptions of `term`, whose doubt widens its range; None where it may never end."""
     low, value, high = _factor(choice, term)
+    if np.isinf(value):
+        return None
     return Figure(job_h.value * value, job_h.low * low, job_h.high * high, job_h.basis)
 
 

@@ -10,7 +10,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.search.deployment import Deployments
 from planner.engine.search.supply.node_types import FILTERS, NodeType, host_bytes_per_gpu
 from planner.engine.search.targets import missed
-from planner.units import bytes_text, digits, percent_text
+from planner.units import bytes_text, counted, digits, percent_text
 from planner.workload.tasks import Workload
 
 HOST_SHORT = "does not fit the host's memory"
@@ -38,11 +38,16 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
 
 def _faults(d: Deployments, row: int) -> list[str]:
     """Every target that is missed."""
-    node, faults = d.node_type(row), []
+    node, quote, faults = d.node_type(row), d.quote(row), []
     if over := d.gpus[row] > node.most:
         faults.append(_too_many(int(d.gpus[row]), node))
+    never_ends = quote is not None and quote.term == "spot" and np.isinf(d.bill.job_h[row])
+    if never_ends:
+        faults.append(f"may never end: of {counted(int(d.instances[row]), 'spot node')} one is lost before the next checkpoint")
     for name, column, limit in d.targets:
         value = float(column[row] if column.size > 1 else column[0])
+        if never_ends and np.isinf(value):
+            continue
         if not np.isfinite(value) and not node.here:
             faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")
         elif value > limit:

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from engine_sample import plan
 
-from planner.engine.performance.interruptions import GPU_HOURS_BETWEEN_FAILURES, NODE_WRITES_BYTES_PER_S, RESTART_S, lengthened
+from planner.engine.performance.interruptions import (
+    GPU_HOURS_BETWEEN_FAILURES,
+    NODE_WRITES_BYTES_PER_S,
+    RESTART_S,
+    lengthened_by_failures,
+)
 
 STATES_OF_405B = 405.9e9 * 14
 
@@ -29,21 +34,21 @@ def simulated(written_bytes: float, gpus: int, nodes: int, pieces: int) -> float
 
 @pytest.mark.parametrize(("gpus", "nodes", "size"), [(16384, 2048, STATES_OF_405B), (4096, 512, 1e14), (1024, 128, 1e13)])
 def test_the_formula_is_the_mean_of_what_happens(gpus: int, nodes: int, size: float) -> None:
-    assert lengthened(size, gpus, nodes) == pytest.approx(simulated(size, gpus, nodes, 20_000), rel=0.01)
+    assert lengthened_by_failures(size, gpus, nodes) == pytest.approx(simulated(size, gpus, nodes, 20_000), rel=0.01)
 
 
 def test_llama_3_computed_for_more_than_nine_tenths_of_its_time() -> None:
     """Effective training time "higher than 90 %" with 466 interruptions in 54 days (arXiv:2407.21783, 3.3.4)."""
-    assert 0.9 < 1 / lengthened(STATES_OF_405B, 16384, 2048) < 0.95
+    assert 0.9 < 1 / lengthened_by_failures(STATES_OF_405B, 16384, 2048) < 0.95
 
 
 def test_more_gpus_fail_more_often_and_few_hardly_ever() -> None:
-    factors = [lengthened(1e11, gpus, max(1, gpus // 8)) for gpus in (1, 8, 64, 1024, 16384)]
+    factors = [lengthened_by_failures(1e11, gpus, max(1, gpus // 8)) for gpus in (1, 8, 64, 1024, 16384)]
     assert all(factor > 1 for factor in factors)
     assert factors[1] < 1.005
     assert factors[3] < factors[4]
-    assert lengthened(0.0, 8, 1) == 1.0
-    assert lengthened(1e15, 10**6, 1) == math.inf
+    assert lengthened_by_failures(0.0, 8, 1) == 1.0
+    assert lengthened_by_failures(1e15, 10**6, 1) == math.inf
 
 
 def test_a_plan_says_how_long_a_large_job_is_expected_to_take() -> None:
