@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.answers.answer import Answer, Network
 from planner.engine.columns import LayoutColumns
-from planner.engine.estimate.request_layout import layout_of_request
+from planner.engine.estimate.request_layout import divided_batch, layout_of_request
 from planner.engine.estimate.service_load import in_flight, in_flight_in_pools, queued
 from planner.engine.evaluate.candidates import Candidates
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
@@ -102,6 +102,8 @@ def laid_out(job: Job, request: Request, gpu: Gpu, find_chip: FindChip) -> Prepa
         return Answer(id=request.id, fits=False, reason=reason, bottleneck=None, assumed=dict(job.assumed))
     chip = capped(chip, request)
     layout, assumed = layout_of_request(request, gpu, job)
+    job, layout, divided = divided_batch(job, layout)
+    assumed |= divided
     if is_commonest(request.gpu, gpu):
         assumed = {"gpu": f"{gpu.name}, the commonest of those called {request.gpu}"} | assumed
     return Prepared(request, job, chip if request.fabric is None else with_fabric(chip, request.fabric), layout, assumed)

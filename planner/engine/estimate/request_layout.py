@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec.structs import replace
+
 from planner.engine.estimate.layout_checks import check_layout, check_links, check_slices
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import fabric_of, link_of
@@ -57,6 +59,20 @@ def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[floa
         fabric_bytes_per_s=fabric_rate,
     )
     return layout, assumed
+
+
+def divided_batch(job: Job, layout: Layout[float]) -> tuple[Job, Layout[float], dict[str, object]]:
+    """(job, layout, what was assumed) with the batch of a replica divided over the stages of a pipeline, where its program does so.
+
+    torch.distributed.pipelining: `Schedule1F1B` takes no fewer micro batches than stages. The micro batch is a replica's batch where it makes up
+    the global one, or where none is given.
+    """
+    given, stages = job.micro_batch, layout.pp
+    whole = job.global_batch or given * layout.dp
+    if not job.train or not job.engine.torch_pipelines or stages == 1 or whole != given * layout.dp or not given or given % stages:
+        return job, layout, {}
+    words = f"{given / stages:.0f}; {job.engine.label} divides the batch of a replica over the {stages:.0f} stages of a pipeline"
+    return replace(job, global_batch=whole), replace(layout, micro_batch=given / stages), {"micro_batch": words}
 
 
 def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:

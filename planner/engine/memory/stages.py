@@ -85,7 +85,13 @@ def exchanged_once(t: Table) -> Floats:
     """1 where gradients of sharded weights are exchanged in the last micro batch alone, so that each GPU has them whole until then (FSDP's no_sync)."""
     s, e = t.layout, t.engine
     sharded = (s.zero >= 3) & (s.shard > 1) & (micro_batches(t) > 1)
-    return np.where(sharded & ((e.flat_gradients > 0) | (e.accelerates > 0)), 1.0, 0.0)
+    return np.where(sharded & ((e.flat_gradients > 0) | (e.accelerates > 0) | (whole_stage(t) > 0)), 1.0, 0.0)
+
+
+def whole_stage(t: Table) -> Floats:
+    """1 where the sharded weights of a pipeline stage are gathered once in a step and stay whole until its last micro batch."""
+    s = t.layout
+    return np.where((t.engine.torch_pipelines > 0) & (s.pp > 1) & (s.zero >= 3) & (s.shard > 1), 1.0, 0.0)
 
 
 def tensor_share(t: Table, heads: Floats) -> Floats:

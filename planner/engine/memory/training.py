@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
-from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, zero_ranks
+from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, whole_stage, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -20,7 +20,7 @@ BUCKET_ELEMENTS = 5e8
 _STATES = "ZeRO (arXiv:1910.02054) §3: bytes per parameter of the recipe and the optimizer"
 _SAVED = "tensors autograd keeps, operator by operator (PyTorch 2.13, transformers 5.23)"
 _SPLIT = "sequence parallelism (arXiv:2205.05198 §4.2.2): all-gathered before a product, reduce-scattered after it"
-_SHARDED = "PyTorch FSDP: the layer at work, the prefetched one, and the root's own parameters"
+_SHARDED = "PyTorch FSDP: the layer at work, the prefetched one, and the root's own parameters; all layers of a pipeline's stage"
 
 
 def training_terms(t: Table) -> list[Term]:
@@ -187,11 +187,12 @@ def _logits(t: Table, at: Phase) -> Term:
 def _buffers(t: Table, at: Phase) -> list[Term]:
     """Beside the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
     j, s, f = t.job, t.layout, t.footprint
-    layer = at.linear / np.ceil(all_layers(t) / s.pp)
+    layers = np.ceil(all_layers(t) / s.pp)
+    layer, at_once = at.linear / layers, np.where(whole_stage(t) > 0, layers, 2.0)
     trained = _trained(t, at)
     over = zero_ranks(t, 1)
     linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast before
-    gathered = (2 * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
+    gathered = (at_once * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     made = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients) * j.gradient_bytes
     elsewhere = made * (1 - 1 / zero_ranks(t, 2))  # of other ranks: all that a bucket may hold
     held = np.minimum(np.minimum(2 * BUCKET_ELEMENTS, 2 * trained), elsewhere)
@@ -211,8 +212,8 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
             "buffers",
             "gathered weights",
             gathered,
-            "2 layers · {layer} parameters · {linear_bytes} B + {other} others · {other_bytes} B",
-            {"layer": layer, "linear_bytes": linear_bytes, "other": at.other, "other_bytes": other_bytes},
+            "{layers} layers · {layer} parameters · {linear_bytes} B + {other} others · {other_bytes} B",
+            {"layers": at_once, "layer": layer, "linear_bytes": linear_bytes, "other": at.other, "other_bytes": other_bytes},
             _SHARDED,
         ),
         Term(

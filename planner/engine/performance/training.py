@@ -20,6 +20,7 @@ from planner.engine.memory.stages import (
     experts_held,
     micro_batches,
     stage_parameters,
+    whole_stage,
     zero_ranks,
 )
 from planner.engine.performance.operators.attention import attention_flop, backward_factor
@@ -292,8 +293,8 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
 
     Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the
     updated weights once, beside the last backward and the next forward pass; ZeRO 2 keeps no whole gradients, so that it scatters them in every
-    micro batch. ZeRO 3 gathers the weights twice in each of them, too, so that it is never faster; programs that exchange gradients once scatter them
-    in the last one.
+    micro batch. ZeRO 3 gathers the weights twice in each of them, too, but where a stage stays whole; programs that exchange gradients once scatter
+    them in the last one.
     """
     j, s = t.job, t.layout
     ranks = s.dp * s.cp
@@ -304,9 +305,9 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     gradients = trained * np.minimum(j.gradient_bytes, 4.0)
     updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
     once = gradients + np.where(s.zero >= 1, updated, gradients)
-    scattered = np.where(exchanged_once(t) > 0, 1.0, count)
+    scattered, gathered = np.where(exchanged_once(t) > 0, 1.0, count), np.where(whole_stage(t) > 0, 1.0, 2 * count)
     volume = ring * np.where(
-        s.zero >= 3, count * 2 * weights + scattered * gradients, once + np.where(s.zero == 2, (count - 1) * gradients, 0.0)
+        s.zero >= 3, gathered * weights + scattered * gradients, once + np.where(s.zero == 2, (count - 1) * gradients, 0.0)
     )
     routed = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * (s.expert_streams > 1)
     copies = np.maximum(1.0, ranks / s.expert_streams)

@@ -157,6 +157,9 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """A pipeline stage keeps what it handed on until its backward pass."""
     flat_gradients: N = default(0.0)
     """Sharded weights are flat tensors with one gradient each, of frozen weights too, which is whole until the last micro batch."""
+    torch_pipelines: N = default(0.0)
+    """Pipelines divide a batch into as many parts as stages, or more. Sharded weights of a stage are gathered once in a step and stay whole to its
+    last micro batch, as do their gradients."""
     stream_gradients: N = default(0.0)
     """Gradients of sharded weights are freed on another stream (`record_stream` of FSDP's first version), so that the allocator takes new blocks
     for those of each layer and keeps them."""

@@ -241,3 +241,35 @@ def test_accelerate_keeps_whole_gradients_between_micro_batches(engine: str, sha
     several = memory(**fields, global_batch=32)
     assert several.gradients == pytest.approx(2 * architecture("llama-3.1-8b").total * share, rel=0.01)
     assert memory(**fields, global_batch=8).gradients <= 2 * architecture("llama-3.1-8b").total / 8
+
+
+def _of_405b(**fields: Any) -> Any:
+    """Llama 3.1 405B in FP8 on 512 H100, tensor, pipeline and sharded data parallelism of 8 each."""
+    degrees = {"gpus": 512, "tp": 8, "pp": 8, "dp": 8, "sequence": 8192, "micro_batch": 4, "global_batch": 256}
+    usual: dict[str, Any] = {"model": "llama-3.1-405b", "gpu": "H100 SXM5 80GB", "task": "train", "dtype": "fp8", "recipe": "mixed"}
+    usual |= {"engine": "torch", "sharding": "zero3", "checkpointing": "full", "compile": True}
+    return ask(**usual | degrees | fields)
+
+
+def test_a_pipeline_of_pytorch_keeps_its_stage_whole_for_a_step() -> None:
+    """16 of 126 layers over 8 ranks: 6.4 G parameters with 2 B gathered and 4 B of gradient; 8 ranks share both between steps.
+
+    torchtitan prints 82.5 GiB with 1F1B and 72.7 with two stages a rank (arXiv:2410.06511).
+    """
+    of_stage = 16 * 3.1888e9 / 8
+    pipelined, single = (_of_405b(**degrees).memory_bytes for degrees in ({}, {"pp": 1, "dp": 64, "global_batch": 256}))
+    assert pipelined.gradients == pytest.approx(4 * of_stage, rel=0.05)
+    assert pipelined.buffers > 2 * of_stage
+    assert single.gradients < 4 * of_stage
+    assert single.buffers < 2 * of_stage
+    assert 65 < pipelined.total.value / 2**30 < 90
+
+
+@pytest.mark.parametrize(
+    ("fields", "part"), [({}, 4), ({"global_batch": None}, 4), ({"global_batch": 512}, 32), ({"engine": "nemo"}, 32)]
+)
+def test_a_pipeline_of_pytorch_divides_the_batch_it_is_given(fields: dict[str, Any], part: int) -> None:
+    """`Schedule1F1B` takes no fewer micro batches than stages: 32 sequences of a replica are eight of 4."""
+    answer = _of_405b(micro_batch=32, **{"sharding": "zero1"} | fields)
+    assert answer.layout.micro_batch == part
+    assert ("micro_batch" in answer.assumed) is (part == 4)

@@ -33,6 +33,7 @@ FIRST = (
         triton_attention=True,
         compiles_loss=True,
         keeps_gathered=1.0,
+        torch_pipelines=1.0,
         trains=True,
         torch_experts=True,
         launches_per_layer=64,
@@ -49,7 +50,7 @@ FIRST = (
         unpacks=True,
         release="before 2.9",
         slack_source="simulated, median 6 %",
-        source=f"{_ATEN}; {_SDPA}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); {_HOST}; torch.optim.AdamW is foreach by default, not fused (pytorch/pytorch#95415); {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
+        source=f"{_ATEN}; {_SDPA}; DTensor keeps inputs of products as they were gathered (torch.distributed.tensor.parallel: PrepareModuleInput redistributes before the product); torch.distributed.pipelining keeps a stage under FSDP2 gathered, and its gradients, until the last micro batch (stage.py: backward_maybe_with_nosync); {_HOST}; torch.optim.AdamW is foreach by default, not fused (pytorch/pytorch#95415); {CONTEXT}; allocator slack: simulated median 6 %; device factor: scripts/calibration/fit_engines.py on 63 published runs of MPT and InternLM on up to eight A100 (2026-11-21)",
     ),
     Engine(
         name="transformers",
