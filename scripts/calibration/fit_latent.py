@@ -28,10 +28,10 @@ from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.columns import Table
 from planner.engine.evaluate.candidates import candidate_of
 from planner.engine.job.resolve import resolve
-from planner.engine.performance.operators.attention import attention_s, latent_elements
+from planner.engine.performance.operators.attention import attention_time, latent_elements
 from planner.engine.performance.operators.chip import chip_of
 from planner.engine.performance.operators.elementwise import elementwise_bytes
-from planner.engine.performance.operators.products import layer_products, products_s
+from planner.engine.performance.operators.products import layer_products, product_time
 from planner.schema import read_struct
 from planner.workload.tasks import Request
 
@@ -75,8 +75,8 @@ def _parts(gpu: str, kv_dtype: str, phase: str, heads: int, batch: int, isl: int
     t, one = _table(gpu, kv_dtype, heads), np.ones(1)
     new = float(isl) if phase == "prefill" else 1.0
     rows, context = one * batch * new, one * (step + isl / 2 if phase == "prefill" else step + 1)
-    scores_s, _, _, _ = attention_s(t, rows, context, one * new)
-    projections_s, _, _ = products_s(t, layer_products(t, rows)["attention"])
+    scores_s = attention_time(t, rows, context, one * new).fused_s
+    projections_s = product_time(t, layer_products(t, rows)["attention"]).seconds
     between = sum((elementwise_bytes(t, rows, kind) for kind in ("norms", "rotary embedding")), start=np.zeros(1))
     rounding_s = rows * 2 * t.model.width * (2 + t.job.narrow_bytes) / t.chip.quantise_bytes_per_s
     planned = scores_s + projections_s + between / t.chip.bandwidth_bytes_per_s + rounding_s

@@ -19,7 +19,7 @@ from planner.engine.memory.total import weights_on_host
 from planner.engine.performance.operators.attention import (
     append_s,
     attended_tokens,
-    attention_s,
+    attention_time,
     cache_bytes,
     hidden_elements,
     latent_elements,
@@ -43,7 +43,7 @@ from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pa
 from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launches_of_layer, products_of_layer
 from planner.engine.performance.operators.matrix_products import BACKWARD, FUSED_ATTENTION_BACKWARD, Gemm, pass_products
-from planner.engine.performance.operators.products import ends_s, head_share, layer_products, products_s
+from planner.engine.performance.operators.products import ends_s, head_share, layer_products, product_time
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.passes import tower_table
 from planner.engine.performance.prefill_decode.speculative_decoding import drafting
@@ -63,7 +63,7 @@ ROLLOUT_WORDS = {
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """An operator of one pass through one pipeline stage; `weight`: its seconds, of which only the ratios count."""
+    """An operator of one pass through one pipeline stage; `weight`: its seconds; only ratios of weights count."""
 
     kind: str
     name: str
@@ -96,11 +96,15 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
     parts = [*_parts(t, job, step.mean), *_encoder_parts(t, job, step)]
     busy = {name: number(getattr(step.one, name)) * factor * count for name in DEVICE_CLASSES}
     exposed = number(step.by_class["launch"])
-    factors = {name: {of: number(value) for of, value in by.items()} for name, by in phase_factors(t).items()}
+    factors = {
+        name: {operator_class: number(value) for operator_class, value in by.items()} for name, by in phase_factors(t).items()
+    }
     launches = sum(by["launch"] for by in factors.values())
     found: list[Operator] = []
     for name, by in factors.items():
-        seconds = {of: busy[of] * by[of] for of in DEVICE_CLASSES} | {"launch": exposed * by["launch"] / launches}
+        seconds = {operator_class: busy[operator_class] * by[operator_class] for operator_class in DEVICE_CLASSES} | {
+            "launch": exposed * by["launch"] / launches
+        }
         phase = _Phase(name, seconds, count, by | {"attention": _attention_work(name, by["attention"], job)})
         found += _operators(phase, parts, job)
         found += _loss(t, name, count, factor)
@@ -174,19 +178,22 @@ def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
     found: list[Operator] = []
     draft = drafting(t)
     for name, phase in serve.phases.items():
-        table, of = t, job
+        table, table_job = t, job
         if draft is not None and job.draft is not None and name.startswith("draft"):
             d = job.draft
-            table, of = draft, replace(job, architecture=d.architecture, **{name: getattr(d, name) for name in BYTES_BY_KIND})
+            table, table_job = (
+                draft,
+                replace(job, architecture=d.architecture, **{name: getattr(d, name) for name in BYTES_BY_KIND}),
+            )
         if name == "encoder" and job.architecture.source:
-            table, of = t.prompts, replace(job, architecture=job.architecture.source)
+            table, table_job = t.prompts, replace(job, architecture=job.architecture.source)
         if name == "pictures" and job.architecture.tower:
             table = tower_table(t)
-            of = replace(job, architecture=job.architecture.tower, **dict.fromkeys(BYTES_BY_KIND, 2.0))
+            table_job = replace(job, architecture=job.architecture.tower, **dict.fromkeys(BYTES_BY_KIND, 2.0))
         seconds = {kind: number(value) for kind, value in phase.by_class.items()}
         passes = number(phase.count) * number(table.layout.pp)
-        parts = [*_parts(table, of, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
-        found += _operators(_Phase(name, seconds, passes, {}), parts, of)
+        parts = [*_parts(table, table_job, phase.one), _Part("host", "engine between passes: scheduling, sampling", 1.0, "host")]
+        found += _operators(_Phase(name, seconds, passes, {}), parts, table_job)
     return found
 
 
@@ -247,7 +254,7 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     )
     stage = {name: 1 / number(s.pp) for name in ("attention", "mlp", "shared", "scores")}
     stage |= {"experts": 1 / number(s.pp * s.ep), "head": number(head_share(t, head_rows))}
-    scores_s, eager_s, flop_s, read_s = attention_s(t, rows, context, new)
+    attention = attention_time(t, rows, context, new)
     layers = number(t.model.layers / s.pp)
     for group, seconds in _group_seconds(t, rows, head_rows).items():
         members = [replace(gemm, count=gemm.count * stage[group]) for gemm in gemms if gemm.group == group]
@@ -259,16 +266,18 @@ def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
     scores = [replace(gemm, count=gemm.count * stage["scores"]) for gemm in gemms if gemm.group == "scores"]
     flop = sum(gemm.flop for gemm in scores)
     read = number(cache_bytes(t, rows, context, new)) * layers
-    binds: Bound = "compute" if number(flop_s) > number(read_s) else "bandwidth"
+    binds: Bound = "compute" if number(attention.flop_s) > number(attention.read_s) else "bandwidth"
     for gemm in scores:
         share = gemm.flop / flop if flop else 0.0
-        seconds = number(scores_s) * layers * share
+        seconds = number(attention.fused_s) * layers * share
         yield _Part("attention", gemm.name, seconds, binds, gemm.count, gemm, gemm.flop, read * share)
     columns = attended_tokens(t, scored_columns(t, context, new)) + hidden_elements(t, context, new) / (
         t.model.layers * t.model.attended
     )
     through = number(rows * columns * t.model.heads / s.tp) * layers * number(score_bytes(t))
-    yield _Part("attention", "attention scores through memory", number(eager_s) * layers, "bandwidth", layers, bytes=through)
+    yield _Part(
+        "attention", "attention scores through memory", number(attention.eager_s) * layers, "bandwidth", layers, bytes=through
+    )
     made = number(rows * latent_elements(t, new)) * layers * number(t.job.activation_bytes)
     yield _Part("attention", "to the latent and back", number(latent_s(t, rows, new)) * layers, "bandwidth", layers, bytes=made)
     copied_s = number(append_s(t, rows, context, new)) / number(t.engine.device_factor) * layers
@@ -281,7 +290,8 @@ def _group_seconds(t: Table, rows: Floats, head_rows: Floats) -> dict[str, float
     layers = {"attention": np.ones(1), "mlp": 1 - moe, "experts": moe, "shared": moe}
     products = layer_products(t, rows)
     found = {
-        name: number(products_s(t, product)[0] * layers[name] * t.model.layers / t.layout.pp) for name, product in products.items()
+        name: number(product_time(t, product).seconds * layers[name] * t.model.layers / t.layout.pp)
+        for name, product in products.items()
     }
     return found | {"head": number(ends_s(t, rows, head_rows)[0])}
 

@@ -102,7 +102,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
         encoder = _encoder_pass(t) if alike is None else _pass_once(t, alike, _encoder_pass)
         one = one.followed_by(encoder)
     factors = phase_factors(t)
-    passes = {name: added(of[name] for of in factors.values()) for name in factors["forward"]}
+    passes = {name: added(phase[name] for phase in factors.values()) for name in factors["forward"]}
     losses = tokens * m.vocabulary * j.predicts_tokens / s.tp * t.footprint.loss_traffic / c.bandwidth_bytes_per_s / s.pp
     device = {name: getattr(one, name) * passes[name] for name in DEVICE_CLASSES}
     device["elementwise"] = device["elementwise"] + losses + autocast_copies(t)[1] + bias_gradients_s(t, tokens)
@@ -212,10 +212,10 @@ def _context(t: Table, own: Floats) -> Floats:
     return own + t.job.input_tokens * t.model.reads_source
 
 
-def _pass(t: Table, of: Sequences | None = None) -> Pass:
-    of = of or sequences_of(t)
-    tokens = t.layout.micro_batch * of.computed / t.layout.cp
-    return forward(t, tokens, _context(t, of.context), of.computed, head_rows=tokens * t.job.predicts_tokens)
+def _pass(t: Table, sequences: Sequences | None = None) -> Pass:
+    sequences = sequences or sequences_of(t)
+    tokens = t.layout.micro_batch * sequences.computed / t.layout.cp
+    return forward(t, tokens, _context(t, sequences.context), sequences.computed, head_rows=tokens * t.job.predicts_tokens)
 
 
 def _encoder_pass(t: Table) -> Pass:

@@ -28,7 +28,7 @@ from planner.engine.performance.operators.expert_kernels import (
 )
 from planner.engine.performance.operators.experts import experts_latency_s, routed_traffic_bytes
 from planner.engine.performance.operators.forward_pass import attention_pass_s
-from planner.engine.performance.operators.products import layer_products, products_s
+from planner.engine.performance.operators.products import layer_products, product_time
 from planner.errors import UserError
 from planner.workload.architecture import Models
 from planner.workload.presets import read_workload
@@ -175,7 +175,7 @@ def served(gpu: str = "H200 SXM", dtype: str = "fp8", stored: str = "fp8", **fie
 @pytest.mark.parametrize(("sequences", "new", "before", "measured_us"), LAYER_US)
 def test_attention_of_a_latent_takes_what_was_measured(sequences: int, new: int, before: int, measured_us: float) -> None:
     t, rows = served(dp=8, ep=8, gpus=8, kv_dtype="fp8"), ONE * sequences * new
-    products_us = 1e6 * products_s(t, layer_products(t, rows)["attention"])[0][0]
+    products_us = 1e6 * product_time(t, layer_products(t, rows)["attention"]).seconds[0]
     attention_us = 1e6 * attention_pass_s(t, rows, ONE * (before + new / 2), ONE * new)[0] / t.model.layers[0]
     starting_us = (
         45.0  # kernels one after the other, which the planner counts with the rest of a layer, as it does norms and rounding
@@ -237,7 +237,7 @@ def test_experts_take_what_was_measured(
 ) -> None:
     t = served(model=model, engine=engine, gpu=gpu, dtype=dtype, stored=stored, tp=tp, ep=ep, gpus=tp, expert_imbalance=1)
     for tokens, measured in measured_us.items():
-        products = products_s(t, layer_products(t, ONE * tokens)["experts"])[0]
+        products = product_time(t, layer_products(t, ONE * tokens)["experts"]).seconds
         assert 1e6 * float((products + experts_latency_s(t))[0]) == pytest.approx(measured, rel=0.35)
 
 

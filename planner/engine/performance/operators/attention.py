@@ -5,6 +5,8 @@ Symbols: q query elements of a token · r tokens of the pass on this GPU.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from planner.engine.columns import Floats, Table, soft_maximum
@@ -190,8 +192,21 @@ def wide_heads_s(t: Table, context: Floats, new: Floats) -> Floats:
     return 2 * elements * (1 / slow - 1 / rate)
 
 
-def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Seconds of one layer: (attention, scores that go through memory, its FLOPs alone, its reads alone).
+class AttentionTime(NamedTuple):
+    """Seconds of attention in one layer, shape [rows]."""
+
+    fused_s: Floats
+    """FLOPs and reads, which overlap."""
+    eager_s: Floats
+    """Scores that go through memory besides."""
+    flop_s: Floats
+    """The FLOPs alone."""
+    read_s: Floats
+    """The reads of the cache alone."""
+
+
+def attention_time(t: Table, rows: Floats, context: Floats, new: Floats) -> AttentionTime:
+    """Attention of one layer.
 
     The mean over the layers. A token takes 2·(queries + values) FLOP for each token it attends to, 4·q where all heads are alike; the
     cache is read once a pass. What a mask hides of windows is computed all the same. Arguments as of `forward_pass.forward`.
@@ -210,7 +225,7 @@ def attention_s(t: Table, rows: Floats, context: Floats, new: Floats) -> tuple[F
     if j.eager_attention.any():
         seen = attended_tokens(t, columns) + hidden / (m.layers * m.attended)
         eager_s = j.eager_attention * rows * seen * m.heads / s.tp * score_bytes(t) / c.bandwidth_bytes_per_s
-    return soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s
+    return AttentionTime(soft_maximum(flop_s, read_s, c.knee), eager_s, flop_s, read_s)
 
 
 def latent_s(t: Table, rows: Floats, new: Floats) -> Floats:

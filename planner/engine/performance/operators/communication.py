@@ -138,7 +138,7 @@ def expert_exchange_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     near, far = routed_bytes(t, rows)
     ranks = np.where(apart, s.ep, 1.0)
     gathered = gathers(t)
-    rate, slower = (np.where(gathered, 1.0, of) for of in (c.exchange_rate, c.exchange_latency))
+    rate, slower = (np.where(gathered, 1.0, column) for column in (c.exchange_rate, c.exchange_latency))
     inside = 2 * collective_s(t, ranks, near / 2 / rate, per_node=ranks, slower=slower)
     return inside, np.maximum(inside, far / np.where(far > 0, peer_bytes_per_s(t, ranks > s.gpus_per_node), 1.0))
 

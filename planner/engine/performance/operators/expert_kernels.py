@@ -39,7 +39,7 @@ KINDS = ("16 bit", "8 bit blocks", "8 bit", "4 bit", "packed")
 
 
 def _together(read_and_own: dict[str, tuple[float, float]]) -> dict[str, ExpertKernels]:
-    """Kernels of which these two figures alone are fitted."""
+    """Kernels with these two figures fitted, and no others."""
     return {kind: ExpertKernels(29e-6, 0.0, read, 1.0, own, 0.0, 3.0) for kind, (read, own) in read_and_own.items()}
 
 

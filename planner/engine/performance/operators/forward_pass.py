@@ -13,12 +13,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Rows, Table, added, full, numbered
-from planner.engine.performance.operators.attention import append_s, attention_s, latent_s
+from planner.engine.performance.operators.attention import append_s, attention_time, latent_s
 from planner.engine.performance.operators.communication import context_exchange_s, layer_collectives_s, stage_handover_s
 from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
 from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launch_s
-from planner.engine.performance.operators.products import ends_s, layer_products, products_s
+from planner.engine.performance.operators.products import ends_s, layer_products, product_time
 
 DEVICE_CLASSES = ("matmul", "attention", "elementwise", "head", "communication", "latency")
 """Classes of operators that take device time, as attributes of a `Pass`."""
@@ -71,11 +71,11 @@ class Pass(msgspec.Struct, frozen=True):
     def at(self, number: Rows | int, place: Rows | slice = ALL) -> Pass:
         """The passes with the `number` among those computed over each other, of the rows `place`, which may repeat."""
 
-        def of(column: Floats) -> Floats:
+        def taken(column: Floats) -> Floats:
             return column if column.size == 1 else column[number, place] if column.ndim > 1 else column[place]
 
-        rows, context, new, head_rows = map(of, self.shape)
-        seconds = {name: of(getattr(self, name)) for name in self.__struct_fields__ if name != "shape"}
+        rows, context, new, head_rows = map(taken, self.shape)
+        seconds = {name: taken(getattr(self, name)) for name in self.__struct_fields__ if name != "shape"}
         return Pass(**seconds, shape=(rows, context, new, head_rows))
 
 
@@ -86,7 +86,7 @@ def forward_each(t: Table, shapes: Sequence[Shape]) -> list[Pass]:
     """
     if t.rows == 1:
         return [forward(t, *shape) for shape in shapes]
-    rows, context, new, head_rows = (np.stack([full(of, t.rows) for of in every]) for every in zip(*shapes, strict=True))
+    rows, context, new, head_rows = (np.stack([full(column, t.rows) for column in every]) for every in zip(*shapes, strict=True))
     passes = forward(t, rows, context, new, head_rows=head_rows)
     return [passes.at(number) for number in range(len(shapes))]
 
@@ -96,16 +96,16 @@ def forward_grouped(t: Table, shapes: Sequence[Shape], once: Shape, place: Rows)
     number = numbered(place)
     most = int(number.max(initial=-1)) + 1
 
-    def beside(of: Floats) -> Floats:
+    def beside(column: Floats) -> Floats:
         wide = np.ones((most, t.rows))
-        wide[number, place] = of
+        wide[number, place] = column
         return wide
 
     rows, context, new, head_rows = (
         np.concatenate([*map(beside, every), full(last, t.rows)[None]]) for *every, last in zip(*shapes, once, strict=True)
     )
     passes = forward(t, rows, context, new, head_rows=head_rows)
-    return [*(passes.at(number + most * of, place) for of in range(len(shapes))), passes.at(-1, place)]
+    return [*(passes.at(number + most * index, place) for index in range(len(shapes))), passes.at(-1, place)]
 
 
 def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Floats) -> Pass:
@@ -118,14 +118,17 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Flo
     layers, factor = m.layers / s.pp, t.engine.device_factor
     took, bound = {}, {}
     for name, product in layer_products(t, rows).items():
-        took[name], flop_s, bytes_s = products_s(t, product)
-        bound[name] = np.where(flop_s > bytes_s, took[name], 0.0)
+        time = product_time(t, product)
+        took[name], bound[name] = time.seconds, time.compute_bound_s
     per_layer, bound_layer = took["attention"], bound["attention"]
     if "mlp" in took:
-        per_layer, bound_layer = (layer + (1 - m.moe_share) * of["mlp"] for layer, of in ((per_layer, took), (bound_layer, bound)))
+        per_layer, bound_layer = (
+            layer + (1 - m.moe_share) * groups["mlp"] for layer, groups in ((per_layer, took), (bound_layer, bound))
+        )
     if "experts" in took:
         per_layer, bound_layer = (
-            layer + m.moe_share * (of["experts"] + of["shared"]) for layer, of in ((per_layer, took), (bound_layer, bound))
+            layer + m.moe_share * (groups["experts"] + groups["shared"])
+            for layer, groups in ((per_layer, took), (bound_layer, bound))
         )
     ends, bound_ends = ends_s(t, rows, head_rows)
     elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
@@ -146,10 +149,10 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Flo
 
 def attention_pass_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
     """Seconds of attention in a pass through one pipeline stage; see `forward`."""
-    scores_s, eager_s, _, _ = attention_s(t, rows, context, new)
+    scores = attention_time(t, rows, context, new)
     copied_s = append_s(t, rows, context, new)
     around_s = latent_s(t, rows, new)
-    return t.model.layers / t.layout.pp * ((scores_s + eager_s + around_s) * t.engine.device_factor + copied_s)
+    return t.model.layers / t.layout.pp * ((scores.fused_s + scores.eager_s + around_s) * t.engine.device_factor + copied_s)
 
 
 def latency_pass_s(t: Table, new: Floats) -> Floats:

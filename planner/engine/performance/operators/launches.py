@@ -10,7 +10,7 @@ from planner.engine.performance.operators.experts import experts_latency_s
 SMALL_KERNEL_S = 1.5e-6
 """A short kernel inside a CUDA graph; elementwise kernels take 1 to 8 us on A40, A100 and H100 alike (Vidur profiles, MIT)."""
 TIMED_AT_HZ = 1.98e9
-"""Boost clock of the H100 that times of an engine's kernels are told for, where they go by the clock (`kernels_by_clock`)."""
+"""Boost clock of the H100 at which times of an engine's kernels are stated, where they follow the clock (`kernels_by_clock`)."""
 ADAPTER_KERNELS = 8.0
 """Kernels of a layer that multiply with the adapters of each request: to the rank and back for q, k, v, for o, for gate and up, for down (Punica's
 SGMV, arXiv:2310.18547, as in vLLM)."""

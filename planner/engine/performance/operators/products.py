@@ -1,4 +1,4 @@
-"""Seconds of the matrix products of one layer and of the head, in groups that are timed as group.
+"""Seconds of the matrix products of one layer and of the head, in groups that are timed as one.
 
 A group takes t = ((FLOP/F)^p + (bytes/B)^p)^(1/p) with the device's reachable compute F, bandwidth B and knee p.
 
@@ -6,6 +6,8 @@ Symbols: r rows of the product (tokens of this pass on this GPU).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,7 +26,7 @@ FUSED_UNPACK_ROWS = 50
 """Rows from which on kernels that read packed weights fall behind (ExLlama's threshold); at twice as many 16-bit weights are written
 and read, in between a share of them, as both ways then take about as long."""
 ALIGNED = 8
-"""Elements of 16 bit of which rows of a matrix have to be a multiple for the kernels of Ampere and later."""
+"""The kernels of Ampere and later need rows of a matrix that are a multiple of this many 16-bit elements."""
 UNALIGNED_FLOP_PER_CYCLE = 500.0
 """FLOP of a multiprocessor and cycle in the kernels that remain without (cutlass_75 … align1): the three products of GPT-2's head of 50,257
 entries at 95 to 147 TFLOP/s on an H200 (torch 2.11, 8,192 tokens, 2026-11-26)."""
@@ -96,8 +98,8 @@ def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
         ends.append((ProductGroup(m.input_matrix / s.tp, rows, moved, j.other_bytes, rate=rate), 1 / s.pp))
     took, bound = np.zeros(1), np.zeros(1)
     for product, share in ends:
-        seconds, flop_s, bytes_s = products_s(t, product)
-        took, bound = took + seconds * share, bound + np.where(flop_s > bytes_s, seconds * share, 0.0)
+        time = product_time(t, product)
+        took, bound = took + time.seconds * share, bound + time.compute_bound_s * share
     return took, bound
 
 
@@ -115,8 +117,23 @@ def head_share(t: Table, head_rows: Floats) -> Floats:
     return np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
 
 
-def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
-    """Seconds of one group: (all of it, its FLOPs alone, its bytes alone)."""
+class ProductTime(NamedTuple):
+    """Seconds of one group of products, shape [rows]."""
+
+    seconds: Floats
+    flop_s: Floats
+    """The FLOPs alone."""
+    bytes_s: Floats
+    """The reads and writes alone."""
+
+    @property
+    def compute_bound_s(self) -> Floats:
+        """All of it where FLOPs take longer than bytes, else 0."""
+        return np.where(self.flop_s > self.bytes_s, self.seconds, 0.0)
+
+
+def product_time(t: Table, group: ProductGroup) -> ProductTime:
+    """Time of one group of products."""
     j, c = t.job, t.chip
     int8_flop_per_s = t.engine.int8_per_cycle * c.cycles_per_s
     in_int8 = (j.weight_bits_packed > 0) & (int8_flop_per_s > 0)
@@ -134,7 +151,7 @@ def products_s(t: Table, group: ProductGroup) -> tuple[Floats, Floats, Floats]:
         around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain
     bytes_s = weights_bytes / (read * group.rate * group.read) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
     together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
-    return together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s
+    return ProductTime(together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s)
 
 
 def read_bytes_per_s(t: Table, stored: Floats) -> Floats:

@@ -10,7 +10,7 @@ from planner.engine.memory.inference import pool_bytes_per_sequence
 
 
 def graph_rows(t: Table, sequences: Floats) -> Floats:
-    """Rows that a decoding step of so many `sequences` computes: those of the smallest CUDA graph that holds them. Shape [rows]."""
+    """Rows that a decoding step of `sequences` computes: the size of the smallest CUDA graph that holds them. Shape [rows]."""
     return padded_rows(sequences, t.engine.doubled_graphs, most_sequences(t))
 
 

@@ -23,7 +23,7 @@ from planner.engine.performance.prefill_decode.request_latency import Latency, L
 
 
 class ServeColumns(msgspec.Struct, frozen=True):
-    """Times of one replica (a group of tp·pp GPUs, of which a deployment has dp), shape [rows]."""
+    """Times of one replica, shape [rows]. A replica is a group of tp·pp GPUs; a deployment has dp of them."""
 
     prefill_s: Floats
     """Prompts of the batch (generate, prefill) or of one request (serve)."""

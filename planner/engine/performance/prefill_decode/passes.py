@@ -6,6 +6,7 @@ Symbols: B sequences in flight on one replica · o output tokens of a request ·
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -82,16 +83,26 @@ def micro_batches(t: Table) -> Floats:
     return np.where(t.engine.interleaves_stages > 0, t.layout.pp, 1.0)
 
 
+class Chunks(NamedTuple):
+    """The chunks that prompts are read in, all alike, shape [rows]."""
+
+    one: Pass
+    number: Floats
+
+    @property
+    def total_s(self) -> Floats:
+        """Seconds of all of them, one after the other, in one stage of the pipeline."""
+        return self.one.total * self.number
+
+
 class ModelPasses(msgspec.Struct, frozen=True):
     """Passes of the model or of its draft, shape [rows]."""
 
     table: Table
-    prompts: Pass
-    """One chunk of the prompts that share a pass."""
-    prompts_chunks: Floats
-    single: Pass
-    """One chunk of a prompt alone."""
-    single_chunks: Floats
+    prompts: Chunks
+    """The prompts that share a pass."""
+    single: Chunks
+    """A prompt alone."""
     step: Pass
     steps_per_token: Floats
     """Steps for one token that is generated."""
@@ -102,18 +113,18 @@ class ModelPasses(msgspec.Struct, frozen=True):
     def stage_times(self) -> Floats:
         """Times of one stage that a chunk keeps a stage from other work; chunks that follow each other, and micro batches, overlap."""
         pp = self.table.layout.pp
-        overlapped = self.table.engine.pipelined_prompt * (1 + (pp - 1) / np.maximum(self.prompts_chunks, 1.0) - pp)
+        overlapped = self.table.engine.pipelined_prompt * (1 + (pp - 1) / np.maximum(self.prompts.number, 1.0) - pp)
         return (pp + overlapped) / self.streams
 
     @property
     def prompts_s(self) -> Floats:
         """Seconds of the prompts that share a pass."""
-        return self.prompts.total * self.prompts_chunks * self.stage_times
+        return self.prompts.total_s * self.stage_times
 
     @property
     def single_s(self) -> Floats:
         """Seconds of a prompt alone."""
-        return self.single.total * self.single_chunks * self.table.layout.pp
+        return self.single.total_s * self.table.layout.pp
 
     @property
     def token_s(self) -> Floats:
@@ -123,13 +134,13 @@ class ModelPasses(msgspec.Struct, frozen=True):
     def compute_bound_s(self, steps: Floats) -> Floats:
         """The part of the prompts and of `steps` tokens in which FLOPs take longer than bytes."""
         decoding = self.step.compute_bound * self.steps_per_token * steps * self.table.layout.pp
-        return self.prompts.compute_bound * self.prompts_chunks * self.stage_times + decoding
+        return self.prompts.one.compute_bound * self.prompts.number * self.stage_times + decoding
 
     def prefill(self, batch: Batch, host_s: Floats | float) -> Passes:
         """Prompts of one request, or of the whole batch; `host_s` of the engine around them."""
-        count = self.prompts_chunks / batch.requests
-        passes = self.prompts_chunks * self.stage_times / self.table.layout.pp / batch.requests
-        return Passes(self.prompts, count, _by_class(self.table, self.prompts, passes, host_s))
+        chunk, number = self.prompts
+        passes = number * self.stage_times / self.table.layout.pp / batch.requests
+        return Passes(chunk, number / batch.requests, _by_class(self.table, chunk, passes, host_s))
 
     def decode(self, batch: Batch, host_s: Floats | float) -> Passes:
         """One request after its first token; `host_s` of the engine around a step."""
@@ -146,14 +157,14 @@ def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPass
     padded = graph_rows(t, running)
     sizes = [running] if np.all(padded == running) else [running, padded]
     once = alike if batch.alone and not np.any(t.job.offload_parameters) else None
-    steps, (prompts, chunks), (single, single_chunks) = _passes(t, batch, sizes, once)
+    steps, prompts, single = _passes(t, batch, sizes, once)
     step = steps[0] if len(steps) == 1 else _by_chance(t, batch, *steps)
     steps_per_token = np.ones(1)
     if drafting(t) is not None:
         steps_per_token = 1 / tokens_per_round(t.job.draft_tokens, t.job.acceptance)
         step = verification(t, running, batch.context, step)
-    prompts, single = (one.slowed(batch.mixed_factor) for one in (prompts, single))
-    return ModelPasses(t, prompts, chunks, single, single_chunks, step, steps_per_token, batch.streams)
+    prompts, single = (Chunks(chunk.slowed(batch.mixed_factor), number) for chunk, number in (prompts, single))
+    return ModelPasses(t, prompts, single, step, steps_per_token, batch.streams)
 
 
 def _by_chance(t: Table, batch: Batch, step: Pass, padded: Pass) -> Pass:
@@ -175,9 +186,10 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
         return None
     proposed = t.job.draft_tokens
     drafts = (proposed > 0) * 1.0
-    (step,), (prompts, chunks), (single, single_chunks) = _passes(d, batch, [batch.sequences / batch.streams])
+    (step,), *read = _passes(d, batch, [batch.sequences / batch.streams])
+    prompts, single = (Chunks(chunk, number * drafts) for chunk, number in read)
     steps_per_token = proposed / tokens_per_round(proposed, t.job.acceptance)
-    return ModelPasses(d, prompts, chunks * drafts, single, single_chunks * drafts, step, steps_per_token, batch.streams)
+    return ModelPasses(d, prompts, single, step, steps_per_token, batch.streams)
 
 
 def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
@@ -189,15 +201,15 @@ def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
         return None
     e, encodes, one = t.prompts, t.model.reads_source, np.ones_like(batch.sequences)
 
-    def chunks_of(prompts: Floats) -> tuple[Pass, Floats]:
+    def chunks_of(prompts: Floats) -> Chunks:
         rows = prompts * batch.fresh
         together = np.maximum(batch.fresh, np.where(chunk_tokens(t) > 0, chunk_tokens(t), rows))
         chunks = np.maximum(1.0, rows / together)
         passed = forward(e, rows / chunks, t.job.input_tokens / 2, np.maximum(batch.fresh, 2.0), head_rows=np.zeros(1))
-        return passed.slowed(batch.mixed_factor), chunks * encodes
+        return Chunks(passed.slowed(batch.mixed_factor), chunks * encodes)
 
     step = forward(e, one, one, one, head_rows=np.zeros(1))
-    return ModelPasses(e, *chunks_of(batch.prompts), *chunks_of(one), step, np.zeros(1), batch.streams)
+    return ModelPasses(e, chunks_of(batch.prompts), chunks_of(one), step, np.zeros(1), batch.streams)
 
 
 def tower_table(t: Table) -> Table:
@@ -221,26 +233,24 @@ def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
     whole, one, none = tower_table(t), np.ones_like(batch.sequences), np.zeros(1)
     patches = np.maximum(t.job.picture_patches, 1.0)
 
-    def passed(prompts: Floats) -> tuple[Pass, Floats]:
+    def passed(prompts: Floats) -> Chunks:
         rows = np.maximum(prompts * t.job.pictures, 1e-9) * patches
         shown = (t.job.pictures > 0) * np.ones_like(prompts)
-        return forward(whole, rows, patches / 2, np.maximum(patches, 2.0), head_rows=none), shown
+        return Chunks(forward(whole, rows, patches / 2, np.maximum(patches, 2.0), head_rows=none), shown)
 
     step = forward(whole, one, one, one, head_rows=none)
-    return ModelPasses(whole, *passed(batch.prompts), *passed(one), step, none, streams=np.ones(1))
+    return ModelPasses(whole, passed(batch.prompts), passed(one), step, none, streams=np.ones(1))
 
 
-def _passes(
-    t: Table, batch: Batch, steps: Sequence[Floats], alike: Rows | None = None
-) -> tuple[list[Pass], tuple[Pass, Floats], tuple[Pass, Floats]]:
-    """Decoding steps of so many sequences, (one chunk, chunks) of prompts that share a pass, and (one chunk, chunks) of a prompt alone.
+def _passes(t: Table, batch: Batch, steps: Sequence[Floats], alike: Rows | None = None) -> tuple[list[Pass], Chunks, Chunks]:
+    """Decoding steps of `steps` sequences, the prompts that share a pass, and a prompt alone.
 
-    All are computed over each other; `alike`: rows with the same number are one row of the table, and have one prompt.
+    All are computed in one call of the formulas; `alike`: rows with the same number are one row of the table, and have one prompt.
     """
     one = np.ones_like(batch.sequences)
     decoding: list[Shape] = [(running, batch.context, one, running) for running in steps]
     if alike is None:
-        prompts = [_chunk(t, of) for of in ([one] if batch.alone else [batch.prompts, one])]
+        prompts = [_chunk(t, together) for together in ([one] if batch.alone else [batch.prompts, one])]
         passes = forward_each(t, [*decoding, *(shape for shape, _ in prompts)])
     else:
         row, place = distinct(alike)
@@ -251,7 +261,7 @@ def _passes(
             passes = forward_grouped(few, decoding, shape, place)
         else:
             passes = [*forward_each(t, decoding), forward(few, *shape).at(0, place)]
-    found = [(one_chunk, chunks) for one_chunk, (_, chunks) in zip(passes[len(steps) :], prompts, strict=True)]
+    found = [Chunks(chunk, number) for chunk, (_, number) in zip(passes[len(steps) :], prompts, strict=True)]
     return passes[: len(steps)], found[0], found[-1]
 
 
@@ -278,9 +288,9 @@ def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:
     """
     t = model.table
     launch_s = t.model.layers / t.layout.pp * t.engine.mixed_launches_per_layer * t.chip.launch_s
-    chunks = model.single_chunks
+    chunks = model.single.number
     together = mean_if_any(batch.sequences / batch.streams * chunks / np.maximum(batch.steps, 1.0))
-    prompt = model.prompts.total * model.prompts_chunks / batch.requests / chunks
+    prompt = model.prompts.total_s / batch.requests / chunks
     wait_s = np.maximum(0.0, np.maximum(0.0, launch_s - model.step.device) / together - prompt)
     meeting = (t.engine.mixed_launches_per_layer > 0) & (batch.sequences > 1) & (batch.steps > 0)
     return wait_s * chunks * t.layout.pp / batch.streams * meeting

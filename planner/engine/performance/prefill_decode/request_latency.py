@@ -5,7 +5,7 @@ Symbols: B sequences in flight on one replica · o output tokens of a request ·
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -63,11 +63,22 @@ class LoopTimes(msgspec.Struct, frozen=True):
     """Attention in a decoding step."""
 
 
-def fixed_batch(batch: Batch, prefill_s: Floats, step_s: Floats) -> tuple[Latency, Latency, Latency, Floats]:
-    """Latencies and rate of a batch whose prompts are read together and whose sequences end together; returns as `closed_loop`."""
+class RequestTimes(NamedTuple):
+    """Latencies of the requests that one replica serves, and their rate."""
+
+    ttft: Latency
+    """The first token."""
+    tpot: Latency
+    """Each further token."""
+    request: Latency
+    requests_per_s: Floats
+
+
+def fixed_batch(batch: Batch, prefill_s: Floats, step_s: Floats) -> RequestTimes:
+    """A batch whose prompts are read together and whose sequences end together."""
     request_s = prefill_s + batch.steps * step_s
     ttft, tpot, request = (Latency(alike, alike, alike, alike) for alike in (prefill_s, step_s, request_s))
-    return ttft, tpot, request, batch.sequences / request_s
+    return RequestTimes(ttft, tpot, request, batch.sequences / request_s)
 
 
 def prompts_queued(sequences: N, prefill_s: N, decoding_s: N) -> N:
@@ -82,8 +93,18 @@ def prompts_in_step(sequences: N, prompts: N) -> N:
     return (sequences + prompts) / 2 + prompts * (1 - prompts / sequences)
 
 
-def _first_token(t: Table, batch: Batch, times: LoopTimes) -> tuple[Floats, Floats, Floats, Floats]:
-    """Time to first token in a closed loop of B requests of one length: (mean, 95th, 99th percentile, prompts the median waits for).
+class _FirstToken(NamedTuple):
+    """Time to the first token in a closed loop of requests of one length."""
+
+    mean_s: Floats
+    p95_s: Floats
+    p99_s: Floats
+    prompts: Floats
+    """Prompts that the median of the first round waits for."""
+
+
+def _first_token(t: Table, batch: Batch, times: LoopTimes) -> _FirstToken:
+    """Time to the first token in a closed loop of B requests of one length.
 
     All start together, so that in the first round the median waits for (B + n)/2 prompts, n of which share a pass. Engines that
     put prompts first keep requests in step: running sequences stand still until all have their first token, so that all end
@@ -103,11 +124,11 @@ def _first_token(t: Table, batch: Batch, times: LoopTimes) -> tuple[Floats, Floa
     # a tenth of the requests are of the first round: its middle is the 95th percentile, nine tenths of it the 99th
     late = np.where(waits, prefill_s * sequences, np.maximum(first * prefill_s, few_s))
     last = np.where(waits, prefill_s * sequences, np.maximum((0.9 * sequences + 0.1 * prompts) * prefill_s, late))
-    return np.where(waits, in_step, drifting), late, last, first
+    return _FirstToken(np.where(waits, in_step, drifting), late, last, first)
 
 
-def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Latency, Latency, Floats]:
-    """Latencies of the first token, of each further token and of a request in a closed loop of B requests, and requests a second.
+def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> RequestTimes:
+    """A closed loop of B requests.
 
     While a request lives, every other is prefilled once, so that it lasts B·prefill + o·step. Requests of one length start together
     (`_first_token`); independent ones wait as in a queue that prefills keep busy for their share of the time; lengths that hardly
@@ -121,29 +142,30 @@ def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> tuple[Latency, Late
     output = np.maximum(t.job.output_tokens, 1.0)
     cycle = sequences * prefill_s + output * step_s
     queued = prefill_s * prompts_queued(sequences, prefill_s, output * step_s)
-    together, late, last, first = _first_token(t, batch, times)
+    first = _first_token(t, batch, times)
     uniform = t.job.uniform_loop
     in_step = uniform * (t.engine.prompts_first > 0)
     decoding = np.maximum(output - 1, 0.0) * step_s
-    ttft = blended(uniform, together, queued) + 0.5 * step_s
+    ttft = blended(uniform, first.mean_s, queued) + 0.5 * step_s
     ttft = blended(in_step, ttft, np.minimum(ttft, cycle - decoding))
     # in step, a sequence waits for the prompts after its own and then decodes undisturbed
-    cycle = blended(in_step * ~only, ttft + (sequences - first) * prefill_s + decoding, cycle)
+    cycle = blended(in_step * ~only, ttft + (sequences - first.prompts) * prefill_s + decoding, cycle)
     ttft = np.where(only, cycle, ttft)
     tpot = (cycle - ttft) / np.maximum(output - 1, 1.0)
     growing = prefill_s + output * times.attention_s / sequences
     request_p95, request_p99 = (cycle + tail * np.sqrt(sequences) * growing for tail in NORMAL_TAILS)
     tails = [prefill_s + np.minimum(sequences * prefill_s, factor * (queued - prefill_s)) for factor in (3.0, 4.6)]
     ttft_p95, ttft_p99 = (
-        np.maximum(ttft, step_s + blended(uniform, of, tail)) for of, tail in zip((late, last), tails, strict=True)
+        np.maximum(ttft, step_s + blended(uniform, percentile, tail))
+        for percentile, tail in zip((first.p95_s, first.p99_s), tails, strict=True)
     )
     ttft_p95, ttft_p99 = np.where(only, request_p95, ttft_p95), np.where(only, request_p99, ttft_p99)
     steps = np.maximum(output - 1, 1.0)
     tpot_p95 = np.maximum(tpot, (request_p95 - ttft_p95) / steps)
     tpot_p99 = np.maximum(tpot, np.maximum(request_p95 - ttft_p95, request_p99 - ttft_p99) / steps)
-    return (
-        Latency(ttft, ttft, ttft_p95, ttft_p99),
-        Latency(tpot, tpot, tpot_p95, tpot_p99),
-        Latency(cycle, cycle, request_p95, request_p99),
-        sequences / cycle,
+    return RequestTimes(
+        ttft=Latency(ttft, ttft, ttft_p95, ttft_p99),
+        tpot=Latency(tpot, tpot, tpot_p95, tpot_p99),
+        request=Latency(cycle, cycle, request_p95, request_p99),
+        requests_per_s=sequences / cycle,
     )

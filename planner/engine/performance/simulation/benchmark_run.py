@@ -1,4 +1,4 @@
-"""A benchmark of a replica: so many requests in all, from its start with an empty engine to the end of the last one.
+"""A benchmark of a replica: a fixed number of requests, from its start with an empty engine to the end of the last one.
 
 What a load generator publishes holds the ramp at the begin, where all its clients start together, and the drain at the end. Both
 are part of every figure here; the long run is `replicas.simulate`.
@@ -24,11 +24,11 @@ MOST_REQUESTS = 5_000
 """A run of more is as good as endless: ramp and drain are below a hundredth of it for most loads."""
 SEEDS = 2
 TOGETHER, MOST_AT_ONCE = 1.5, 400_000
-"""Runs are simulated together whose numbers of requests differ by no more than this factor, and so many requests of them."""
+"""Runs are simulated together if their numbers of requests differ by no more than this factor, up to this many requests in all."""
 
 
 def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
-    """Simulate `requests` [rows] to each replica, of which the first `warm` are not measured.
+    """Simulate `requests` [rows] to each replica; the first `warm` of them are not measured.
 
     A closed loop without a number of clients sends all requests at once; so does one with more clients than requests.
     """

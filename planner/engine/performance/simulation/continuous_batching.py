@@ -173,7 +173,7 @@ def _grow(s: ReplicaState, tokens: Floats) -> None:
 
 
 def _next_prompt_tokens(s: ReplicaState, pending: Floats, rows: Floats) -> tuple[Floats, Floats, Rows]:
-    """The prompt tokens of an iteration beside so many `rows` of running sequences, which count as computed then.
+    """The prompt tokens of an iteration beside `rows` of running sequences; they count as computed afterwards.
 
     Returns these tokens, the pairs of all computed by its end, and the number of prompts it completes; shape [runs].
     """
@@ -220,7 +220,7 @@ def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats
 
 
 def _start_decoding(s: ReplicaState, completed: Rows) -> None:
-    """Complete so many prompts of each run: they have their first token and decode from now on."""
+    """Complete a number of prompts of each run: they have their first token and decode from now on."""
     run = completed.nonzero()[0]
     if not run.size:
         return

@@ -114,7 +114,7 @@ def at_whole(values: Floats, tokens: Floats) -> Floats:
     return low + (high - low) * (np.maximum(tokens, 1.0) - KNOTS[left]) / (KNOTS[left + 1] - KNOTS[left])
 
 
-class Between(NamedTuple):
+class Interpolation(NamedTuple):
     """Place of numbers of tokens between two knots of tables [rows, knots]; shape [numbers], or [series, numbers]."""
 
     at: Rows
@@ -125,9 +125,9 @@ class Between(NamedTuple):
     """Tokens from it to the next."""
 
     @property
-    def first(self) -> Between:
+    def first(self) -> Interpolation:
         """Of several series the first."""
-        return Between(self.at[0], self.above[0], self.width[0])
+        return Interpolation(self.at[0], self.above[0], self.width[0])
 
     def of(self, values: Floats) -> Floats:
         """`values` [rows, knots] there."""
@@ -136,11 +136,11 @@ class Between(NamedTuple):
         return low + (flat[1:].take(self.at) - low) * self.above / self.width
 
 
-def place_of(tokens: Floats, row: Rows) -> Between:
+def place_of(tokens: Floats, row: Rows) -> Interpolation:
     """The place of each number of `tokens` ≥ 0, those below 1 at 1, in the row `row` of a table."""
     tokens = np.maximum(tokens, 1.0)
     knot = _knot_below(tokens)
-    return Between(row * KNOTS.size + knot, tokens - KNOTS.take(knot), KNOT_WIDTHS.take(knot))
+    return Interpolation(row * KNOTS.size + knot, tokens - KNOTS.take(knot), KNOT_WIDTHS.take(knot))
 
 
 def between(values: Floats, tokens: Floats) -> Floats:
@@ -196,7 +196,9 @@ def _graphs(table: Table) -> GraphSizes | None:
     doubled = table.engine.doubled_graphs
     if not np.any(doubled > 0):
         return None
-    return GraphSizes(*(np.broadcast_to(of, table.rows).copy() for of in (doubled, most_sequences(table), micro_batches(table))))
+    return GraphSizes(
+        *(np.broadcast_to(column, table.rows).copy() for column in (doubled, most_sequences(table), micro_batches(table)))
+    )
 
 
 def _through_stages_s(table: Table) -> Floats:
@@ -237,8 +239,8 @@ def _pictures_s(table: Table) -> Floats:
 def _prompt_attention(table: Table) -> tuple[Floats, Floats]:
     """Seconds of each prompt token and of each pair of them, from attention after half of a prompt and after the whole of it."""
     rows, j = table.rows, table.job
-    cp, pp = (np.broadcast_to(of, rows) for of in (table.layout.cp, table.layout.pp / micro_batches(table)))
-    whole, prefix = (np.broadcast_to(of, rows) for of in (j.input_tokens - j.prefix_tokens, j.prefix_tokens))
+    cp, pp = (np.broadcast_to(column, rows) for column in (table.layout.cp, table.layout.pp / micro_batches(table)))
+    whole, prefix = (np.broadcast_to(column, rows) for column in (j.input_tokens - j.prefix_tokens, j.prefix_tokens))
     half = whole / 2
     first = _attention_s(table, half / cp, prefix + half / 2, half) * pp
     both = _attention_s(table, whole / cp, prefix + whole / 2, whole) * pp
@@ -251,7 +253,7 @@ def _decode_attention(table: Table, tokens: Floats) -> tuple[Floats, Floats]:
     """Seconds of one more sequence with `tokens` [rows] in a pass, and of each token it has cached, from its first and last pass."""
     rows, j = table.rows, table.job
     inputs, outputs, pp = (
-        np.broadcast_to(of, rows) for of in (j.input_tokens, j.output_tokens, table.layout.pp / micro_batches(table))
+        np.broadcast_to(column, rows) for column in (j.input_tokens, j.output_tokens, table.layout.pp / micro_batches(table))
     )
     near, far = inputs + 1, inputs + np.maximum(outputs, 2.0)
     begun, ended = (_attention_s(table, tokens, context, tokens) * pp for context in (near, far))
@@ -279,8 +281,8 @@ def _with_draft(table: Table, time: IterationTime) -> IterationTime:
     prompts = forward(of_draft, each, one, each, head_rows=one)
     pp, proposals = np.broadcast_to(t.layout.pp, own.size), proposed[own]
 
-    def outside(of: Pass) -> Floats:
-        return _by_knot(of.total - of.attention, pp)
+    def outside(passed: Pass) -> Floats:
+        return _by_knot(passed.total - passed.attention, pp)
 
     plain = time.rows_s + time.head_s + time.decode_latency_s[:, None]
     draft = DraftRounds(proposed, np.broadcast_to(table.job.acceptance, table.rows).copy(), plain, plain * 0, plain * 0)

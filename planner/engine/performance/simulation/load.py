@@ -27,7 +27,7 @@ class TokenLengths(RowRecord, frozen=True):
     def draw(self, normal: Floats, stream: Rows) -> Floats:
         """Whole numbers of tokens, at least 1, with the mean of each row; shape [rows, requests].
 
-        `normal` holds standard normal numbers of shape [streams, requests], and `stream` says which of them a row takes.
+        `normal` holds standard normal numbers of shape [streams, requests], and `stream` is the number of the stream that each row takes.
         """
         mean, sigma = self.mean[:, None], self.sigma[:, None]
         drawn = np.broadcast_to(mean, (mean.size, normal.shape[1]))
@@ -80,11 +80,11 @@ def replica_load(jobs: Sequence[Job], replicas: Floats, *, surge: Floats | float
     given = [job.workload for job in jobs]
     rate = np.array([job.request_rate_per_s for job in jobs])
     clients = np.array([job.concurrency for job in jobs])
-    inputs = token_lengths([of.input_tokens for of in given], [job.input_tokens for job in jobs])
-    outputs = token_lengths([drawn_outputs(of) for of in given], [job.output_tokens for job in jobs])
+    inputs = token_lengths([workload.input_tokens for workload in given], [job.input_tokens for job in jobs])
+    outputs = token_lengths([drawn_outputs(workload) for workload in given], [job.output_tokens for job in jobs])
     prefix = np.array([job.prefix_tokens for job in jobs])
-    variation = np.array([1.0 if of.arrival_variation is None else of.arrival_variation for of in given])
-    window_s = np.array([of.batch_window_s or 0.0 for of in given])
+    variation = np.array([1.0 if workload.arrival_variation is None else workload.arrival_variation for workload in given])
+    window_s = np.array([workload.batch_window_s or 0.0 for workload in given])
     of_row = np.arange(len(jobs)) if index is None else index
     clients = clients[of_row]
     return Load(

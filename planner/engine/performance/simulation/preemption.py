@@ -52,7 +52,7 @@ def short_of_cache(s: ReplicaState) -> Flags:
 def _interrupt(s: ReplicaState, run: Rows, position: Rows) -> None:
     """Turn the last running sequence into a prompt at `position`: its output so far is computed again with its input.
 
-    Requests admitted after it have ended, so it takes the last of their positions; `at_position` says which request it is.
+    Requests admitted after it have ended, so it takes the last of their positions; `at_position` gives the request.
     """
     r = s.requests
     old, end, s.next_end[run] = s.completions.withdraw(run, s.next_prompt[run])

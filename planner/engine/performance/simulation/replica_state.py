@@ -31,7 +31,9 @@ class Requests:
         self.arrival_s = np.minimum(traffic.arrival_s, NEVER_S).ravel()
         self.claims = (inputs + np.where(rules.reserve[:, None], outputs, 1.0)).ravel()
         """Tokens of cache it takes as it is admitted."""
-        self.prompt_tokens_before, self.pairs_before = (_before(of) for of in (prompting, np.where(prompting > 0, pairs, 0.0)))
+        self.prompt_tokens_before, self.pairs_before = (
+            _before(column) for column in (prompting, np.where(prompting > 0, pairs, 0.0))
+        )
         """Prompt tokens, and their pairs, of all before it in its queue."""
         decoded = traffic.decoded_tokens
         iterations = decoded if traffic.rounds is None else traffic.rounds

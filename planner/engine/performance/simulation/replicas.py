@@ -104,7 +104,7 @@ class _RequestTime(RowRecord, frozen=True):
 
 
 def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Rows) -> _RequestTime:
-    """`load`: requests at a rate, whose prompts share iterations with so many steps, for the rows `row` of `time` and `rules`."""
+    """`load`: requests at a rate, whose prompts share iterations with decoding steps, for the rows `row` of `time` and `rules`."""
     inputs, outputs, draft = load.inputs.mean, load.outputs.mean, time.draft
     fresh = np.maximum(inputs - load.prefix_tokens, 1.0)
     longer = np.exp(load.outputs.sigma**2)  # of what is in flight the long answers are more: E[o²]/E[o] = o·exp(σ²)
@@ -157,19 +157,19 @@ def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
     variation c, and its mean is higher by -f''·variance/2f', as requests are slower where they are more (van Kampen's expansion).
     To that come the wait for half a step and for the prompt before, and √B for the number of prompts that stop a request.
     """
-    of = _request_time(time, rules, load, np.arange(load.rate_per_s.size) if row is None else row)
-    in_flight, keeps_up = of.in_flight(time)
+    request = _request_time(time, rules, load, np.arange(load.rate_per_s.size) if row is None else row)
+    in_flight, keeps_up = request.in_flight(time)
     step = np.minimum(np.sqrt(in_flight), in_flight / 2)
-    fewer, ends, further = ((in_flight + k * step) / of.seconds(time, in_flight + k * step) for k in (-1, 0, 1))
+    fewer, ends, further = ((in_flight + k * step) / request.seconds(time, in_flight + k * step) for k in (-1, 0, 1))
     slope = np.maximum((further - fewer) / (2 * step), LEAST_SLOPE * ends / in_flight)
     variance = load.rate_per_s * (1 + load.variation**2) / 2 / slope
     bend = np.maximum(2 * ends - further - fewer, 0.0) / step**2
-    mean = np.minimum(in_flight + bend * variance / (2 * slope), of.most)
-    step_s, prompt_s = of.parts_s(time, mean)
-    seconds = of.outputs * step_s + mean * prompt_s
+    mean = np.minimum(in_flight + bend * variance / (2 * slope), request.most)
+    step_s, prompt_s = request.parts_s(time, mean)
+    seconds = request.outputs * step_s + mean * prompt_s
     busy = np.minimum(load.rate_per_s * prompt_s, MOST_BUSY)
     wait_s = step_s / 2 + busy * prompt_s / (2 * (1 - busy))
-    by_load = np.log(of.seconds(time, mean + np.sqrt(variance)) / seconds)
+    by_load = np.log(request.seconds(time, mean + np.sqrt(variance)) / seconds)
     return Steady(keeps_up, seconds + wait_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
 
 

@@ -84,7 +84,7 @@ def summarise(
     front_end_s: Floats | float = 0.0,
     late_steps: Floats | float = 0.0,
 ) -> Summary:
-    """Summarise the runs of each row; `row` [runs] counts rows from 0 and says which a run is of.
+    """Summarise the runs of each row; `row` [runs]: the row of each run, counted from 0.
 
     Every token is handed over `front_end_s` and `late_steps` times the time between tokens after it was made.
 

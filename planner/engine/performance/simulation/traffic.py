@@ -33,7 +33,7 @@ class Traffic(RowRecord, frozen=True):
     output_tokens: Floats
     """Tokens that are put out from the start of the run."""
     in_flight: Rows
-    """Shape [runs], as all below: the first so many requests are decoding when the run starts."""
+    """Number of the first requests that are decoding when the run starts. Shape [runs], like all below."""
     clients: Rows
     """Clients of a closed loop; 0: requests come at a rate."""
     requests: Rows

@@ -19,12 +19,12 @@ from planner.engine.job.engines import find_engine
 from planner.engine.performance.operators.attention import (
     WIDE_FLOP_PER_CYCLE,
     attention_flop,
+    attention_time,
     backward_factor,
     forward_flop_per_s,
     hidden_elements,
     wide_heads_s,
 )
-from planner.engine.performance.operators.attention import attention_s as scores_through_memory
 
 LLAMA: dict[str, Any] = {
     "model": "llama-3.1-8b", "task": "train", "engine": "torch", "micro_batch": 1, "global_batch": 1, "sequence": 8192, "checkpointing": "none",
@@ -187,7 +187,7 @@ def test_stored_scores_of_a_window_are_those_of_the_square() -> None:
     assert scores_flop(sequence=8192, attention="eager") == pytest.approx(4 * 32 * 128 * 8192**2 * 62)
     c, tokens = chip("B200 SXM"), np.full(1, 8192.0)
     t = candidate(c, **{**GEMMA, "sequence": 8192, "attention": "eager"}).table()
-    layer_s = scores_through_memory(t, tokens, tokens / 2, tokens)[1]
+    layer_s = attention_time(t, tokens, tokens / 2, tokens).eager_s
     assert layer_s == pytest.approx(32 * 8192**2 * 28 / c.bandwidth_bytes_per_s)
 
 

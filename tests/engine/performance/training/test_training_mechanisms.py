@@ -10,7 +10,7 @@ from engine_sample import ask, candidate, chip, evaluated
 
 from planner.engine.columns import Table
 from planner.engine.explain.details import detail_of
-from planner.engine.performance.operators.attention import attention_flop, attention_s
+from planner.engine.performance.operators.attention import attention_flop, attention_time
 from planner.engine.performance.operators.elementwise import elementwise_bytes, quantise_s
 from planner.engine.performance.operators.expert_kernels import ANY
 from planner.engine.performance.operators.experts import BIAS_GRADIENT_S, bias_gradients_s, routed_traffic_bytes
@@ -133,14 +133,14 @@ def test_stored_scores_are_those_of_the_whole_square() -> None:
     eager, fused = (table(attention=attention, sequence=2048) for attention in ("eager", "flash"))
     rows, context = 2048 * ONE, 1024 * ONE
     c = chip("H100-SXM-80GB")
-    scores_s = attention_s(eager, rows, context, rows)[1][0]
+    scores_s = attention_time(eager, rows, context, rows).eager_s[0]
     assert scores_s == pytest.approx(32 * 2048**2 * 28 / c.bandwidth_bytes_per_s)
-    whole_s, half_s = (attention_s(t, rows, context, rows)[2][0] for t in (eager, fused))
+    whole_s, half_s = (attention_time(t, rows, context, rows).flop_s[0] for t in (eager, fused))
     assert whole_s == pytest.approx(2048 * 4 * 4096 * 2048 / c.attention_flop_per_s)
     assert half_s <= whole_s  # FlashAttention 2 does half of them, at a lower rate
-    chunk_s = attention_s(eager, 512 * ONE, context, 512 * ONE)[1][0]
+    chunk_s = attention_time(eager, 512 * ONE, context, 512 * ONE).eager_s[0]
     assert chunk_s == pytest.approx(32 * 512 * (1024 + 256) * 28 / c.bandwidth_bytes_per_s)
-    decoding_s = attention_s(eager, ONE, context, ONE)[1][0]
+    decoding_s = attention_time(eager, ONE, context, ONE).eager_s[0]
     assert decoding_s == pytest.approx(32 * 1024 * 28 / c.bandwidth_bytes_per_s)
 
 
