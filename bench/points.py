@@ -14,11 +14,11 @@ from bench.timing import CpuTimer, KeepsBusy, Timed, Timer, measure
 
 
 class UnsupportedError(Exception):
-    """The device, or torch on it, cannot do the work of a point; the message says why."""
+    """The device, or torch on it, cannot do the work of a point; the message is the reason."""
 
 
 class TooSlowError(Exception):
-    """One call would take longer than the whole point may; the message says how long."""
+    """One call would take longer than the whole point may; the message states the time."""
 
 
 @dataclass(slots=True)

@@ -78,7 +78,7 @@ class Hello:
     device: str
     """'cpu' or 'cuda:0'."""
     device_name: str
-    """The GPU's name as its driver says it, or the CPU's model name."""
+    """The GPU's name as its driver reports it, or the CPU's model name."""
     machine: dict[str, Any]
     """Facts that identify the device; see `machine_key`."""
     software: dict[str, Any]
@@ -155,7 +155,7 @@ class Result:
 def plain_result(
     point: Point, value: float | None, unit: str, parameters: dict[str, Any], status: str = "ok", detail: str = ""
 ) -> Result:
-    """A result of one value without samples; of a point that gave none `detail` says why."""
+    """A result of one value without samples; for a point without a value `detail` is the reason."""
     return Result(
         point=point.id,
         kind=point.kind,
@@ -241,7 +241,7 @@ def decode(line: bytes) -> Message | None:
     return _build(kind, body)
 
 
-class Lines:
+class MessageReader:
     """Cuts a byte stream into messages, and keeps the beginning of a line that is not complete."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.protocol import RELIABLE, Lines, Result
+from bench.protocol import RELIABLE, MessageReader, Result
 from bench.timing import MEDIAN, NOISY, UNSTABLE, judge, median, quantile, quantile_interval
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def last_results(journal: str | None) -> dict[str, Result]:
         text = Path(journal).read_bytes() if journal else b""
     except OSError:
         text = b""
-    for message in Lines().feed(text):
+    for message in MessageReader().feed(text):
         if isinstance(message, Result):
             results[message.point] = message
     return results

@@ -61,7 +61,7 @@ def _depth_law(text: str) -> str:
 
 
 FAILED = 3
-"""Exit status when nothing could be measured; the last message says why."""
+"""Exit status when nothing could be measured; the last message is the reason."""
 GRACE_S = 60.0
 """After the wall cap a point in progress may take this long; then the process ends itself."""
 LONGEST_TIMER_S = 7 * 86400.0

@@ -15,7 +15,7 @@ AXES = ("width", "batch")
 DEPTH_LAWS = ("printed", "log2")
 GPU_WIDTHS = (1024, 256, 4096, 2048, 512, 6144, 1536, 3072, 768, 5120, 1280, 2560)
 CPU_WIDTHS = (256, 1024, 512, 768)
-"""The smallest first: the others are refused when its speed says that a step would take longer than a point may."""
+"""The smallest first: at its speed the others may take longer than a point is allowed, and are then refused."""
 GPU_BATCHES = (4, 1, 64, 16, 256, 2, 8, 32, 128, 512)
 CPU_BATCHES = (4, 1, 16, 2, 8)
 GPU_VOCABULARY, CPU_VOCABULARY = 151936, 32768
@@ -31,7 +31,7 @@ LAYER_BYTES = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class StudyOptions:
     """Options of the study; None: as fits the device."""
 
     axis: str = "width"
@@ -63,14 +63,14 @@ def depth_of(width: int, law: str) -> int:
     return max(1, round(2**right if law == "log2" else right))
 
 
-def steps(wish: Wish, *, on_cpu: bool, memory_bytes: float) -> list[Step]:
+def steps(options: StudyOptions, *, on_cpu: bool, memory_bytes: float) -> list[Step]:
     """The steps that may fit `memory_bytes`, in order."""
-    vocabulary = wish.vocabulary or (CPU_VOCABULARY if on_cpu else GPU_VOCABULARY)
+    vocabulary = options.vocabulary or (CPU_VOCABULARY if on_cpu else GPU_VOCABULARY)
 
     def shape(width: int) -> Qwen3Shape:
-        return study_shape(width, depth_of(width, wish.depth_law), vocabulary)
+        return study_shape(width, depth_of(width, options.depth_law), vocabulary)
 
-    if wish.axis == "batch":
+    if options.axis == "batch":
         model = shape(CPU_WIDTH if on_cpu else GPU_WIDTH)
         found = [Step(model, batch, SEQUENCE) for batch in (CPU_BATCHES if on_cpu else GPU_BATCHES)]
     else:

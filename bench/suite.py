@@ -52,10 +52,10 @@ Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SuiteOptions:
     """Points to measure beside the suite's own, and the parameters of a study."""
 
-    study: study.Wish = study.Wish()  # noqa: RUF009  # frozen
+    study: study.StudyOptions = study.StudyOptions()  # noqa: RUF009  # frozen
     shapes: tuple[Shape, ...] = ()
     """Products of the model now planned."""
     ranks: int = 1
@@ -64,15 +64,15 @@ class Wish:
     """The ranks that torchrun started; None where it did not start this process."""
 
 
-def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # frozen
+def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> list[Job]:  # frozen
     """The points of `suite` on `device`, in order; a point is measured in as many rounds as it is listed."""
     if suite == "study":
-        steps = study.steps(wish.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
+        steps = study.steps(options.study, on_cpu=device.is_cpu, memory_bytes=device.memory_bytes)
         return [_study_step(device, step) for step in steps]
     if suite == "collectives":
-        if wish.world is not None:
-            return [make.together(device, op, wish.world.ranks, wish.world.nodes) for op in OPERATIONS]
-        return [make.together(device, op, wish.ranks) for op in OPERATIONS if wish.ranks > 1]
+        if options.world is not None:
+            return [make.together(device, op, options.world.ranks, options.world.nodes) for op in OPERATIONS]
+        return [make.together(device, op, options.ranks) for op in OPERATIONS if options.ranks > 1]
     if suite == "prove":
         return _prove(device)
     if suite == "smoke":
@@ -83,10 +83,10 @@ def jobs(suite: str, device: Device, wish: Wish = Wish()) -> list[Job]:  # froze
         ]
     found = _quick_cpu(device) if device.is_cpu else _quick_gpu(device)
     if suite == "standard":
-        found = _standard(device, found, wish)
+        found = _standard(device, found, options)
     elif device.is_cpu:
         found += found  # a second round: the clock of a shared host moves by a tenth from one half-minute to the next
-    small = [(m, n, k) for m, n, k in wish.shapes if not device.is_cpu or 2 * n * k <= QUICK_CPU_BYTES]
+    small = [(m, n, k) for m, n, k in options.shapes if not device.is_cpu or 2 * n * k <= QUICK_CPU_BYTES]
     asked = [make.gemm(device, half(device), *shape, cap_s=QUICK_CAP_S) for shape in small]
     there = {job.point.id for job in found}
     return found + [job for job in asked if job.point.id not in there]
@@ -154,7 +154,7 @@ def _quick_gpu(device: Device) -> list[Job]:
     return found
 
 
-def _standard(device: Device, quick: Sequence[Job], wish: Wish) -> list[Job]:
+def _standard(device: Device, quick: Sequence[Job], options: SuiteOptions) -> list[Job]:
     """The points that decide the ceilings in rounds with others between them, then whole models; long points come last."""
     decisive = [job for job in quick if job.point.kind in {"gemm", "gemv", "copy", "launch"}]
     decisive = [replace(job, point=replace(job.point, cap_s=min(job.point.cap_s, ROUND_CAP_S))) for job in decisive]
@@ -165,11 +165,11 @@ def _standard(device: Device, quick: Sequence[Job], wish: Wish) -> list[Job]:
         make.stream(device, "read", whole),
         *(_more_cpu(device) if device.is_cpu else _more_gpu(device)),
     ]
-    shapes = [make.gemm(device, half(device), *shape, cap_s=ROUND_CAP_S) for shape in wish.shapes]
+    shapes = [make.gemm(device, half(device), *shape, cap_s=ROUND_CAP_S) for shape in options.shapes]
     rounds = [list(decisive) for _ in range(ROUNDS)]
     for number, jobs_of_round in enumerate(rounds[1:], 1):
         random.Random(number).shuffle(jobs_of_round)  # noqa: S311  # an order that is the same every time
-    collectives = [make.together(device, op, wish.ranks) for op in OPERATIONS] if wish.ranks > 1 else []
+    collectives = [make.together(device, op, options.ranks) for op in OPERATIONS] if options.ranks > 1 else []
     late = [job for job in more if job.point.kind == "train-compiled"]
     early = [job for job in more if job not in late]
     return [make.context(device), *rounds[0], *models, *shapes, *rounds[1], *early, *collectives, *rounds[2], *late]

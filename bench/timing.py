@@ -1,4 +1,4 @@
-"""Times one call many times and says how far the result can be trusted.
+"""Times one call many times and judges how far the result can be trusted.
 
 The figure is a quantile of single calls: the median on a GPU, the lower quartile on a CPU, where whatever else runs adds time
 and nothing takes any away. Its interval comes from order statistics, so no distribution is assumed. A box shared with others
@@ -27,7 +27,7 @@ BESIDE, LEFT_IDLE = 0.15, 0.10
 """Others hold the cores when they run this share of the machine's time and less than that share is left idle: a scheduler may
 favour a newcomer for as long as one point takes, so its own waiting time is not enough to know."""
 LONG_CALL_S = 0.005
-"""Calls shorter than this include the waking of threads, and their running time says nothing about other processes."""
+"""Calls shorter than this include the waking of threads, so that their running time does not show other processes."""
 PRECISION = 0.01
 """Sampling ends when the half width of the interval is this share of the figure."""
 CONFIDENCE = 0.95
@@ -147,7 +147,7 @@ def measure(
     share: float = MEDIAN,
     settled: Callable[[], None] = lambda: None,
 ) -> Timed:
-    """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed; raises `Stopped` when `stopping` says so.
+    """Sample `call` until the quantile `share` is known to 1 %, or `cap_s` seconds have passed; raises `Stopped` once `stopping` returns True.
 
     `threads`: CPU threads that the call keeps busy, to detect competing load; 0: only waiting is checked, since parts of the call
     have one thread; None: not a CPU measurement. `settled` is called between warm-up and the first sample.

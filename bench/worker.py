@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bench.machine.environment import Device
     from bench.points import Bench
     from bench.rounds import Rounds
-    from bench.suite import Wish
+    from bench.suite import SuiteOptions
 
 IDLE_S = 1.0
 """Idle time after which a busy GPU works for others: the period over which a driver reports utilisation."""
@@ -84,7 +84,7 @@ def _measure(run: Run, options: argparse.Namespace) -> protocol.Error | None:
     hello = _hello(device)
     run.channel.send(hello)
     torch.manual_seed(0)
-    planned = suite.jobs(suite_name, device, _wish(options, device))
+    planned = suite.jobs(suite_name, device, _suite_options(options, device))
     if suite_name == "collectives" and not planned:
         return protocol.Error(name="NoPeers", message="a collective needs two GPUs, or two processes of a CPU")
     jobs = remaining_jobs(planned, options.done, options.never)
@@ -128,15 +128,15 @@ def _hello(device: Device) -> protocol.Hello:
     )
 
 
-def _wish(options: argparse.Namespace, device: Device) -> Wish:
+def _suite_options(options: argparse.Namespace, device: Device) -> SuiteOptions:
     """Points to measure beside the suite's own, as the command line names them."""
     from bench import study
     from bench.kinds import ranks
     from bench.machine import environment
-    from bench.suite import Wish
+    from bench.suite import SuiteOptions
 
-    return Wish(
-        study=study.Wish(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary),
+    return SuiteOptions(
+        study=study.StudyOptions(axis=options.axis, depth_law=options.depth_law, vocabulary=options.vocabulary),
         shapes=tuple(options.shapes),
         ranks=options.ranks or environment.local_ranks(device),
         world=ranks.World.around(os.environ),

@@ -113,11 +113,11 @@ class CeilingsCache:
         if found is None:
             return None
         if basis == "measured" and (own := self._all_learned()):
-            factors = {kind: of[0] for kind, of in own.items()}
+            factors = {kind: factor for kind, (factor, _) in own.items()}
             found = replace(
                 found,
                 own_ranges=factors,
-                own_results=sum(of[1] for of in own.values()),
+                own_results=sum(results for _, results in own.values()),
                 own_training_memory=factors.get("training memory", 1.0),
                 own_inference_memory=factors.get("inference memory", 1.0),
             )

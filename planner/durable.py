@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, on disk when the call returns, with a value that says whether it was kept."""
+"""Writing files: whole or not at all, on disk when the call returns; the result states whether the file was kept."""
 
 from __future__ import annotations
 

@@ -81,17 +81,17 @@ def _faults_of_value(kind: Any, value: object, where: str, key: str) -> Iterator
 
 
 def _faults_within(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:
-    """Faults of the parts of `value`, where it is a table or a list as `kind` asks for."""
+    """Faults of the parts of `value`, where it is a table or a list as in `kind`."""
     for part, _ in alternatives(kind):
-        origin, of = get_origin(part), get_args(part)
+        origin, arguments = get_origin(part), get_args(part)
         if isinstance(part, type) and issubclass(part, msgspec.Struct) and isinstance(value, Mapping):
             yield from _faults_of_table(part, value, where, key)
         elif origin in {tuple, list} and isinstance(value, list):
             for index, item in enumerate(value):
-                yield from _faults_of_value(of[0], item, where, f"{key}[{index}]")
+                yield from _faults_of_value(arguments[0], item, where, f"{key}[{index}]")
         elif origin is dict and isinstance(value, Mapping):
             for name, item in value.items():
-                yield from _faults_of_value(of[1], item, where, _join(key, str(name)))
+                yield from _faults_of_value(arguments[1], item, where, _join(key, str(name)))
 
 
 @functools.cache
@@ -113,7 +113,7 @@ def takes_texts(kind: type[msgspec.Struct], name: str) -> bool:
     """Whether the field `name` of a `kind` is a list of texts."""
     field = _fields(kind).get(name)
     lists = [get_args(part)[0] for part, _ in alternatives(field.type) if get_origin(part) is list] if field else []
-    return any(item is str or get_origin(item) is Literal for of in lists for item, _ in alternatives(of))
+    return any(item is str or get_origin(item) is Literal for item_kind in lists for item, _ in alternatives(item_kind))
 
 
 def _accepted(kind: Any) -> str:

@@ -111,7 +111,7 @@ def count_text(value: float | None) -> str:
 
 
 def usd_text(value: float | None) -> str:
-    """Dollars: 0.0472 -> '0.0472', 11880.2 -> '11,900' (the column or label says $)."""
+    """Dollars: 0.0472 -> '0.0472', 11880.2 -> '11,900' (the column or label has the $)."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     if 1 <= abs(value) < 100:

@@ -44,7 +44,7 @@ def read_url(url: str, *, within_s: float, most_bytes: float) -> Answer:
         except Exception as error:  # noqa: BLE001  # raised again by the thread that waits
             outcome.append(error)
 
-    # the reader heeds the limit itself, but a look-up of the host's name knows none
+    # the reader keeps to the limit itself, but a look-up of the host's name has none
     reader = threading.Thread(target=read, name="web", daemon=True)
     reader.start()
     reader.join(within_s + 0.2)

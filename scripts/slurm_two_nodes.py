@@ -83,7 +83,9 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     gpus = [folder / f"gpu{number}" for number in range(GPUS)]
     for file in gpus:
         file.touch()
-    nodes = "".join(NODE.format(name=name, host=host, port=of, gpus=GPUS) for name, of in zip(NODES, ports, strict=True))
+    nodes = "".join(
+        NODE.format(name=name, host=host, port=daemon_port, gpus=GPUS) for name, daemon_port in zip(NODES, ports, strict=True)
+    )
     (folder / "slurm.conf").write_text(CONFIG.format(host=host, folder=folder, port=port) + nodes)
     (folder / "gres.conf").write_text(f"NodeName={','.join(NODES)} Name=gpu File={','.join(map(str, gpus))}\n")
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}

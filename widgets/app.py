@@ -222,10 +222,10 @@ class PlannerApp(BaseApp):
         if awaited and self.plan is not None and self.screen is self.main:  # of the rows that stay
             self.call_after_refresh(self.action_act, awaited)
         if self.ready:
-            from planner.present.labels import told
+            from planner.present.labels import problem_text
 
             self.content.show_problems(event.problems)
-            self.main.query_one(AnswerLine).refuse(told(event.problems[0]))
+            self.main.query_one(AnswerLine).refuse(problem_text(event.problems[0]))
             self.refresh_headline()
 
     def on_ranking_highlighted(self, event: Ranking.Highlighted) -> None:

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from widgets import state_files
 from widgets.actions.action import Action, ActionState
-from widgets.background.opened import Asked
+from widgets.background.opened import PlanQuestion
 from widgets.background.planning import PlanLoop, SessionThread
 from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
@@ -209,7 +209,7 @@ class BaseApp(MendedApp):
 
     async def search(self, question: Callable[..., Answer], *rows: PlanRow) -> Answer:
         """The answer to a question of `widgets.background.questions` about the workload that was planned last; raises what that raises."""
-        return await self.session_thread.search(question, Asked(*self.planned, self.basis), *rows)
+        return await self.session_thread.search(question, PlanQuestion(*self.planned, self.basis), *rows)
 
     def ask_for_plan(self, workload: Mapping[str, Any]) -> None:
         """Plan this workload with the search narrowed as the filter has it; the answer comes as a message."""

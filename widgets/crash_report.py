@@ -13,7 +13,7 @@ from widgets.base_app import BaseApp
 from widgets.state_files import LAST_FAULT, state_folder
 
 
-def told(fault: BaseException, state: Path | None) -> str:
+def crash_text(fault: BaseException, state: Path | None) -> str:
     """Message after a fault that ended the program."""
     return f"{_trace(fault)}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
 

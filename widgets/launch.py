@@ -68,16 +68,16 @@ def _run(options: AppOptions, process: PlannerProcess | None) -> int:
         app.session_thread.process = process
         try:
             app.run()
-        except Exception as fault:  # noqa: BLE001  # told below, once the terminal is given back
+        except Exception as fault:  # noqa: BLE001  # reported below, once the terminal is given back
             watch.give_back()
             app.fault = app.fault or fault
     gc.freeze()  # all of it ends with the process; looking through it for cycles once more takes a twentieth of a second
     code = app.return_code or 0
     if app.fault is not None:
-        from widgets.crash_report import told
+        from widgets.crash_report import crash_text
         from widgets.textual_quirks import CRASHED
 
-        sys.stderr.write(told(app.fault, options.state))
+        sys.stderr.write(crash_text(app.fault, options.state))
         code = CRASHED
     if app.session_thread.busy:  # with an answer that nobody waits for any more, but Python's own end would
         with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIRST_ANSWER_S = 1.0
 """Time that the first answer has for itself, before this machine and the lists of the pickers are read beside it."""
 MOST_PROBLEMS = 3
-"""Problems of one file that are told at once."""
+"""Problems of one file that are shown at once."""
 WITH_PANES_S = 0.1
 """Time that the content of the panes is held back for an answer that the planner process has nearly ready, to be painted with it."""
 
@@ -69,7 +69,7 @@ async def painted(app: BaseApp) -> None:
 def show_tour(app: BaseApp, unusable: Sequence[Problem]) -> None:
     """Explain the screen at a first start, then say which settings cannot be used."""
 
-    def tell(_: None = None) -> None:
+    def notify(_: None = None) -> None:
         if unusable:
             app.notify(listed(unusable), title="Settings not used", severity="warning", timeout=8)
 
@@ -77,9 +77,9 @@ def show_tour(app: BaseApp, unusable: Sequence[Problem]) -> None:
         from widgets.screens import tour
 
         if tour.wanted(app):
-            tour.open_screen(app, tell)
+            tour.open_screen(app, notify)
             return
-    tell()
+    notify()
 
 
 def listed(problems: Sequence[Problem]) -> str:

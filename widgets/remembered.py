@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from planner.errors import UserError
 from widgets import state_files
-from widgets.background.opened import Asked, facet_names, load_preset, read_left
+from widgets.background.opened import PlanQuestion, facet_names, load_preset, read_left
 from widgets.base_app import BaseApp
 from widgets.panes.frame import PANES
 
@@ -71,22 +71,22 @@ async def take_up(app: BaseApp, left: Mapping[str, Any]) -> bool:
     """Show the screen as it was `left`; False, and nothing changes, where that cannot be used."""
     from planner.present.choice.facets import Facets, read_facets
 
-    of = read_left(left)
-    if of is None:
+    state = read_left(left)
+    if state is None:
         return False
 
     def opened(session: Session) -> tuple[Preset, dict[str, Any], FacetNames | None]:
-        return *load_preset(session, of.preset), facet_names(session) if of.filter_text else None
+        return *load_preset(session, state.preset), facet_names(session) if state.filter_text else None
 
     try:
         preset, stated, names = await app.ask(opened)
-        facets = read_facets(of.filter_text, names) if names is not None else Facets()
+        facets = read_facets(state.filter_text, names) if names is not None else Facets()
         where = str(preset.path)
-        if not await app.plan_loop.foretells(Asked(facets.over(of.workload), where, of.basis)):
-            await app.ask(lambda session: session.workload(of.workload, where))
+        if not await app.plan_loop.foretells(PlanQuestion(facets.over(state.workload), where, state.basis)):
+            await app.ask(lambda session: session.workload(state.workload, where))
     except UserError:
         return False
-    app.preset, app.preset_fields, app.basis = preset, stated, of.basis
+    app.preset, app.preset_fields, app.basis = preset, stated, state.basis
     place = left.get("table")
     app.table.start_anew()
     if isinstance(place, dict):
@@ -94,16 +94,16 @@ async def take_up(app: BaseApp, left: Mapping[str, Any]) -> bool:
             app.table.go_back_to(place)
     if names is not None:
         app.facet_names = names
-    if of.filter_text != app.filter_text:
-        app.filter_text, app.facets = of.filter_text, facets
+    if state.filter_text != app.filter_text:
+        app.filter_text, app.facets = state.filter_text, facets
         words = app.main.query_one("#filter", Input)
         with words.prevent(Input.Changed):
-            words.value = of.filter_text
+            words.value = state.filter_text
         app.table.narrow(app.facets)
     app.trial = None
     app.plan_loop.forget()
-    await app.form.open(preset.name, stated, of.workload)
-    app.ask_for_plan(of.workload)
+    await app.form.open(preset.name, stated, state.workload)
+    app.ask_for_plan(state.workload)
     pane = left.get("pane")
     if pane in PANES and pane != app.active_pane:
         app.show_pane(str(pane))

@@ -93,7 +93,7 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
                 **({"OMP_NUM_THREADS": "1"} if bench.device.is_cpu else {}),
             }
             command = [sys.executable, "-u", str(Path(protocol.__file__).parent), *arguments]
-            # a pipe that nobody reads would hold up a rank that says much
+            # a pipe that nobody reads would hold up a rank with much output
             with _words_of(meeting, rank).open("w") as words_of_rank:
                 pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": words_of_rank}
                 started.append(subprocess.Popen(command, env=environment, text=True, **pipes))

@@ -72,7 +72,7 @@ def _memory_held(bench: Bench) -> str:
 def _neighbour(bench: Bench) -> str:
     meter = bench.meter
     if meter is None:
-        raise UnsupportedError("NVML does not tell of this GPU")
+        raise UnsupportedError("NVML does not report on this GPU")
 
     def look() -> str:
         time.sleep(2.0)

@@ -72,7 +72,7 @@ def measure_context(bench: Bench, point: Point) -> Result:
     held = float(total - free) - torch.cuda.memory_reserved(bench.device.torch_name)
     parameters = {"of": "device memory outside torch's allocator", "in_use_before_bytes": bench.used_before_bytes}
     if bench.used_before_bytes is None:
-        why = "what other programs hold is in it: NVML did not tell what was in use before"
+        why = "memory of other programs is included: NVML did not report what was in use before"
         return plain_result(point, held, "B", parameters, "shared", why)
     own = held - bench.used_before_bytes
     if own <= 0:

@@ -14,7 +14,7 @@ from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.replay import Replay, ReplayHour
 from planner.engine.answers.study import StudyAnswer, StudyCurve
 from planner.present.cells import Paragraph, Section, text_table
-from planner.present.files.csv_text import Lines, plan_lines, study_lines
+from planner.present.files.csv_text import PlainColumns, plan_lines, study_lines
 from planner.present.plan import heading, plan_table, rate_text, throughput
 from planner.units import UNKNOWN, bytes_text
 from planner.workload.changes import leaves
@@ -35,7 +35,7 @@ class Result(Generic[A]):
             raise AttributeError(name)
         return getattr(self.answer, name)
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> PlainColumns:
         raise NotImplementedError
 
     def _sections(self) -> Sequence[Section]:
@@ -98,7 +98,7 @@ class PlanResult(Result[Plan]):
         """The row that ranks first; None where nothing is a solution."""
         return self.answer.best
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> PlainColumns:
         return plan_lines(self.answer)
 
     def _sections(self) -> Sequence[Section]:
@@ -113,7 +113,7 @@ class StudyResult(Result[StudyAnswer]):
     def __iter__(self) -> Iterator[StudyCurve]:
         return iter(self.answer.curves)
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> PlainColumns:
         return study_lines(self.answer)
 
     def _sections(self) -> Sequence[Section]:
@@ -139,9 +139,9 @@ class MemoryResult(Result[MemoryDetail]):
     def __iter__(self) -> Iterator[MemoryItem]:
         return iter(self.answer.items)
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> PlainColumns:
         heads = ("component", "name", "bytes", "formula", "source")
-        return Lines(heads, [[getattr(item, head) for head in heads] for item in self.answer.items])
+        return PlainColumns(heads, [[getattr(item, head) for head in heads] for item in self.answer.items])
 
     def _sections(self) -> Sequence[Section]:
         from planner.present.memory import memory_section
@@ -160,9 +160,9 @@ class TrafficResult(Result[Traffic]):
     def __iter__(self) -> Iterator[TrafficHour]:
         return iter(self.answer.hours)
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> PlainColumns:
         heads = ("begins_s", "clock", "requests", "covered_s", "rate_per_s", "input_tokens", "output_tokens")
-        return Lines(heads, [[getattr(hour, head) for head in heads] for hour in self.answer.hours])
+        return PlainColumns(heads, [[getattr(hour, head) for head in heads] for hour in self.answer.hours])
 
     def _sections(self) -> Sequence[Section]:
         from planner.present.traffic import traffic_sections
@@ -176,7 +176,7 @@ class ReplayResult(Result[Replay]):
     def __iter__(self) -> Iterator[ReplayHour]:
         return iter(self.answer.hours)
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> PlainColumns:
         facts = ("begins_s", "clock", "requests", "covered_s", "rate_per_s", "replicas_needed")
         latencies = [(name, share) for name in ("ttft_s", "tpot_s", "request_s") for share in ("p50", "p95", "p99")]
 
@@ -184,7 +184,7 @@ class ReplayResult(Result[Replay]):
             figures = [getattr(getattr(hour, name), share, None) for name, share in latencies]
             return [*(getattr(hour, fact) for fact in facts), *(figure and figure.value for figure in figures)]
 
-        return Lines([*facts, *("_".join(pair) for pair in latencies)], [cells(hour) for hour in self.answer.hours])
+        return PlainColumns([*facts, *("_".join(pair) for pair in latencies)], [cells(hour) for hour in self.answer.hours])
 
     def _sections(self) -> Sequence[Section]:
         from planner.present.traffic import replay_sections
@@ -215,9 +215,9 @@ class EstimateResult(Result[Answers]):
     def _flat(self) -> list[dict[str, Any]]:
         return [dict(leaves(msgspec.to_builtins(answer))) for answer in self.answer.answers]
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> PlainColumns:
         heads = list(dict.fromkeys(name for line in self._flat for name in line))
-        return Lines(heads, [[line.get(name) for name in heads] for line in self._flat])
+        return PlainColumns(heads, [[line.get(name) for name in heads] for line in self._flat])
 
     def _sections(self) -> Sequence[Section]:
         rows = []

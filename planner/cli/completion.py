@@ -42,7 +42,7 @@ def completed(root: click.Command, instruction: str) -> int:
     return shell_complete(root, {}, PROGRAM, VARIABLE, instruction)
 
 
-def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+def _names(list_names: Callable[[Session], list[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
     """Names that begin with the typed text, else the only one that contains it (zsh would delete the text if there were several).
 
     Empty where the catalogue cannot be read.
@@ -53,7 +53,7 @@ def _names(of: Callable[[Session], list[str]]) -> Callable[[click.Context, click
         from planner.errors import UserError
 
         try:
-            names = of(ctx.ensure_object(Invocation).session())
+            names = list_names(ctx.ensure_object(Invocation).session())
         except UserError:
             return []
         begin = [name for name in names if name.casefold().startswith(typed.casefold())]

@@ -42,7 +42,7 @@ MEANINGS = {
     "1": "nothing fits, nothing was found, or a target or range is missed",
     "2": "wrong usage or input: every problem is on stderr, nothing was done",
     "70": "the program failed: the trace is on stderr",
-    "74": "stdout, or what was to be kept, cannot be written: stderr says why",
+    "74": "stdout or a file cannot be written: the reason is on stderr",
     "130": "Ctrl+C",
     "141": "the reader of stdout went away",
     "143": "SIGTERM ended a benchmark in good order: what was measured is kept",

@@ -22,7 +22,7 @@ ROFF = re.compile(r"^([.'])", re.MULTILINE)
 """Signs that begin a request of roff at the start of a line."""
 
 
-class Page(NamedTuple):
+class CommandPage(NamedTuple):
     """One command as its help describes it."""
 
     path: str
@@ -61,7 +61,7 @@ def help_command(words: tuple[str, ...], form: Form | None) -> int:
     return ExitCode.ANSWERED
 
 
-def pages(command: click.Command, context: click.Context) -> Iterator[Page]:
+def pages(command: click.Command, context: click.Context) -> Iterator[CommandPage]:
     """`command` and all commands in it, hidden ones left out."""
     yield _page(command, context)
     if isinstance(command, click.Group):
@@ -71,15 +71,15 @@ def pages(command: click.Command, context: click.Context) -> Iterator[Page]:
                 yield from pages(inner, click.Context(inner, info_name=name, parent=context))
 
 
-def _page(command: click.Command, context: click.Context) -> Page:
+def _page(command: click.Command, context: click.Context) -> CommandPage:
     text = inspect.cleandoc(command.help or "").partition("\f")[0]
     records = [record for param in command.get_params(context) if (record := param.get_help_record(context)) is not None]
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     paragraphs = [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
-    return Page(context.command_path, usage, paragraphs, records, isinstance(command, click.Group))
+    return CommandPage(context.command_path, usage, paragraphs, records, isinstance(command, click.Group))
 
 
-def _tree(found: list[Page]) -> Iterator[str]:
+def _tree(found: list[CommandPage]) -> Iterator[str]:
     base = found[0].path.count(" ")
     names = ["  " * (page.path.count(" ") - base) + page.path.rpartition(" ")[2] for page in found]
     width = max(map(len, names))
@@ -87,7 +87,7 @@ def _tree(found: list[Page]) -> Iterator[str]:
         yield f"{name.ljust(width)}  {page.summary}".rstrip()
 
 
-def _markdown(found: list[Page]) -> Iterator[str]:
+def _markdown(found: list[CommandPage]) -> Iterator[str]:
     yield "# Commands\n\nMade from the program itself by `gpu-planner help --markdown`."
     for page in found:
         yield f"\n## {page.path}\n\n```text\n{page.usage}\n```\n"
@@ -102,7 +102,7 @@ def _marked(text: str) -> str:
     return re.sub(r"([\\*_<>|\[\]`])", r"\\\1", " ".join(text.split()))
 
 
-def _man(found: list[Page]) -> Iterator[str]:
+def _man(found: list[CommandPage]) -> Iterator[str]:
     stamp = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))  # reproducible-builds.org/specs/source-date-epoch
     day = dt.datetime.fromtimestamp(stamp, dt.UTC).date()
     first, *others = found
@@ -117,7 +117,7 @@ def _man(found: list[Page]) -> Iterator[str]:
         yield from _man_options(page)
 
 
-def _man_options(page: Page) -> Iterator[str]:
+def _man_options(page: CommandPage) -> Iterator[str]:
     for name, words in page.options:
         yield f".TP\n.B {_roff(name)}\n{_roff(words)}"
 

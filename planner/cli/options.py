@@ -32,7 +32,7 @@ class Invocation:
         from planner.session import Session
 
         self.opened.append(Session.open(config=self.config, state=self.state))
-        self.opened[-1].exact, self.opened[-1].tell = self.exact, say
+        self.opened[-1].exact, self.opened[-1].narrate = self.exact, say
         return self.opened[-1]
 
     def warnings(self) -> Iterator[str]:

@@ -42,7 +42,7 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
         print_json(
             {
                 "predictions": [_as_object(one, seen) for one in found],
-                "learned": {kind: of._asdict() for kind, of in learned.items()},
+                "learned": {kind: learned_range._asdict() for kind, learned_range in learned.items()},
             }
         )
         return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
@@ -55,8 +55,9 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
         rows,
         numeric=("predicted", "low", "high", "seen"),
     )
-    for kind, of in learned.items():
-        say(f"ranges of {kind}: × {digits(of.factor)} by {of.results:,} of your own result{'' if of.results == 1 else 's'}")
+    for kind, learned_range in learned.items():
+        results = f"{learned_range.results:,} of your own result{'' if learned_range.results == 1 else 's'}"
+        say(f"ranges of {kind}: × {digits(learned_range.factor)} by {results}")
     return ExitCode.ANSWERED
 
 
@@ -166,30 +167,30 @@ def _parsed(text: str, figures: Sequence[str], where: str) -> tuple[str, float]:
 def _rows(one: Predicted, seen: dict[tuple[str, str], Seen]) -> list[tuple[str, ...]]:
     """A row for each figure; the first has the request."""
     rows = list[tuple[str, ...]]()
-    for place, (name, of) in enumerate(one.figures.items()):
+    for place, (name, predicted) in enumerate(one.figures.items()):
         known = seen.get((one.id, name))
         head = (one.id, one.at[:10], one.origin, one.what) if place == 0 else ("", "", "", "")
-        rows.append((*head, name, digits(of.value), digits(of.low), digits(of.high), digits(known.value if known else None)))
+        figures = (predicted.value, predicted.low, predicted.high, known.value if known else None)
+        rows.append((*head, name, *map(digits, figures)))
     return rows
 
 
 def _verdict(said: Predicted, figure: str, value: float) -> str:
-    of = said.figures[figure]
-    inside = "inside" if of.low <= value <= of.high else "outside"
-    off = of.value / value - 1
-    return (
-        f"{digits(value)} seen, {digits(of.value)} predicted ({change_text(off)}), {inside} {digits(of.low)} to {digits(of.high)}"
-    )
+    predicted = said.figures[figure]
+    inside = "inside" if predicted.low <= value <= predicted.high else "outside"
+    off = change_text(predicted.value / value - 1)
+    ends = f"{digits(predicted.low)} to {digits(predicted.high)}"
+    return f"{digits(value)} seen, {digits(predicted.value)} predicted ({off}), {inside} {ends}"
 
 
 def _as_object(one: Predicted, seen: dict[tuple[str, str], Seen]) -> dict[str, Any]:
     figures = {
         name: {
-            "value": of.value,
-            "low": of.low,
-            "high": of.high,
+            "value": predicted.value,
+            "low": predicted.low,
+            "high": predicted.high,
             "seen": known.value if (known := seen.get((one.id, name))) else None,
         }
-        for name, of in one.figures.items()
+        for name, predicted in one.figures.items()
     }
     return {**msgspec.to_builtins(one), "figures": figures}

@@ -40,7 +40,7 @@ def report(
 ) -> int:
     """Write the decision for the workload PRESET: what to rent or buy and why, the alternatives, and the assumptions.
 
-    Exits with 0 when something fits and 1 when nothing does; the report says what would change that.
+    Exits with 0 when something fits and 1 when nothing does; the report then lists the changes that would help.
     """
     from planner.present.files.decision import decide
 

@@ -39,10 +39,9 @@ SUBJECTS = {
 def schema(subject: str | None, folder: Path | None) -> int:
     """Print the JSON Schema of SUBJECT, or write those of all subjects into a folder.
 
-    request: a line of `estimate`; answer: what it says; plan: what `plan --json` says; fit: what `fit --json` says; answers: what `guide --answers` reads;
-    portfolio: a file of `portfolio`; preset: a workload file;
-    measurement: one point of a benchmark; study: what `study --json` says;
-    snapshot: a line of `watch --json`; advice: what `rightsize --json` says; result: one of `measurements import --json`; traffic and replay: what these say with --json.
+    preset, portfolio, answers: files for `plan`, `portfolio` and `guide --answers`; request: a line for `estimate`, and answer: its answer; plan,
+    fit, study, traffic, replay: what these commands print with --json; advice: the same of `rightsize`, snapshot: a line of `watch`, result: one
+    of `measurements import`; measurement: one point of a benchmark.
     """
     if (subject is None) == (folder is None):
         raise click.UsageError(f"Give a subject ({', '.join(SUBJECTS)}), or --all FOLDER.")

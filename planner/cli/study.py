@@ -84,7 +84,7 @@ def study(
 ) -> int:
     """Compute per dollar of one training step: Qwen3 layout, AdamW, autocast to bfloat16, 4 sequences of 256 random tokens.
 
-    Measured points of this machine (`gpu-planner bench --suite study`) stand for the predictions they answer. Exits with 1
+    Measured points of this machine (`gpu-planner bench --suite study`) replace the predictions of the same steps. Exits with 1
     when no GPU has both a speed and a price.
     """
     from planner.engine.study.sizes import Study

@@ -170,13 +170,13 @@ def replay(
     session = invocation.session()
     session.begin_machine()
     workload = _workload(session, recorded, preset or DEFAULT_PRESET, gpu, settings)
-    with cluster_of(on) as each:
+    with cluster_of(on) as cluster:
         plan = session.plan(workload, basis=basis, levers=False)
         row = next((row for row in plan.rows if row.answer.layout is not None), None)
         if row is None:
             say(f"nothing can serve {workload.model}: {plan.rows[0].why if plan.rows else 'no candidate'}")
             return ExitCode.NOTHING_FOUND
-        found = session.replay(workload, row, recorded, replicas=replicas, basis=basis, each=each)
+        found = session.replay(workload, row, recorded, replicas=replicas, basis=basis, map_chunks=cluster or map)
     if as_json:
         from planner.cli.terminal.sections import print_json
 

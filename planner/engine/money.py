@@ -49,7 +49,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
 
     def cost(self, months: float, use: float = 1.0) -> float:
-        """Dollars owed after `months`, of which it is used the share `use`: commitments as a whole."""
+        """Dollars owed after `months` of which the share `use` is used; a commitment is owed as a whole."""
         if months <= 0:
             return 0.0
         owed = math.ceil(months / self.commitment_months - 1e-9) * self.commitment_months if self.commitment_months else months

@@ -33,7 +33,7 @@ ASSUMED_BANDWIDTH_BYTES_PER_S = 51.2e9
 """Two channels of DDR4-3200 (2 x 8 bytes x 3.2 GT/s, JEDEC JESD79-4): the floor of one socket of this decade."""
 ASSUMED_CLOCK_HZ = 2.5e9
 """Used, and noted, where the system does not report its clock (Arm virtual machines)."""
-_CLOCK_ASSUMED = f"clock assumed {ASSUMED_CLOCK_HZ / 1e9:g} GHz: the system does not tell it"
+_CLOCK_ASSUMED = f"clock assumed {ASSUMED_CLOCK_HZ / 1e9:g} GHz: the system does not report it"
 WIDE_ARM_CORES = frozenset({"Neoverse-V1", "Neoverse-V2", "Neoverse-V3"})
 
 
@@ -94,14 +94,14 @@ def usable_cores(listed: tuple[host.Processor, ...], allowed: frozenset[int] | N
     else:
         usable, note = float(len(cores)), f"{len(mine)} logical CPUs on {len(cores)} physical cores"
         if len(cores) == len(mine) and any("hypervisor" in processor.flags for processor in mine):
-            note += " as the hypervisor tells it (they may be hyper-threads)"
+            note += " as the hypervisor reports them (they may be hyper-threads)"
     if quota is not None and quota < usable:
         usable, note = quota, f"{note}; a control group allows {quota:g} of them"
     return Cores(usable, note)
 
 
 def clock_hz(listed: tuple[host.Processor, ...], root: Path = host.ROOT) -> tuple[float | None, str]:
-    """The highest clock the system names, with where it says so."""
+    """The highest clock that the system reports, and its source."""
     text = host.read_text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
     if text is not None and text.isdigit():
         return float(text) * 1e3, "highest single-core clock"
@@ -161,7 +161,7 @@ def read_cpu(root: Path = host.ROOT, allowed: frozenset[int] | None = None) -> G
 
 def _caveats(flags: frozenset[str], *, limited: bool) -> Iterator[str]:
     """Evidence for the figures of a processor with these flags; `limited`: a control group allows less memory than there is."""
-    yield f"memory bandwidth assumed {ASSUMED_BANDWIDTH_BYTES_PER_S / 1e9:g} GB/s (two channels of DDR4-3200): no file tells it"
+    yield f"memory bandwidth assumed {ASSUMED_BANDWIDTH_BYTES_PER_S / 1e9:g} GB/s (two channels of DDR4-3200): no file states it"
     if "avx512f" in flags:
         yield "two 512-bit pipes per core assumed"
     if {"amx_bf16", "amx_fp16", "amx_int8"} & flags:

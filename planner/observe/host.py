@@ -80,7 +80,7 @@ def processors(root: Path = ROOT) -> tuple[Processor, ...]:
 
 
 def cpu_name(root: Path = ROOT) -> str:
-    """The processor's model name, blanks collapsed; on Arm the core's name; else what Python knows of the platform."""
+    """The processor's model name, blanks collapsed; on Arm the core's name; else Python's name of the platform."""
     listed = processors(root)
     if listed:
         entries = listed[0].entries

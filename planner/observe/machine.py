@@ -126,7 +126,7 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
 
 
 def read_machine(gpus: GpuCatalogue, started: Driver | None = None) -> Machine:
-    """Inspect this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` says why.
+    """Inspect this machine once. Never fails: without a driver there are no GPUs, and `nvml_detail` is the reason.
 
     `started`: a driver started earlier, which is closed here.
     """

@@ -122,7 +122,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Time the averages above reach back."""
 
     kernel_resident_fraction: Reading | None = None
-    """Share of time with a kernel running (nvidia-smi's GPU-Util); says nothing about how much of the GPU it used."""
+    """Share of time with a kernel running (nvidia-smi's GPU-Util), however little of the GPU it used."""
     memory_active_fraction: Reading | None = None
     """Share of time the memory was read or written; neither bandwidth nor capacity."""
     memory_total_bytes: Reading | None = None

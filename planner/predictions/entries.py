@@ -67,7 +67,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line, which gives exactly one of these."""
 
     layout: int | None = None
@@ -95,7 +95,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 encoded = msgspec.json.Encoder().encode_lines
 """Writes entries as JSON lines."""
-_DECODER = msgspec.json.Decoder(Line)
+_DECODER = msgspec.json.Decoder(LogLine)
 
 
 def utc_now() -> str:
@@ -108,9 +108,9 @@ def identity(request: Mapping[str, Any], figures: Mapping[str, Range]) -> str:
     return hashlib.sha256(msgspec.json.encode((request, figures), order="deterministic")).hexdigest()[:8]
 
 
-def decoded(text: bytes) -> tuple[list[Line], int]:
+def decoded(text: bytes) -> tuple[list[LogLine], int]:
     """(valid lines, number of the others)."""
-    found, damaged = list[Line](), 0
+    found, damaged = list[LogLine](), 0
     for raw in filter(None, text.split(b"\n")):
         try:
             line = _DECODER.decode(raw)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from planner.durable import WriteResult, refused
 from planner.hardware.measurements.line_file import LineFile
-from planner.predictions.entries import LAYOUT, Line, Pair, Predicted, Seen, decoded, encoded
+from planner.predictions.entries import LAYOUT, LogLine, Pair, Predicted, Seen, decoded, encoded
 
 FILE_NAME = "predictions.jsonl"
 MOST_OPEN = 500
@@ -18,7 +18,7 @@ class PredictionLog:
 
     def __init__(self, folder: Path) -> None:
         """Nothing is opened or made yet."""
-        self._file = LineFile(folder / FILE_NAME, encoded([Line(layout=LAYOUT)]))
+        self._file = LineFile(folder / FILE_NAME, encoded([LogLine(layout=LAYOUT)]))
         self._predicted: dict[str, Predicted] = {}
         self._seen: dict[tuple[str, str], Seen] = {}
         self._later = False
@@ -76,19 +76,19 @@ class PredictionLog:
     def add(self, predicted: Predicted) -> WriteResult:
         """Keep a prediction; the same one is kept once."""
         self._read()
-        return self._write([] if predicted.id in self._predicted else [Line(predicted=predicted)])
+        return self._write([] if predicted.id in self._predicted else [LogLine(predicted=predicted)])
 
     def add_seen(self, *seen: Seen) -> WriteResult:
         """Keep results."""
-        return self._write([Line(seen=one) for one in seen])
+        return self._write([LogLine(seen=one) for one in seen])
 
     def remove(self, *names: str) -> tuple[int, WriteResult]:
         """Forget predictions and their results; how many predictions went."""
         self._read()
         known = tuple(name for name in dict.fromkeys(names) if name in self._predicted)
-        return len(known), self._write([Line(removed=known)] if known else [])
+        return len(known), self._write([LogLine(removed=known)] if known else [])
 
-    def _write(self, lines: list[Line]) -> WriteResult:
+    def _write(self, lines: list[LogLine]) -> WriteResult:
         self._read()
         if not lines:
             return WriteResult(self.path, "")
@@ -116,7 +116,7 @@ class PredictionLog:
         for line in lines:
             self._take(line)
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: LogLine) -> None:
         if line.layout is not None and line.layout > LAYOUT:
             self._later, self.warning = True, f"{self.path} is of a later version of this program"
         if self._later:

@@ -30,7 +30,7 @@ SHORT_BASIS_WORDS: Mapping[Basis, str] = {
     "spec": "vendor",
 }
 LEAST_APART, ALIKE_SHARE = 0.05, 2 / 3
-"""Both sides of a range are told where they differ by this much, and the narrower is less than this share of the wider."""
+"""Both sides of a range are shown where they differ by this much, and the narrower is less than this share of the wider."""
 LEAST_SHARE = 0.005
 """Smaller shares read 0 % and are left out."""
 

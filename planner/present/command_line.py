@@ -1,4 +1,4 @@
-"""The command line that asks for a plan again, with the settings spelled as `--set` reads them."""
+"""The command line of a plan, with the settings spelled as `--set` reads them."""
 
 from __future__ import annotations
 

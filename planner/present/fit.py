@@ -18,7 +18,7 @@ FASTER_READING = (
 )
 HELD = "out tok/s and tok/s each are of the requests “at once”; users: the most whose cache fits."
 LEAST_NAME = 22
-"""Cells of the names of models, the longest of which go on in a second line where users and speeds would have no room."""
+"""Cells for names of models; longer names continue on a second line where users and speeds would have no room."""
 LOADS = ("concurrency", "request_rate_per_s", "targets")
 
 
@@ -33,10 +33,10 @@ def shown_rows(found: Fit, *, every: bool) -> list[FitRow]:
     return list(first.values())
 
 
-def fit_sections(found: Fit, rows: Sequence[FitRow], of: int) -> list[Section]:
+def fit_sections(found: Fit, rows: Sequence[FitRow], total: int) -> list[Section]:
     """The answer: the question, the best model by each measure, and `rows`, the first of `of` rows."""
     counts = found.counts
-    more = f"; {len(rows)} of {of} rows shown" if len(rows) < of else ""
+    more = f"; {len(rows)} of {total} rows shown" if len(rows) < total else ""
     heading = f"{found.gpus:,} × {found.gpu}: {counts.models_that_fit} of {counts.models} models fit"
     asked = ", ".join(text.replace("=", " ", 1) for key, value in found.task.items() for text in spelled(key, value))
     asked += "".join(f", {key} {number_text(value)} (chosen)" for key, value in _lengths(rows))

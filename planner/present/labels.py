@@ -97,7 +97,7 @@ def with_labels(message: str) -> str:
     return _NO_WORDS.sub(lambda found: labelled(found[0]), message.replace(*LENGTHS))
 
 
-def told(problem: Problem) -> str:
+def problem_text(problem: Problem) -> str:
     """The key and the message of `problem`, with the labels of keys."""
     message = with_labels(problem.message)
     return f"{labelled(problem.key)}: {message}" if problem.key else message

@@ -11,7 +11,7 @@ from planner.present.names import COMPONENT_NAMES, device_name, row_place
 from planner.units import UNKNOWN, bytes_text, percent_text, used_text
 
 LEFT, SHORT = "left", "short"
-"""What there is of usable memory beyond the need, and what there is too little."""
+"""Usable memory beyond the need, and memory that is missing."""
 
 
 class ItemLine(NamedTuple):

@@ -23,7 +23,7 @@ class RowFigure(msgspec.Struct, frozen=True):
 
     label: str
     unit: str
-    """Read behind the value; empty where the value says it."""
+    """Words behind the value; empty where the value is clear without them."""
     figure: Callable[[PlanRow], Figure | None]
     text: NumberText
     group: Literal["speed", "latency", "money"]

@@ -37,7 +37,7 @@ class ChangedPlan(msgspec.Struct, frozen=True, kw_only=True):
     after: float | None
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuringEffect(msgspec.Struct, frozen=True, kw_only=True):
     """Effect of measuring a part."""
 
     gpu: str
@@ -45,7 +45,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     check: CalibrationCheck
 
 
-def change_of(session: Session, gpu: Gpu) -> Change:
+def change_of(session: Session, gpu: Gpu) -> MeasuringEffect:
     """Plan the fixed set on `gpu` with and without measurements."""
     plans = []
     known = gpu.name in {one.name for one in session.gpus.all}
@@ -54,7 +54,7 @@ def change_of(session: Session, gpu: Gpu) -> Change:
         workload = msgspec.structs.replace(workload, gpus_considered=[gpu.name if known else ANY_OTHER], max_gpus=1)
         before, after = (_tokens_per_s(session, gpu, workload, basis) for basis in ("spec", "measured"))
         plans.append(ChangedPlan(workload=name, before=before, after=after))
-    return Change(gpu=gpu.name, plans=plans, check=session.ceilings_cache.check(gpu))
+    return MeasuringEffect(gpu=gpu.name, plans=plans, check=session.ceilings_cache.check(gpu))
 
 
 def _tokens_per_s(session: Session, gpu: Gpu, workload: Workload, basis: BasisChoice) -> float | None:

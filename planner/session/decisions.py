@@ -111,12 +111,12 @@ class Session(Planning):
 
     def portfolio(self, file: PortfolioFile, where: str = "", *, basis: BasisChoice = "measured") -> Portfolio:
         """The cheapest mix for several workloads on one stock; raises `UserError` with every problem of the `file` at `where`."""
-        from planner.engine.procurement.portfolio.options import Asked
+        from planner.engine.procurement.portfolio.options import PlannedWorkload
         from planner.engine.procurement.portfolio.portfolio import portfolio_of
         from planner.engine.procurement.portfolio.ways import on_shares
         from planner.engine.search.supply.owned_nodes import parts_of
 
-        problems, asked = Problems(where), list[Asked]()
+        problems, asked = Problems(where), list[PlannedWorkload]()
         try:
             parts_of(file.own, self._supply(basis))
         except UserError as error:
@@ -130,7 +130,7 @@ class Session(Planning):
                 plan, shared = self.plan(workload, basis=basis, levers=False), None
                 if entry.shared and not ends:
                     shared = self.plan(on_shares(workload, plan), basis=basis, levers=False)
-                asked.append(Asked(entry, not ends, plan, shared))
+                asked.append(PlannedWorkload(entry, not ends, plan, shared))
             except UserError as error:
                 for problem in error.problems:
                     problems.add(f"workload[{entry.name or number}].{problem.key}", problem.message, problem.nearest)

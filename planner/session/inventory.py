@@ -48,7 +48,7 @@ class Inventory:
         """Whether models are described by their own code even where their family is known."""
         self._architectures: dict[str, Architecture] = {}
         self._refused: dict[str, UserError] = {}
-        self.tell: Callable[[str], None] = lambda _: None
+        self.narrate: Callable[[str], None] = lambda _: None
         """Receiver of messages about work that takes long."""
         self._driver: Driver | None = None
 
@@ -264,7 +264,7 @@ class Inventory:
         """Have the driver answer while other parts are read; `machine` takes its answer."""
         from planner.observe.driver.driver import Driver, DriverError
 
-        with contextlib.suppress(DriverError):  # asked again by `machine`, which says why
+        with contextlib.suppress(DriverError):  # `machine` tries again and has the reason
             self._driver = Driver.start()
 
     @cached_property
@@ -341,7 +341,7 @@ class Inventory:
         found = kept_description(config, self.descriptions)
         if found is None:
             require_few_layers(config)
-            self.tell(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")
+            self.narrate(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")
             found = make_description(config, self.descriptions, python)
         try:
             a = in_published_format(described_architecture(found), config)

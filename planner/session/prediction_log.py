@@ -35,8 +35,8 @@ def of_row(workload: Workload, row: PlanRow) -> Predicted | None:
     layout = row.answer.layout
     if layout is None:
         return None
-    asked: dict[str, Any] = {key: of for key, of in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
-    degrees = {name: of for name in DEGREES if (of := getattr(layout, name)) not in (None, 0)}
+    asked: dict[str, Any] = {key: value for key, value in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
+    degrees = {name: degree for name in DEGREES if (degree := getattr(layout, name)) not in (None, 0)}
     if layout.batch and workload.request_rate_per_s is None and workload.task == "serve":
         asked["concurrency"] = layout.batch * layout.dp
     request = msgspec.convert(asked | degrees | {"gpu": row.gpu}, Request)
@@ -52,7 +52,7 @@ def of_answer(request: Request, answer: Answer, origin: Origin, basis: str) -> P
             found[name] = figure if isinstance(figure, Figure) else figure.mean
     if answer.memory_bytes and request.task != "serve":  # a service's engine takes its share at start
         found[MEMORY] = answer.memory_bytes.total
-    figures = {name: Range(of.value, of.low, of.high) for name, of in found.items() if of.value > 0}
+    figures = {name: Range(figure.value, figure.low, figure.high) for name, figure in found.items() if figure.value > 0}
     if not figures:
         return None
     kinds = {name: kind_of(name, request) for name in figures}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.time import TimeDetail, UnderLoad
     from planner.engine.evaluate.task import Supply, Task
     from planner.engine.job.job import Job
-    from planner.engine.replay.runs import Each
+    from planner.engine.replay.runs import MapChunks
     from planner.engine.study.sizes import Study
     from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.workload.hardware.owned import Owning
@@ -90,7 +90,7 @@ class Session(Inventory):
             return False
         try:
             published = FORMATS.get(self.architecture(model).stored_as)
-        except UserError:  # told with the workload's other problems, when that is checked
+        except UserError:  # reported with the workload's other problems, when it is checked
             return False
         return published is not None and published.bits < FEWER_BITS * FORMATS[str(weight_dtype)].bits
 
@@ -110,10 +110,10 @@ class Session(Inventory):
         the changes that help. `hints`: find for every GPU that is no solution the change that would make it one, which takes a few
         times as long.
         """
-        from planner.engine.levers.plan import with_help
+        from planner.engine.levers.plan import with_levers
 
         task, supply = self._task(workload), self._supply(basis)
-        found = with_help(self._ranking(task, basis), task, supply, top=top, each_gpu=each_gpu, levers=levers, hints=hints)
+        found = with_levers(self._ranking(task, basis), task, supply, top=top, each_gpu=each_gpu, levers=levers, hints=hints)
         if not self.machine.silent:
             return found
         return msgspec.structs.replace(
@@ -204,16 +204,16 @@ class Session(Inventory):
         replicas: int | None = None,
         by_hour: bool = True,
         basis: BasisChoice = "measured",
-        each: Each | None = None,
+        map_chunks: MapChunks = map,
     ) -> Replay:
         """Serve `trace` by `replicas` (None: as many as needed) of `row` of the plan for `workload`; raises `UserError`.
 
-        `by_hour`: count them for each hour. `each` serves the chunks of the simulation; None: in this process.
+        `by_hour`: count them for each hour. `map_chunks` serves the chunks of the simulation: `map` in this process.
         """
         from planner.engine.replay.replay import replay
 
         task, supply = self._task(workload), self._supply(basis)
-        return replay(task, row, supply, trace, replicas=replicas, by_hour=by_hour, each=each)
+        return replay(task, row, supply, trace, replicas=replicas, by_hour=by_hour, map_chunks=map_chunks)
 
     def rightsize(
         self,

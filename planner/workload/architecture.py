@@ -127,7 +127,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Tokens the encoder reads for every request (Whisper: 30 seconds of sound); 0: the tokens of the prompt."""
     taken_as: str = ""  # words for what its name was taken for, where that is no name of the catalogue
     stored_as: str = ""
-    """Format of most weights in the file that the model was read from, where it says one; see `planner.workload.weights`."""
+    """Format of most weights in the file that the model was read from, where it states one; see `planner.workload.weights`."""
     stored_parts: tuple[StoredPart, ...] = ()
     """Parts that the file has in other formats."""
     mtp_copies: bool = True

@@ -12,7 +12,7 @@ from planner.workload.tasks import Workload, trains
 
 ABSENT = object()
 """The value of a key that was given none: it is removed, and the engine chooses."""
-TOLD = ("model", "task", "request_rate_per_s", "daily_users", "concurrency", "requests", "train_tokens")
+IN_TITLES = ("model", "task", "request_rate_per_s", "daily_users", "concurrency", "requests", "train_tokens")
 """Keys that titles of workloads mention."""
 LOADS = ("request_rate_per_s", "daily_users", "concurrency")
 """Keys that each give the load of a service."""
@@ -25,7 +25,7 @@ def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
     they describe changes; a load when it is given in another way.
     """
     before = msgspec.to_builtins(workload)
-    fields = retold(with_one_load(with_settings(before, changes), changes), before, changes)
+    fields = with_title(with_one_load(with_settings(before, changes), changes), before, changes)
     if "engine" not in changes and trains(fields.get("task")) != trains(workload.task):
         fields.pop("engine", None)
     return fields
@@ -37,11 +37,18 @@ def with_one_load(fields: Mapping[str, Any], changed: Collection[str]) -> dict[s
     return {key: value for key, value in fields.items() if not given or key not in LOADS or key in changed}
 
 
-def retold(fields: Mapping[str, Any], before: Mapping[str, Any], changes: Collection[str] = ()) -> dict[str, Any]:
-    """`fields`, made of `before`, with its title and description where they still tell what is asked; those among `changes` are kept."""
-    alike = all(fields.get(key) == before.get(key) for key in TOLD)
-    told = {key: before[key] for key in ("title", "description") if key in before and alike and key not in changes}
-    return {key: value for key, value in fields.items() if alike or key in changes or key not in {"title", "description"}} | told
+def with_title(fields: Mapping[str, Any], before: Mapping[str, Any], changes: Collection[str] = ()) -> dict[str, Any]:
+    """`fields`, made of `before`, with its title and description where they still describe it; those among `changes` are kept."""
+    alike = all(fields.get(key) == before.get(key) for key in IN_TITLES)
+    titled = dict(fields)
+    for key in ("title", "description"):
+        if key in changes:
+            continue
+        if alike and key in before:
+            titled[key] = before[key]
+        elif not alike:
+            titled.pop(key, None)
+    return titled
 
 
 def leaves(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -16,7 +16,7 @@ DECODING_TOKENS, PROMPT_TOKENS = 16, 2048
 
 
 class Matrix(msgspec.Struct, frozen=True):
-    """Matrices of one shape: `copies` in each of `layers` layers, of which `first` is the first."""
+    """Matrices of one shape: `copies` in each of `layers` layers; `first`: the first of the layers."""
 
     part: Part
     role: Role

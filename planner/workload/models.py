@@ -120,7 +120,7 @@ class ModelShelf:
         return self._upload(name) or self.find(name).config
 
     def _upload(self, name: str) -> dict[str, Any]:
-        """Config of the model that `name` is an upload of, with the format that it says and the words that tell so; empty where it is none."""
+        """Config of the model that `name` is an upload of, with the format in the name and the words for it; empty where it is no upload."""
         from planner.workload.huggingface.quantization import quantised_format
 
         found = self._uploads.find(name)

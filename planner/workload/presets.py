@@ -38,7 +38,7 @@ class PresetShelf:
     """Workload presets: the shipped ones, and the user's in `user/presets/`, which win over shipped ones of the same name."""
 
     def __init__(self, shipped: Path, user: Path, models: ModelShelf | None = None) -> None:
-        """`models`: those whose names are told from a preset's."""
+        """`models`: their names are recognised where a preset is expected."""
         self._shipped = shipped
         self._user = user / "presets"
         self._models = models

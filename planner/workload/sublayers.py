@@ -206,7 +206,7 @@ HEAD = "head"
 
 
 class StoredPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Matrices of one use and shape, of which a share is stored in `format`; the output head has the part 'head' and no shape."""
+    """Matrices of one use and shape; `share` of them is stored in `format`; the output head has the part 'head' and no shape."""
 
     part: str
     role: Role = "other"
@@ -218,7 +218,7 @@ class StoredPart(msgspec.Struct, frozen=True, kw_only=True):
     """Share of these matrices."""
 
 
-def told(parts: tuple[StoredPart, ...]) -> str:
+def formats_text(parts: tuple[StoredPart, ...]) -> str:
     """Formats of parts: 'attention in bf16, head in nvfp4'; 'some of' marks a part of which only a share has the format."""
     found: dict[tuple[str, str], float] = {}
     for one in parts:

@@ -47,7 +47,7 @@ else:
     Optimizer = Literal[tuple(OPTIMIZERS)]
 """A name of `optimizers.OPTIMIZERS`."""
 
-LATENCY_TARGETS = tuple(f"{share}_{of}_s" for share in ("p50", "p95", "p99") for of in ("request", "ttft", "tpot"))
+LATENCY_TARGETS = tuple(f"{share}_{latency}_s" for share in ("p50", "p95", "p99") for latency in ("request", "ttft", "tpot"))
 """Names of `Targets` that limit a percentile of a latency."""
 
 LoraTarget = Literal["q", "k", "v", "o", "gate", "up", "down"]

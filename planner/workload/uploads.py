@@ -27,7 +27,7 @@ _FORMATS = tuple(
         (r"qat", "q4_0"),
     )
 )
-"""End of a name, perhaps with a release behind it -> the format that it says. AutoRound packs 4 bits as GPTQ does. MLX's 4 bits have a scale and an offset of 16 bits a group of 64; Ollama stores what was trained for
+"""End of a name, perhaps with a release behind it -> the format it stands for. AutoRound packs 4 bits as GPTQ does. MLX's 4 bits have a scale and an offset of 16 bits a group of 64; Ollama stores what was trained for
 4 bits in llama.cpp's `q4_0`."""
 _GGUF = re.compile(
     r"(?:[-.:](?P<before>(?:ud-)?i?q\d\w*))?(?:[-.]i1)?[-_.]gguf(?:[-.:](?P<after>(?:ud-)?i?q\d\w*))?$|[-.:](?P<alone>(?:ud-)?i?q\d_\w+)$"
@@ -61,7 +61,7 @@ _WORD = re.compile(r"[ae]\d[\d.]*b(?![a-z])|\d[\d.x]*[bmt]?(?![a-z\d.])|[a-z]+|\
 
 
 class Upload(NamedTuple):
-    """The model of the catalogue that a name means, and the format that it says ('': none)."""
+    """The model of the catalogue that a name means, and the format in the name ('': none)."""
 
     model: str
     stored_as: str
@@ -86,7 +86,7 @@ class Uploads:
                 self._untuned.setdefault(_without_tuning(_plain(name)), set()).add(model)
 
     def find(self, name: str) -> Upload | None:
-        """The model and the format that `name` says; None where it names no model, or more than one."""
+        """The model and the format that `name` means; None where it means no model, or several."""
         rest, said = self._without_format(_plain(name))
         plain = said.removeprefix("ud-")
         stored = plain if plain == said else _UNSLOTH.get(plain, plain)
@@ -100,7 +100,7 @@ class Uploads:
         return Upload(model, stored, alike=stored != said, gguf=True) if model else None
 
     def _tagged(self, tag: str) -> str:
-        """The model that one of Ollama's names means, a family and what tells its models apart ("gemma3:27b"); '' for none, or several.
+        """The model that one of Ollama's names means, a family and the size or kind of the model ("gemma3:27b"); '' for none, or several.
 
         It is the one whose name begins as the family does, up to its number, and that has all words, in the name or the title, and the fewest
         besides; sizes and dates alone where the family stands for itself.

@@ -121,7 +121,7 @@ class WeightFormat(msgspec.Struct, frozen=True):
         )
 
     def _mixed_bits(self, matrix: Matrix, a: Architecture, apart: tuple[StoredPart, ...]) -> float:
-        """Bits of all weights of `matrix`, of which shares may be in the formats of `apart`."""
+        """Bits of all weights of `matrix`; shares of them may be in the formats of `apart`."""
         use = (matrix.part, matrix.role, matrix.inputs, matrix.outputs)
         others = [one for one in apart if (one.part, one.role, one.inputs, one.outputs) == use]
         own = 1.0 - sum(one.share for one in others)

@@ -108,14 +108,14 @@ def _loop(session: Session, one: Experiment, answer: Answer, measured_s: float) 
     return Loop(source, job.engine, math.ceil(job.concurrency / answer.layout.dp), table, measured_s)
 
 
-def errors(of: Iterable[Loop], together: float | None = None) -> Floats:
+def errors(loops: Iterable[Loop], together: float | None = None) -> Floats:
     """Logarithmic error of each loop."""
-    return np.array([loop.error(together) for loop in of])
+    return np.array([loop.error(together) for loop in loops])
 
 
-def best(of: Sequence[Loop]) -> float:
+def best(loops: Sequence[Loop]) -> float:
     """The number with the least loss."""
-    return float(min(TRIED, key=lambda together: loss(errors(of, float(together)))))
+    return float(min(TRIED, key=lambda together: loss(errors(loops, float(together)))))
 
 
 def error_text(logarithmic: Floats) -> str:
@@ -125,21 +125,21 @@ def error_text(logarithmic: Floats) -> str:
     return f"n {size.size:3}, median {np.median(size):.1%}, p90 {np.quantile(size, 0.9):.0%}, signed {np.median(share):+.1%}"
 
 
-def report(name: str, of: Sequence[Loop]) -> Iterator[str]:
+def report(name: str, loops: Sequence[Loop]) -> Iterator[str]:
     """The fit of these loops, and without each of their sources."""
-    fitted = best(of)
-    yield f"{name}: {fitted:.2f}; {error_text(errors(of, fitted))}; as shipped {error_text(errors(of))}"
-    for source, rest, own in each_left_out(of, lambda loop: loop.source):
+    fitted = best(loops)
+    yield f"{name}: {fitted:.2f}; {error_text(errors(loops, fitted))}; as shipped {error_text(errors(loops))}"
+    for source, rest, own in each_left_out(loops, lambda loop: loop.source):
         without = best(rest)
         yield f"  without {source}: {without:.2f}; it then has {error_text(errors(own, without))}"
 
 
-def compared(name: str, of: Sequence[Loop]) -> Iterator[str]:
+def compared(name: str, loops: Sequence[Loop]) -> Iterator[str]:
     """The simulation of the same loops."""
-    simulated = np.log([loop.simulated_s() for loop in of])
-    measured = np.log([loop.measured_s for loop in of])
-    yield f"{name}, simulated: {error_text(simulated - measured)}; the formula {error_text(errors(of))},"
-    yield f"  against the simulation {error_text(errors(of) + measured - simulated)}"
+    simulated = np.log([loop.simulated_s() for loop in loops])
+    measured = np.log([loop.measured_s for loop in loops])
+    yield f"{name}, simulated: {error_text(simulated - measured)}; the formula {error_text(errors(loops))},"
+    yield f"  against the simulation {error_text(errors(loops) + measured - simulated)}"
 
 
 def main() -> None:

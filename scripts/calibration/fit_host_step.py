@@ -77,10 +77,10 @@ class Timed:
         return np.array(found)
 
 
-def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
+def fitted(timed: Sequence[Timed]) -> tuple[Host, Floats]:
     """The host with the least loss, and the logarithmic errors with it."""
-    measured = np.array([one.loop.measured_s for one in of])
-    planes = np.array([one.planes for one in of])
+    measured = np.array([one.loop.measured_s for one in timed])
+    planes = np.array([one.planes for one in timed])
     found: list[tuple[float, Host, Floats]] = []
     for place in range(planes.shape[1]):
         none, step, sequence = planes[:, place].T
@@ -91,28 +91,28 @@ def fitted(of: Sequence[Timed]) -> tuple[Host, Floats]:
 
         fit = robust_fit(seconds, measured, START, {})
         a, b = np.exp(np.maximum(fit.values, LEAST))
-        found.append((loss(fit.errors), Host(float(a), float(b), *of[0].mixed[place]), fit.errors))
+        found.append((loss(fit.errors), Host(float(a), float(b), *timed[0].mixed[place]), fit.errors))
     _, host, errors = min(found, key=lambda one: one[0])
     return host, errors
 
 
-def shipped(of: Sequence[Timed]) -> Floats:
+def shipped(timed: Sequence[Timed]) -> Floats:
     """Logarithmic errors with the shipped values of the engines."""
-    engines = (one.loop.engine for one in of)
+    engines = (one.loop.engine for one in timed)
     hosts = (Host(e.host_step_s, e.host_sequence_s, e.mixed_launches_per_layer, e.mixed_factor) for e in engines)
-    return with_hosts(of, hosts)
+    return with_hosts(timed, hosts)
 
 
-def with_hosts(of: Sequence[Timed], hosts: Iterable[Host]) -> Floats:
+def with_hosts(timed: Sequence[Timed], hosts: Iterable[Host]) -> Floats:
     """Logarithmic errors, each with its host."""
-    return np.array([np.log(one.predicted_s(host) / one.loop.measured_s) for one, host in zip(of, hosts, strict=True)])
+    return np.array([np.log(one.predicted_s(host) / one.loop.measured_s) for one, host in zip(timed, hosts, strict=True)])
 
 
-def report(name: str, of: Sequence[Timed]) -> Iterator[str]:
+def report(name: str, timed: Sequence[Timed]) -> Iterator[str]:
     """The fit of these loops, and without each of their sources."""
-    host, errors = fitted(of)
-    yield f"{name}: {host}; {error_text(errors)}; as shipped {error_text(shipped(of))}"
-    for source, rest, own in each_left_out(of, lambda one: one.loop.source):
+    host, errors = fitted(timed)
+    yield f"{name}: {host}; {error_text(errors)}; as shipped {error_text(shipped(timed))}"
+    for source, rest, own in each_left_out(timed, lambda one: one.loop.source):
         without, _ = fitted(rest)
         yield f"  without {source}: {without}; it then has {error_text(with_hosts(own, [without] * len(own)))}"
 

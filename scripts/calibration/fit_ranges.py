@@ -186,16 +186,16 @@ def document(residuals: Sequence[Residual], folder: str) -> str:
                 + (f", skew = {MEMORY_SKEW} }}" if memory else f", classes = [{seen}] }}")
             )
         for name, slope in fitted.facts.items():
-            of = wider.setdefault(name, {"sources": 0})
-            of["memory" if KINDS[group[0].kind] == "memory" else "times"] = round(slope, 3)
-            of["sources"] = max(of["sources"], len({one.source for one in group if one.facts.get(name)}))
+            counts = wider.setdefault(name, {"sources": 0})
+            counts["memory" if KINDS[group[0].kind] == "memory" else "times"] = round(slope, 3)
+            counts["sources"] = max(counts["sources"], len({one.source for one in group if one.facts.get(name)}))
     today = dt.datetime.now(dt.UTC).date().isoformat()
     pairs = [(share, np.mean([one.shape(share) for one in ratios])) for share in SHARES]
     of_plan, of_gpu = shared_causes(as_stated(residuals))
     lines = [f'"{kind}" = {kinds[kind]}' for kind in KINDS if kind in kinds]
     facts = [
-        f'"{name}" = {{ {", ".join(f"{key} = {value}" for key, value in sorted(of.items()))} }}'
-        for name, of in sorted(wider.items())
+        f'"{name}" = {{ {", ".join(f"{key} = {value}" for key, value in sorted(counts.items()))} }}'
+        for name, counts in sorted(wider.items())
     ]
     return "\n".join(
         [
@@ -231,7 +231,7 @@ def report(found: LeftOut) -> None:
         group = [one for one, counts in zip(found.residuals, own, strict=True) if counts]
         if not group:
             continue
-        by_source, score = (mean_of_sources(group, of[own] * 1.0) for of in (inside, scores))
+        by_source, score = (mean_of_sources(group, column[own] * 1.0) for column in (inside, scores))
         print(
             f"{kind + (', less said' if less else ''):32} {len(group):5} values {len({one.source for one in group}):2} sources"
             f" | inside {inside[own].mean():4.0%}, by source {by_source:4.0%}, x{math.exp(float(np.median(wide[own]))):5.2f}, score {score:5.2f}"

@@ -129,11 +129,11 @@ def loss(errors: Floats) -> float:
     return float(np.where(size < 0.1, size**2 / 2, 0.1 * size - 0.005).sum())
 
 
-def each_left_out(of: Sequence[T], group: Callable[[T], str]) -> Iterator[tuple[str, list[T], list[T]]]:
+def each_left_out(items: Sequence[T], group: Callable[[T], str]) -> Iterator[tuple[str, list[T], list[T]]]:
     """Every group with what is in others and what is in it; none where all are of one."""
-    groups = sorted({group(one) for one in of})
+    groups = sorted({group(one) for one in items})
     for name in groups if len(groups) > 1 else ():
-        rest, own = ([one for one in of if (group(one) == name) == wanted] for wanted in (False, True))
+        rest, own = ([one for one in items if (group(one) == name) == wanted] for wanted in (False, True))
         yield name, rest, own
 
 

@@ -164,11 +164,11 @@ def _errors(one: Score) -> list[str]:
     return ["—" if value is None else format(value, form) for value, form in shown]
 
 
-def listed(counts: Counter[str], of: str) -> str:
+def listed(counts: Counter[str], noun: str) -> str:
     """Counts, the largest first."""
     few, more = counts.most_common(FEW), sum(counts.values()) - sum(count for _, count in counts.most_common(FEW))
     rows = [[name, str(count)] for name, count in few] + ([["others", str(more)]] if more else [])
-    return markdown_table([of, "values"], rows)
+    return markdown_table([noun, "values"], rows)
 
 
 def page(found: Opinions, versions: Mapping[str, str], folder: str) -> str:

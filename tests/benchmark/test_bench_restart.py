@@ -83,7 +83,7 @@ def sticky(_): raise RuntimeError("CUDA error: an illegal memory access was enco
 def killed(_): os.kill(os.getpid(), signal.SIGKILL)
 def segmentation(_): ctypes.string_at(0)
 def exited(_): os._exit(9)
-def jobs(suite, device, wish):
+def jobs(suite, device, options):
     found = []
     for size, way in enumerate((sticky, killed, segmentation, exited), start=1):
         job = make.copy(device, 2**22, cap_s=0.2)
@@ -255,7 +255,7 @@ async def test_rounds_before_a_break_count_with_those_after(tmp_path: Path, pyth
     """Three rounds of a product, the worker dying between the first and the second: one result of three rounds."""
     body = """
 from dataclasses import replace
-def jobs(suite, device, wish):
+def jobs(suite, device, options):
     first = make.gemm(device, "fp32", 128, 128, 128, cap_s=0.2)
     broken = make.copy(device, 2**22, cap_s=0.2)
     def die(bench):

@@ -35,10 +35,10 @@ L4 = Device("cuda:0", "NVIDIA L4", 12e9, 48 * 2.0**20, 1, capability=(8, 9))
 @pytest.mark.parametrize("device", [CPU, H100, L4], ids=lambda device: device.name)
 @pytest.mark.parametrize("name", ["quick", "standard"])
 def test_a_plan_is_stable_bounded_and_of_known_kinds(device: Device, name: str) -> None:
-    wish = suite.Wish(shapes=((2048, 3072, 1024), (16, 3072, 1024)), ranks=2)
-    jobs = suite.jobs(name, device, wish)
+    options = suite.SuiteOptions(shapes=((2048, 3072, 1024), (16, 3072, 1024)), ranks=2)
+    jobs = suite.jobs(name, device, options)
     points = [job.point for job in jobs]
-    assert [point.id for point in points] == [job.point.id for job in suite.jobs(name, device, wish)]
+    assert [point.id for point in points] == [job.point.id for job in suite.jobs(name, device, options)]
     assert {point.kind for point in points} <= set(UNITS)
     longest = sum(point.expected_s for point in points) + suite.SOAK_S[name] * (not device.is_cpu)
     assert longest < {"quick": 90.0 if not device.is_cpu else 60.0, "standard": 600.0}[name]
@@ -193,14 +193,14 @@ def test_generating_with_a_cache_gives_what_the_whole_prompt_gives() -> None:
 
 
 def test_a_step_that_cannot_fit_is_not_planned() -> None:
-    wish = study.Wish(axis="width")
-    every = study.steps(wish, on_cpu=False, memory_bytes=1e15)
+    options = study.StudyOptions(axis="width")
+    every = study.steps(options, on_cpu=False, memory_bytes=1e15)
     assert [step.shape.width for step in every] == list(study.GPU_WIDTHS)
     first = every[0]
     logits, layers = 1024 * 151936 * 16, 1024 * 60 * 1024 * 5  # bytes of 1024 tokens
     assert first.needs_bytes == 18 * first.shape.parameters + logits + layers
-    assert first not in study.steps(wish, on_cpu=False, memory_bytes=first.needs_bytes - 1)
-    fitting = study.steps(wish, on_cpu=False, memory_bytes=first.needs_bytes)
+    assert first not in study.steps(options, on_cpu=False, memory_bytes=first.needs_bytes - 1)
+    fitting = study.steps(options, on_cpu=False, memory_bytes=first.needs_bytes)
     assert fitting[0] == first
     assert all(step.needs_bytes <= first.needs_bytes for step in fitting)
 

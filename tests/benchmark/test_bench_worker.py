@@ -53,7 +53,7 @@ def test_a_message_survives_the_wire(message: protocol.Message) -> None:
 def test_a_stream_cut_anywhere_gives_the_same_messages() -> None:
     stream = b"".join(protocol.encode(message) for message in MESSAGES)
     for size in (1, 7, 100):
-        lines = protocol.Lines()
+        lines = protocol.MessageReader()
         heard = [message for start in range(0, len(stream), size) for message in lines.feed(stream[start : start + size])]
         assert tuple(heard) == MESSAGES
 
@@ -61,7 +61,7 @@ def test_a_stream_cut_anywhere_gives_the_same_messages() -> None:
 def test_foreign_and_broken_lines_are_passed_over() -> None:
     newer = b'{"type": "start", "point": "p", "colour": "blue"}\n'
     stream = b'{"type": "telemetry"}\nnot json\n[1]\n{"type": "start"}\n\n' + newer + b'{"type": "by'
-    assert list(protocol.Lines().feed(stream)) == [protocol.Start(point="p")]
+    assert list(protocol.MessageReader().feed(stream)) == [protocol.Start(point="p")]
 
 
 def test_a_value_that_is_no_number_becomes_unknown() -> None:

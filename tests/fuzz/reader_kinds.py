@@ -28,7 +28,7 @@ from planner.hardware.prices.offers import load_offers
 from planner.hardware.prices.providers import load_providers, with_discounts
 from planner.observe.benchmark.journal import journal_path, recover_journals
 from planner.observe.machine import match_gpu
-from planner.observe.results.compared import Given, compare
+from planner.observe.results.compared import ResultFile, compare
 from planner.observe.results.read import is_exported, read_results
 from planner.observe.results.result import CollectiveTimes
 from planner.observe.telemetry import prometheus
@@ -132,7 +132,7 @@ class ReaderKinds:
         found = [one for one in read_results(content, "file") if not isinstance(one, CollectiveTimes)]
         return compare(
             self.session,
-            Given("file", "file", found, SETTINGS),
+            ResultFile("file", "file", found, SETTINGS),
             lambda name: match_gpu(name, None, self.session.gpus),
             self.session.models.names(),
         )

@@ -39,7 +39,7 @@ def spoken_by_a_made_up_gpu(seed: int = 1) -> list[Message]:
     """What the worker would say of the standard suite on it, with some noise."""
     draw = random.Random(seed)  # noqa: S311  # noise that is the same every time
     device = Device("cuda:0", "NVIDIA H100 80GB HBM3", 80e9, 50 * 2.0**20, 1, capability=(9, 0))
-    points = {job.point.id: job.point for job in suite.jobs("standard", device, suite.Wish(ranks=RANKS))}
+    points = {job.point.id: job.point for job in suite.jobs("standard", device, suite.SuiteOptions(ranks=RANKS))}
     said: list[Message] = [
         Hello(
             schema=1,

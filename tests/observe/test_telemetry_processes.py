@@ -59,7 +59,7 @@ def test_a_real_process_is_told_with_its_memory_command_and_user(
     assert (first["pid"], first["kind"], first["memory_bytes"]) == (sleeper.pid, "compute and graphics", 3 << 30)
     assert (second["pid"], second["kind"], second["memory_bytes"]) == (4_000_000, "compute", 512 << 20)
     assert (third["pid"], third["kind"]) == (4_000_001, "graphics")
-    assert third["reasons"]["memory_bytes"] == "the driver does not tell it of this process"
+    assert third["reasons"]["memory_bytes"] == "the driver does not report it for this process"
     assert "memory_bytes" not in third
     if ProcessTable().in_container:
         assert first["reasons"] == dict.fromkeys(("name", "command", "user"), IN_A_CONTAINER)
@@ -139,7 +139,7 @@ def test_recordings_keep_nobody_s_processes_and_other_sources_have_none(
     assert "processes" not in json.loads(recording.read_text())["devices"][0]
     refused = watch(library, control, "--demo")
     assert refused.returncode == 2
-    assert "only this machine's driver tells who uses a GPU; leave --demo out" in refused.stderr
+    assert "only this machine's driver lists the processes of a GPU; leave --demo out" in refused.stderr
 
 
 def fake_proc(root: Path, namespace: str = HOST_PID_NAMESPACE) -> Path:

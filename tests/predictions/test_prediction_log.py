@@ -106,9 +106,9 @@ def test_old_plans_without_a_result_are_left_out(tmp_path: Path) -> None:
 
 
 def _line(predicted: Predicted) -> Any:
-    from planner.predictions.entries import Line
+    from planner.predictions.entries import LogLine
 
-    return Line(predicted=predicted)
+    return LogLine(predicted=predicted)
 
 
 def test_results_as_published_ones_change_nothing() -> None:

@@ -16,7 +16,7 @@ from planner.paths import presets_folder
 from planner.workload.presets import read_workload
 from widgets.drawing.symbols import UNICODE
 from widgets.screens.network import between_nodes, crossing
-from widgets.screens.row.why import Page, explain
+from widgets.screens.row.why import PageStyle, explain
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_why_names_the_network_between_nodes(gpu: str, network: str) -> None:
     row = msgspec.structs.replace(plan.rows[0], answer=msgspec.structs.replace(plan.rows[0].answer, layout=layout))
     part = load_gpus(presets_folder() / "gpus").find(gpu)
     for width in (69, 106):
-        lines = [line.plain for line in explain(row, plan, Page(UNICODE, width), network=between_nodes(row, part, "serve"))]
+        lines = [line.plain for line in explain(row, plan, PageStyle(UNICODE, width), network=between_nodes(row, part, "serve"))]
         text = " ".join(" ".join(lines).split())
         assert f"layout tp8·pp2 · 2 nodes of 8 GPUs · between nodes {network}" in text.replace(
             " between nodes", " · between nodes", 1

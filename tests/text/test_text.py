@@ -27,7 +27,7 @@ from planner.present.drawing.chart import Chart, Curve, LinearAxis
 from planner.present.files.csv_text import csv_text
 from planner.present.files.document import as_markdown
 from planner.text import REPLACEMENT, clean, escaped_json, json_document, one_line
-from widgets.crash_report import told
+from widgets.crash_report import crash_text
 from widgets.state_files import LAST_FAULT
 
 EVERY = "".join(map(chr, range(sys.maxunicode + 1)))
@@ -111,7 +111,7 @@ def test_the_gate_lets_the_programs_own_signs_through_alone(monkeypatch: pytest.
 
 
 def test_the_trace_of_a_fault_is_clean(tmp_path: Path) -> None:
-    text = told(ValueError(MARKER), tmp_path)
+    text = crash_text(ValueError(MARKER), tmp_path)
     assert clean(text) == text
     assert "[red]" in (tmp_path / LAST_FAULT).read_text()
 

@@ -107,7 +107,7 @@ def test_stretches_say_what_the_whole_says(asked: Planner, monkeypatch: pytest.M
     replica, trace = one_replica(asked, monkeypatch), trace_of(4000, 1.5, swing=0.5)
     every = recorded(trace)
     whole = replica.serve(every, stretch(every, 0.0, trace.seconds + 1, 1, 0.0))
-    parts = replay_room._served(replica, every, 1, 60.0, None)
+    parts = replay_room._served(replica, every, 1, 60.0, map)
     assert parts.run.max() > 5
     assert sorted(parts.request.tolist()) == list(range(4000))
     for name in ("ttft_s", "tpot_s", "request_s"):
@@ -120,7 +120,7 @@ def test_a_queue_that_outlasts_a_stretch_is_replayed_in_one(asked: Planner, monk
     replica, trace = one_replica(asked, monkeypatch), trace_of(5000, 30.0)
     every = recorded(trace)
     whole = replica.serve(every, stretch(every, 0.0, trace.seconds + 1, 1, 0.0))
-    parts = replay_room._served(replica, every, 1, 10.0, None)
+    parts = replay_room._served(replica, every, 1, 10.0, map)
     assert whole.wait_s.max() > 2.5
     assert np.array_equal(parts.request_s, whole.request_s)
 

@@ -146,7 +146,7 @@ def test_more_layers_than_any_model_has_are_refused_before_anything_is_started(
     more: dict[str, Any], key: str, tmp_path: Path
 ) -> None:
     inventory, told = Inventory.open(state=tmp_path, config=tmp_path), list[str]()
-    inventory.tell = told.append
+    inventory.narrate = told.append
     with pytest.raises(UserError) as refused:
         inventory.described({"model_type": "strange", **more}, tmp_path / "no such python")
     assert told == []
@@ -184,7 +184,7 @@ SMALL = {
 def test_a_model_of_no_family_is_planned_by_its_code_where_the_library_is_here(tmp_path: Path) -> None:
     told: list[str] = []
     inventory = Inventory.open(state=tmp_path, config=tmp_path)
-    inventory.tell = told.append
+    inventory.narrate = told.append
     found = inventory.architecture(SMALL)
     assert (found.layers, found.width, found.vocabulary) == (1, 64, 5000)
     assert kept_description(SMALL, inventory.descriptions)

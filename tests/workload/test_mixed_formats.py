@@ -12,7 +12,7 @@ from planner.paths import presets_folder
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
 from planner.workload.models import ModelShelf
-from planner.workload.sublayers import told
+from planner.workload.sublayers import formats_text
 from planner.workload.weights import FORMATS, StoredWeights
 
 SHELF = ModelShelf(presets_folder() / "models")
@@ -41,7 +41,7 @@ def test_modelopt_leaves_factors_of_latent_attention_in_16_bit() -> None:
     found = stored(a)
     assert found.mixing == pytest.approx((packed * NVFP4 + (a.attention_matrix - packed) * 2) / a.attention_matrix)
     assert (found.mlp, found.expert, found.head) == (NVFP4, NVFP4, 2)
-    assert told(a.stored_parts) == "attention in bf16"
+    assert formats_text(a.stored_parts) == "attention in bf16"
 
 
 def test_experts_alone_as_published() -> None:
@@ -134,7 +134,7 @@ def test_lists_of_every_tool(given: dict[str, Any]) -> None:
 
 def test_gptq_stores_some_modules_in_more_bits() -> None:
     a = read("qwen3-8b", quant_method="gptq", bits=4, group_size=128, dynamic={"+:.*down_proj": {"bits": 8}})
-    assert told(a.stored_parts) == "mlp in gptq-int8"
+    assert formats_text(a.stored_parts) == "mlp in gptq-int8"
 
 
 def test_towers_and_layers_for_further_tokens_are_none_of_these() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.widgets import Input
 
 from widgets.background import questions
-from widgets.background.opened import Asked
+from widgets.background.opened import PlanQuestion
 from widgets.base_app import BaseApp
 from widgets.panes.answer import AnswerLine
 
@@ -58,7 +58,7 @@ async def count_all(app: BaseApp) -> None:
     workload, where = dict(app.form.workload), str(app.preset.path) if app.preset else ""
     if not app.facets.changes or (app.whole is not None and app.whole[0] == workload) or app.form.faults:
         return
-    plan, _ = await app.session_thread.search(questions.ranking, Asked(workload, where, app.basis))
+    plan, _ = await app.session_thread.search(questions.ranking, PlanQuestion(workload, where, app.basis))
     app.whole = workload, plan.counts.fit
     if app.ready:
         show_chips(app)

@@ -103,9 +103,9 @@ def plan_command(preset: Preset, as_loaded: Mapping[str, Any], now: Mapping[str,
     from planner.workload.changes import leaves
 
     before, after = dict(leaves(as_loaded)), dict(leaves(now))
-    told = {"title", "description"} - after.keys()  # plan leaves them out, too
+    left_out = {"title", "description"} - after.keys()  # plan leaves them out, too
     changed = [
-        key for key in sorted((before.keys() | after.keys()) - told) if key not in after or before.get(key, ...) != after[key]
+        key for key in sorted((before.keys() | after.keys()) - left_out) if key not in after or before.get(key, ...) != after[key]
     ]
     settings = [text for key in changed for text in spelled(key, after.get(key))]
     return PlanCommand(preset.name if preset.origin != "file" else str(preset.path), settings, basis=basis)

@@ -14,7 +14,7 @@ from widgets.remembered import as_left, keep_modified, modified_form, take_up
 
 ACTIONS = Actions()
 MOST_NAMED = 6
-"""Names of sessions that are told before another one is kept."""
+"""Names of sessions that are listed before another one is kept."""
 
 
 def a_session(app: BaseApp) -> str | None:
@@ -39,8 +39,8 @@ def _keep(app: BaseApp, name: str | None) -> None:
     if name is None or left is None:
         return
     if not re.fullmatch(state_files.SESSION_NAME, name):
-        told = f"{name!r} cannot name a session; use letters, digits, '-', '_' and '.', at most 64."
-        app.notify(told, title="Not kept", severity="error", timeout=8)
+        message = f"{name!r} cannot name a session; use letters, digits, '-', '_' and '.', at most 64."
+        app.notify(message, title="Not kept", severity="error", timeout=8)
         return
     result = state_files.save_session(app.options.state, left, name)
     if result.kept:
@@ -65,8 +65,8 @@ def described(app: BaseApp, name: str) -> str:
         return "cannot be read"
     workload = left.get("workload")
     model = model_name(workload) if isinstance(workload, dict) else ""
-    told = [model, *(str(left[key]) for key in ("preset", "filter") if left.get(key) and left[key] != name)]
-    return " · ".join(filter(None, [f"kept {state_files.day_of_session(app.options.state, name)}", *told]))
+    parts = [model, *(str(left[key]) for key in ("preset", "filter") if left.get(key) and left[key] != name)]
+    return " · ".join(filter(None, [f"kept {state_files.day_of_session(app.options.state, name)}", *parts]))
 
 
 def open_session(app: BaseApp, name: str | None) -> None:

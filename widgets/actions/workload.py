@@ -64,15 +64,15 @@ def open_named(app: BaseApp, name: str | None) -> None:
 async def undo(app: BaseApp) -> None:
     """Take back the last change of the workload."""
     app.trial = None
-    if told := await app.form.undo():
-        app.notify(told, title="Undone", timeout=3)
+    if change := await app.form.undo():
+        app.notify(change, title="Undone", timeout=3)
 
 
 @ACTIONS.key("redo", "U", "redo", need.a_plan, need.an_undone_change)
 async def redo(app: BaseApp) -> None:
     """Make the change of the workload again that was taken back last."""
-    if told := await app.form.redo():
-        app.notify(told, title="Done again", timeout=3)
+    if change := await app.form.redo():
+        app.notify(change, title="Done again", timeout=3)
 
 
 @ACTIONS.key("save", "w", "save preset", need.a_plan)

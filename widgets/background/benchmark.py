@@ -48,13 +48,13 @@ class RunChanged(Message):
     """Whether a new measurement was stored: the plan has to be made again."""
 
 
-class Background(msgspec.Struct, frozen=True):
-    """Reference of a result."""
+class Reference(msgspec.Struct, frozen=True):
+    """Peaks of the device and its last values, beside which a result is shown."""
 
     compute_flop_per_s: Mapping[str, float] = msgspec.field(default_factory=dict)
     bandwidth_bytes_per_s: float | None = None
     before: Mapping[str, float] = msgspec.field(default_factory=dict)
-    """Point -> its last value."""
+    """Id of a point -> its last value."""
 
     def share(self, measurement: Measurement) -> float | None:
         """Share of the peak that the vendor (or the instruction set) promises."""
@@ -90,7 +90,7 @@ class BenchmarkRunner:
         self._polls = polls
         self._process: BenchRun | None = None
         self._task: asyncio.Task[None] | None = None
-        self._background = Background()
+        self._reference = Reference()
         self._rows_before: dict[str, PlanRow] = {}
         self._unplanned = False
         """Whether a result came that no plan was asked for yet."""
@@ -187,7 +187,7 @@ class BenchmarkRunner:
                 run.message, run.subject = "", f"{event.suite}, {device_name(event.device)}"
                 run.points = [PointLine(point.id, point.label) for point in event.points]
                 device = event.device
-                self._background = await self._thread.ask(lambda session: _background(session, store, device))
+                self._reference = await self._thread.ask(lambda session: _reference_for(session, store, device))
             case happened.PointStarted(point):
                 self._line(point.id).state = "running"
                 self.marks.begin(point.id, point.label, point.device, time.monotonic())
@@ -245,9 +245,9 @@ class BenchmarkRunner:
             return
         line.state, line.fraction = "done", 1.0
         line.value = quantity_text(measurement.value, measurement.unit)
-        share = self._background.share(measurement)
+        share = self._reference.share(measurement)
         line.share = f"{percent_text(share)} peak" if share is not None else ""
-        before = self._background.before.get(line.id)
+        before = self._reference.before.get(line.id)
         line.was = f"was {quantity_text(before, measurement.unit)}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status
 
@@ -275,12 +275,12 @@ def _tools(session: Session) -> tuple[Store, Callable[[str], str | None]]:
     return session.store, canonical
 
 
-def _background(session: Session, store: Store, device: str) -> Background:
+def _reference_for(session: Session, store: Store, device: str) -> Reference:
     before = {entry.point: entry.value for entry in store.latest(device) if entry.value is not None and entry.status in RELIABLE}
     part: Gpu | None = next((part for part in session.machine.devices if part.name == device), None)
     if part is None:
-        return Background(before=before)
-    return Background(part.compute_flop_per_s, part.memory_bandwidth_bytes_per_s, before)
+        return Reference(before=before)
+    return Reference(part.compute_flop_per_s, part.memory_bandwidth_bytes_per_s, before)
 
 
 def _rows_here(plan: Plan | None) -> dict[str, PlanRow]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from planner.workload.presets import Preset
 
 
-class Left(NamedTuple):
+class ScreenState(NamedTuple):
     """The parts of a screen as it was left that decide its plan."""
 
     preset: str
@@ -21,7 +21,7 @@ class Left(NamedTuple):
     basis: BasisChoice
 
 
-class Asked(NamedTuple):
+class PlanQuestion(NamedTuple):
     """A question to the session for a plan."""
 
     workload: dict[str, Any]
@@ -30,25 +30,25 @@ class Asked(NamedTuple):
     basis: BasisChoice
 
 
-def read_left(left: Mapping[str, Any]) -> Left | None:
+def read_left(left: Mapping[str, Any]) -> ScreenState | None:
     """The parts of `left`, a file that somebody may have edited; None where they cannot be used."""
     name, workload = left.get("preset"), left.get("workload")
     if not isinstance(name, str) or not isinstance(workload, dict):
         return None
-    return Left(name, workload, str(left.get("filter") or ""), "spec" if left.get("basis") == "spec" else "measured")
+    return ScreenState(name, workload, str(left.get("filter") or ""), "spec" if left.get("basis") == "spec" else "measured")
 
 
-def first_question(session: Session, left: Left | None, preset: str) -> Asked:
+def first_question(session: Session, left: ScreenState | None, preset: str) -> PlanQuestion:
     """The plan that is asked for first: of the screen as it was `left`, else of `preset`. Raises `UserError`."""
     from planner.present.choice.facets import read_facets
 
     if left is None:
         opened, stated = load_preset(session, preset)
-        return Asked(stated, str(opened.path), "measured")
+        return PlanQuestion(stated, str(opened.path), "measured")
     opened, _ = load_preset(session, left.preset)
     session.workload(left.workload, str(opened.path))
     narrowed = read_facets(left.filter_text, facet_names(session)).over(left.workload) if left.filter_text else left.workload
-    return Asked(narrowed, str(opened.path), left.basis)
+    return PlanQuestion(narrowed, str(opened.path), left.basis)
 
 
 def load_preset(session: Session, name: str) -> tuple[Preset, dict[str, Any]]:

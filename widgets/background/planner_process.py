@@ -20,7 +20,7 @@ from planner.startup import keep_freed_memory
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
     from planner.session import Session
-    from widgets.background.opened import Asked
+    from widgets.background.opened import PlanQuestion
     from widgets.options import AppOptions
 
 Forgotten = Literal["nothing", "measurements", "session"]
@@ -46,18 +46,18 @@ class PlannerProcess:
 
     def __init__(self, process: int, questions: BinaryIO, answers: BinaryIO) -> None:
         self._process, self._questions, self._answers = process, questions, answers
-        self._first: tuple[Asked, Plan, list[str]] | None = None
+        self._first: tuple[PlanQuestion, Plan, list[str]] | None = None
         self._read = self._ended = False
         self._forgotten: Forgotten = "nothing"
 
-    def first_plan(self, asked: Asked) -> tuple[Plan, list[str]] | None:
+    def first_plan(self, asked: PlanQuestion) -> tuple[Plan, list[str]] | None:
         """(the ranking that `asked` is answered with, faults of the measurements), once it is there; None: the first plan answers another question."""
         self._read_first()
         if self._first is None or self._first[0] != asked:
             return None
         return self._first[1:]
 
-    def ask(self, question: str, asked: Asked, rows: Sequence[PlanRow]) -> Any:
+    def ask(self, question: str, asked: PlanQuestion, rows: Sequence[PlanRow]) -> Any:
         """The answer to the `question` of that name; raises `UserError` as the session does, `UnansweredError` for anything else."""
         from widgets.background.questions import answer_types
 
@@ -161,7 +161,7 @@ def _answer(options: AppOptions, asked: BinaryIO, answers: BinaryIO) -> None:
 
     from planner.engine.answers.plan import PlanRow
     from widgets.background import questions
-    from widgets.background.opened import Asked
+    from widgets.background.opened import PlanQuestion
 
     message = tuple[Forgotten, str, tuple[dict[str, Any], str, str], list[PlanRow]]
     while True:
@@ -170,7 +170,7 @@ def _answer(options: AppOptions, asked: BinaryIO, answers: BinaryIO) -> None:
             session.refresh()
         elif forgotten == "session":
             session = options.session()
-        _send(answers, _answered(partial(questions.about, session, getattr(questions, name), Asked(*about), rows)))
+        _send(answers, _answered(partial(questions.about, session, getattr(questions, name), PlanQuestion(*about), rows)))
 
 
 def _answered(question: Callable[[], Any]) -> tuple[Any, Sequence[Problem] | None]:
@@ -183,7 +183,7 @@ def _answered(question: Callable[[], Any]) -> tuple[Any, Sequence[Problem] | Non
         return None, ()
 
 
-def _first(session: Session, options: AppOptions) -> tuple[Asked, Plan, Sequence[str]]:
+def _first(session: Session, options: AppOptions) -> tuple[PlanQuestion, Plan, Sequence[str]]:
     """The first plan, with the question that it answers."""
     from planner.paths import DEFAULT_PRESET
     from widgets import state_files

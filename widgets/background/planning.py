@@ -13,7 +13,7 @@ from textual.message import Message
 
 from planner.errors import Problem, UserError
 from widgets.background import questions
-from widgets.background.opened import Asked
+from widgets.background.opened import PlanQuestion
 from widgets.background.planner_process import Forgotten, PlannerProcess, UnansweredError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class SessionThread:
         """The answer to `question`; raises what it raises."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
 
-    async def search(self, question: Callable[..., Answer], asked: Asked, *rows: PlanRow) -> Answer:
+    async def search(self, question: Callable[..., Answer], asked: PlanQuestion, *rows: PlanRow) -> Answer:
         """The answer to a question of `widgets.background.questions` about the workload of `asked`, or `rows` of its plan; raises what it raises."""
         if self.process is not None:
             with contextlib.suppress(UnansweredError):
@@ -54,7 +54,7 @@ class SessionThread:
                 return answer
         return await self.ask(lambda session: questions.about(session, question, asked, rows))
 
-    async def first_plan(self, asked: Asked) -> tuple[Plan, Sequence[str]] | None:
+    async def first_plan(self, asked: PlanQuestion) -> tuple[Plan, Sequence[str]] | None:
         """The plan that the process began with, once it is there; None where that answers another question than `asked`."""
         if self.process is None:
             return None
@@ -122,7 +122,7 @@ class PlanLoop:
     def __init__(self, thread: SessionThread, post: Callable[[Message], object]) -> None:
         self._thread = thread
         self._post = post
-        self._wanted: Asked | None = None
+        self._wanted: PlanQuestion | None = None
         self._running = False
         self._first = True
         """Whether nothing was planned yet: the answer of the process's own is taken once, as a later question is a new one, even in the same words."""
@@ -131,7 +131,7 @@ class PlanLoop:
 
     async def ask(self, workload: dict[str, Any], where: str, basis: BasisChoice) -> None:
         """Plan `workload`; the outcome comes as a message."""
-        self._wanted = Asked(workload, where, basis)
+        self._wanted = PlanQuestion(workload, where, basis)
         if self._running:
             return
         self._running = True
@@ -146,11 +146,11 @@ class PlanLoop:
         """Drop what was asked for but not begun."""
         self._wanted = None
 
-    async def foretells(self, asked: Asked) -> bool:
+    async def foretells(self, asked: PlanQuestion) -> bool:
         """Whether `asked` was answered before it was asked, known once there is an answer."""
         return self._first and await self._thread.first_plan(asked) is not None
 
-    async def _plan(self, asked: Asked) -> None:
+    async def _plan(self, asked: PlanQuestion) -> None:
         """The ranking at once; what would help the losers when nothing newer is asked for in the meantime."""
         first, self._first = self._first, False
         try:

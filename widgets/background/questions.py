@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from planner.present.money.owning import Owned
     from planner.session import Session
     from planner.workload.tasks import Workload
-    from widgets.background.opened import Asked
+    from widgets.background.opened import PlanQuestion
 
 
 def ranking(session: Session, workload: Workload, basis: BasisChoice) -> tuple[Plan, Sequence[str]]:
@@ -63,7 +63,7 @@ def under_load(session: Session, workload: Workload, basis: BasisChoice, row: Pl
     return session.under_load(workload, row, basis=basis)
 
 
-def about(session: Session, question: Callable[..., Any], asked: Asked, rows: Sequence[PlanRow]) -> Any:
+def about(session: Session, question: Callable[..., Any], asked: PlanQuestion, rows: Sequence[PlanRow]) -> Any:
     """The answer of `question` about the workload of `asked`, and about `rows` of its plan."""
     return question(session, session.workload(asked.workload, asked.where), asked.basis, *rows)
 

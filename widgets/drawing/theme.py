@@ -174,8 +174,8 @@ def defaults(name: str) -> dict[str, str]:
 def require(name: str | None) -> None:
     """Raise `UserError` naming the nearest themes where there is none of that name."""
     if name is not None and name not in NAMES:
-        told = f"{name!r} is no theme; {', '.join(NAMES)} are."
-        raise UserError(Problem("--theme", "", told, nearest_names(name, NAMES)))
+        message = f"{name!r} is no theme; {', '.join(NAMES)} are."
+        raise UserError(Problem("--theme", "", message, nearest_names(name, NAMES)))
 
 
 def register(app: App[None]) -> None:

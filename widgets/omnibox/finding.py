@@ -34,7 +34,7 @@ MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
 """A number of GPUs, and the beginning of their name."""
 
 
-class Thing(msgspec.Struct, frozen=True):
+class Suggestion(msgspec.Struct, frozen=True):
     """Something that can be taken."""
 
     kind: Kind
@@ -43,7 +43,7 @@ class Thing(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def find(text: str, things: Iterable[Thing], fields: Sequence[Field] = ()) -> list[Thing]:
+def find(text: str, things: Iterable[Suggestion], fields: Sequence[Field] = ()) -> list[Suggestion]:
     """The things that `text` may mean: settings and models to be looked up as typed, then those with such a name.
 
     `fields`: those that an amount may be meant for, as in '20 users'.
@@ -58,39 +58,39 @@ def find(text: str, things: Iterable[Thing], fields: Sequence[Field] = ()) -> li
     return [*found, *(thing for _, _, thing in scored if thing not in found)]
 
 
-def near(text: str, things: Iterable[Thing]) -> list[Thing]:
+def near(text: str, things: Iterable[Suggestion]) -> list[Suggestion]:
     """The things whose names are spelled most like `text`."""
     named = {thing.value: thing for thing in things if thing.kind != "command"}
     return [named[name] for name in nearest_names(text.strip(), named, MOST_NEAR)]
 
 
-def _as_typed(typed: str) -> list[Thing]:
+def _as_typed(typed: str) -> list[Suggestion]:
     if "=" in typed and "/" not in typed.partition("=")[0]:
-        return [Thing("setting", typed, "sets this key of the workload")]
+        return [Suggestion("setting", typed, "sets this key of the workload")]
     if is_path(typed.casefold()):
         kind, detail = FILES.get(Path(typed).suffix.casefold(), ("model", ON_THIS_MACHINE))
-        return [Thing(kind, typed, detail)]
+        return [Suggestion(kind, typed, detail)]
     if _is_folder_of_a_model(typed):
-        return [Thing("model", f"./{typed}", ON_THIS_MACHINE)]
-    return [Thing("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []
+        return [Suggestion("model", f"./{typed}", ON_THIS_MACHINE)]
+    return [Suggestion("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []
 
 
-def _machines(wanted: str, things: Iterable[Thing]) -> Iterator[Thing]:
+def _machines(wanted: str, things: Iterable[Suggestion]) -> Iterator[Suggestion]:
     """As many GPUs as were typed before the beginning of their name."""
     if typed := MACHINES.fullmatch(wanted):
         for thing in things:
             if thing.kind == "gpu" and thing.value.casefold().startswith(typed[2]):
-                yield Thing("machines", f"{typed[1]} × {thing.value}", "what they can run")
+                yield Suggestion("machines", f"{typed[1]} × {thing.value}", "what they can run")
 
 
-def _amounts(wanted: str, fields: Sequence[Field]) -> list[Thing]:
+def _amounts(wanted: str, fields: Sequence[Field]) -> list[Suggestion]:
     """Settings of the fields that a number was typed with: before or after their label or key, else their unit."""
     first, _, after = wanted.partition(" ")
     before, _, last = wanted.rpartition(" ")
     amounts = {name.strip(): amount for name, amount in ((after, first), (before, last)) if amount[:1].isdigit()}
     named = [(one, amounts[name]) for one in fields for name in (one.label.casefold(), one.key) if name in amounts]
     counted = [(one, amounts[one.unit.casefold()]) for one in fields if one.unit.casefold() in amounts]
-    return [Thing("setting", f"{field.label}={amount}", field.about) for field, amount in dict(named or counted).items()]
+    return [Suggestion("setting", f"{field.label}={amount}", field.about) for field, amount in dict(named or counted).items()]
 
 
 def _is_folder_of_a_model(typed: str) -> bool:
@@ -101,7 +101,7 @@ def _is_folder_of_a_model(typed: str) -> bool:
         return False
 
 
-def _score(search: FuzzySearch, wanted: str, thing: Thing) -> float:
+def _score(search: FuzzySearch, wanted: str, thing: Suggestion) -> float:
     name = thing.value.casefold()
     if name == wanted:
         return EXACT

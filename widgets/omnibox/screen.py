@@ -14,12 +14,12 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from planner.errors import UserError
-from planner.present.labels import told
+from planner.present.labels import problem_text
 from planner.text import one_line
 from widgets.base_app import BaseApp
 from widgets.drawing.text import shorten_end, shorten_middle
 from widgets.drawing.text_field import Entry
-from widgets.omnibox.finding import Thing, find, near, setting
+from widgets.omnibox.finding import Suggestion, find, near, setting
 from widgets.panes.workload.fields import fields_for
 from widgets.panes.workload.history import difference
 from widgets.panes.workload.values import put
@@ -41,7 +41,7 @@ HINT = "model, hub id, config.json, preset, GPU, 8 x L40S, command, key=value"
 MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
 
 
-class OmniScreen(NarrowedList[Thing | None]):
+class OmniScreen(NarrowedList[Suggestion | None]):
     """Asks for one thing; answers None when the user backs out."""
 
     DEFAULT_CSS = """
@@ -54,12 +54,12 @@ class OmniScreen(NarrowedList[Thing | None]):
     }
     """
 
-    def __init__(self, app: BaseApp, things: Callable[[], Sequence[Thing]], title: str, hint: str = HINT) -> None:
+    def __init__(self, app: BaseApp, things: Callable[[], Sequence[Suggestion]], title: str, hint: str = HINT) -> None:
         """`things`: all that can be found by now."""
         super().__init__()
         self._app, self._all, self._heading, self._accepts = app, things, title, hint
         self._things = things()
-        self._found: Sequence[Thing] = ()
+        self._found: Sequence[Suggestion] = ()
 
     def compose(self) -> ComposeResult:
         """The text, what it may mean, and what is known of the one under the cursor."""
@@ -93,16 +93,16 @@ class OmniScreen(NarrowedList[Thing | None]):
         listing.set_options([self._option(thing, min(NAME, max(LEAST_NAME, longest))) for thing in self._found])
         listing.highlighted = 0 if found else None
         if not found and not self._app.form.models:
-            self._tell("reading the catalogue …")
+            self._show_words("reading the catalogue …")
         elif not found:
             also = (
                 "down picks what is spelled alike"
                 if self._found
                 else "an id of the hub is organisation/name, a path begins with ./ or /"
             )
-            self._tell(f"nothing is called that; {also}", NOTHING)
+            self._show_words(f"nothing is called that; {also}", NOTHING)
 
-    def _option(self, thing: Thing, cells: int) -> Option:
+    def _option(self, thing: Suggestion, cells: int) -> Option:
         name = shorten_middle(one_line(thing.value), cells, self._app.symbols.ellipsis)
         return Option(
             Content.assemble((f"{thing.kind:<{KIND}}", "$quiet"), f"{name:<{cells + 2}}", (one_line(thing.detail), "$quiet"))
@@ -118,17 +118,17 @@ class OmniScreen(NarrowedList[Thing | None]):
         if thing is None:
             return
         if thing.kind in {"command", "preset", "session"}:
-            self._tell(thing.detail)
+            self._show_words(thing.detail)
             return
         await asyncio.sleep(QUIET_S)
         if thing != self._current:
             return
-        self._tell("looking …")
-        told, style = await self._words_on(thing)
+        self._show_words("looking …")
+        words, style = await self._words_on(thing)
         if thing == self._current:
-            self._tell(told, style)
+            self._show_words(words, style)
 
-    async def _words_on(self, thing: Thing) -> tuple[str, str]:
+    async def _words_on(self, thing: Suggestion) -> tuple[str, str]:
         """Facts of a thing, or the reason why it cannot be taken; with a style."""
         try:
             return await self._known_of(thing), FOUND
@@ -137,7 +137,7 @@ class OmniScreen(NarrowedList[Thing | None]):
         except ValueError as wrong:
             return str(wrong), FAULTY
 
-    async def _known_of(self, thing: Thing) -> str:
+    async def _known_of(self, thing: Suggestion) -> str:
         from planner.present.names import gpu_summary, model_summary
 
         workload, where = dict(self._app.form.workload), str(self._app.preset.path) if self._app.preset else ""
@@ -150,11 +150,11 @@ class OmniScreen(NarrowedList[Thing | None]):
         return await self._app.ask(lambda session: _checked(session, workload, changed, where))
 
     @property
-    def _current(self) -> Thing | None:
+    def _current(self) -> Suggestion | None:
         place = self.query_one(OptionList).highlighted if self.is_open else None
         return self._found[place] if place is not None and place < len(self._found) else None
 
-    def _tell(self, text: str, style: str = "$quiet") -> None:
+    def _show_words(self, text: str, style: str = "$quiet") -> None:
         if self.is_open:
             preview = self.query_one("#omni-preview", Static)
             most = max(40, preview.size.width * 6)
@@ -172,10 +172,10 @@ class OmniScreen(NarrowedList[Thing | None]):
         if thing is None:
             return
         if thing.kind in {"model", "setting"}:
-            self._tell("looking …")
-            told, style = await self._words_on(thing)
+            self._show_words("looking …")
+            words, style = await self._words_on(thing)
             if style == FAULTY:
-                self._tell(told, style)
+                self._show_words(words, style)
                 return
         if self.is_open:
             self.dismiss(thing)
@@ -197,4 +197,4 @@ def _checked(session: Session, workload: Mapping[str, Any], changed: Mapping[str
 def _reason(wrong: UserError) -> str:
     problem = wrong.problems[0]
     near = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
-    return f"{told(problem)}{near}"
+    return f"{problem_text(problem)}{near}"

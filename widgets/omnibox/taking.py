@@ -10,7 +10,7 @@ from widgets.actions.narrowing import take_gpu
 from widgets.actions.sessions import described, open_session
 from widgets.actions.workload import change_model
 from widgets.base_app import BaseApp
-from widgets.omnibox.finding import Thing, setting
+from widgets.omnibox.finding import Suggestion, setting
 from widgets.omnibox.screen import HINT, MODEL_HINT, OmniScreen
 from widgets.opening import open_preset
 
@@ -20,14 +20,14 @@ def open_box(app: BaseApp, *, models_only: bool = False) -> None:
     things = partial(_models if models_only else _everything, app)
     title, hint = ("Model", MODEL_HINT) if models_only else ("Find or set", HINT)
 
-    def taken(thing: Thing | None) -> None:
+    def taken(thing: Suggestion | None) -> None:
         if thing is not None:
             app.run_worker(take(app, thing), group="take", exit_on_error=False)
 
     app.push_screen(OmniScreen(app, things, title, hint), taken)
 
 
-async def take(app: BaseApp, thing: Thing) -> None:
+async def take(app: BaseApp, thing: Suggestion) -> None:
     """Plan another model, open a preset or a session, look at one GPU alone, ask what GPUs can run, set a key, or run a command."""
     if thing.kind == "model":
         await change_model(app, thing.value)
@@ -49,14 +49,14 @@ async def take(app: BaseApp, thing: Thing) -> None:
         await app.run_action(f"act('{thing.value}')")
 
 
-def _models(app: BaseApp) -> list[Thing]:
-    return [Thing("model", item.value, item.detail) for item in app.form.models]
+def _models(app: BaseApp) -> list[Suggestion]:
+    return [Suggestion("model", item.value, item.detail) for item in app.form.models]
 
 
-def _everything(app: BaseApp) -> Sequence[Thing]:
-    gpus = [Thing("gpu", name, "looks at it alone") for name in dict.fromkeys(app.facet_names.gpus.values())]
-    presets = [Thing("preset", item.value, item.detail) for item in app.form.presets]
-    sessions = [Thing("session", name, described(app, name)) for name in state_files.session_names(app.options.state)]
+def _everything(app: BaseApp) -> Sequence[Suggestion]:
+    gpus = [Suggestion("gpu", name, "looks at it alone") for name in dict.fromkeys(app.facet_names.gpus.values())]
+    presets = [Suggestion("preset", item.value, item.detail) for item in app.form.presets]
+    sessions = [Suggestion("session", name, described(app, name)) for name in state_files.session_names(app.options.state)]
     states = (state for states in app.action_groups().values() for state in states if state.action.scope == "app")
-    commands = [Thing("command", state.action.id, state.action.description) for state in states if state.reason is None]
+    commands = [Suggestion("command", state.action.id, state.action.description) for state in states if state.reason is None]
     return [*_models(app), *presets, *sessions, *gpus, *commands]

@@ -94,10 +94,10 @@ class AnswerLine(Static):
 
     def _refused(self, room: int) -> Content:
         """The problem, and the last answer where there is room."""
-        told = shorten_end(self._problem, room, self._symbols.ellipsis)
-        left = room - len(told) - 3
+        problem = shorten_end(self._problem, room, self._symbols.ellipsis)
+        left = room - len(problem) - 3
         rest = " · ".join(self._sentence.within(max(0, left))) if self._sentence is not None else ""
-        return Content.assemble((told, "bold $text-error"), ("   " + rest if len(rest) <= left else "", "$quiet"))
+        return Content.assemble((problem, "bold $text-error"), ("   " + rest if len(rest) <= left else "", "$quiet"))
 
     def _begun(self, part: str, room: int) -> list[str]:
         """The beginning of a part for which there is too little room."""
@@ -119,5 +119,5 @@ class AnswerLine(Static):
 
 def _badges(trial: Trial) -> list[str]:
     """The change that is tried out, longest first: the answer beside it stays whole."""
-    told = (f"{trial.text}  u undoes", trial.text, trial.short_text, trial.change, trial.change.partition(": ")[0])
-    return [*(f" WHAT-IF  {words} " for words in told), " WHAT-IF "]
+    forms = (f"{trial.text}  u undoes", trial.text, trial.short_text, trial.change, trial.change.partition(": ")[0])
+    return [*(f" WHAT-IF  {words} " for words in forms), " WHAT-IF "]

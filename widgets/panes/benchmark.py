@@ -16,7 +16,7 @@ from planner.units import duration_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import bar_text, labelled, shorten_clauses, shorten_end
 from widgets.panes.frame import frame_of
-from widgets.panes.lines import Lines
+from widgets.panes.lines import FoldedLines
 
 RunState = Literal["idle", "running", "finished", "stopped", "failed"]
 PointState = Literal["waiting", "running", "between", "done", "skipped", "failed"]
@@ -93,7 +93,7 @@ class BenchmarkView(Vertical):
         """The outcome stays in sight while the points scroll."""
         yield Static(id="benchmark-text")
         with VerticalScroll(id="points"):
-            yield Lines(id="points-text")
+            yield FoldedLines(id="points-text")
 
     def on_mount(self) -> None:
         """Say that nothing runs."""
@@ -123,7 +123,7 @@ class BenchmarkView(Vertical):
         head.display = bool(outcome)
         suites = self._suites(width) if run.state == "idle" and self.size.height >= ROOMY else []
         cells = min(max([LABEL, *(len(point.label) for point in run.points)]), MOST_LABEL, max(14, width - 29))
-        self.query_one(Lines).show([*suites, *(self._point(point, cells, width) for point in run.points)])
+        self.query_one(FoldedLines).show([*suites, *(self._point(point, cells, width) for point in run.points)])
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
         if running is not None:
             points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)
@@ -134,8 +134,8 @@ class BenchmarkView(Vertical):
         """What there is to choose from, while nothing was measured."""
         from widgets.background.benchmark import suites
 
-        told = [labelled(suite.label, len(suite.label) + 2, suite.detail, width, "$quiet", "") for suite in suites(None)]
-        return [Content(""), *(line for lines in told for line in lines)]
+        items = [labelled(suite.label, len(suite.label) + 2, suite.detail, width, "$quiet", "") for suite in suites(None)]
+        return [Content(""), *(line for lines in items for line in lines)]
 
     def _outcome(self, run: Run) -> Sequence[Content]:
         if run.state == "idle":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from planner.present.labels import told
+from planner.present.labels import problem_text
 from widgets.panes.benchmark import BenchmarkView
 from widgets.panes.machine.pane import MachineLine, MachineView
 from widgets.panes.memory import MemoryStrip, MemoryView
@@ -65,7 +65,7 @@ class Panes:
         """Show what is wrong with the workload, at its fields; the last plan stays, marked stale."""
         elsewhere = self.form.show_problems(problems)
         count = len(problems) + len(self.form.faults)
-        words = [told(problem) for problem in elsewhere[:2]]
+        words = [problem_text(problem) for problem in elsewhere[:2]]
         summary = f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."
         self.ranking.refuse(words or [summary])
 

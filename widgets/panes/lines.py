@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 
-class Lines(Static):
+class FoldedLines(Static):
     """Lines folded to the width there is, as high as they are many."""
 
     _laid_out = (0, 0)

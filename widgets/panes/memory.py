@@ -15,7 +15,7 @@ from widgets.drawing.memory_bar import MemoryBar
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import styled_lines
 from widgets.panes.frame import frame_of
-from widgets.panes.lines import Lines
+from widgets.panes.lines import FoldedLines
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
@@ -37,7 +37,7 @@ class MemoryView(Vertical, can_focus=True):
     def compose(self) -> ComposeResult:
         """The bar and one line of facts."""
         yield MemoryBar(symbols=self._symbols, id="stack")
-        yield Lines(id="facts")
+        yield FoldedLines(id="facts")
 
     async def on_click(self) -> None:
         """The items."""
@@ -63,15 +63,15 @@ class MemoryView(Vertical, can_focus=True):
     def _draw(self) -> None:
         row, plan = self._shown
         if row is None:
-            self.query_one(Lines).show([])
+            self.query_one(FoldedLines).show([])
             return
         facts, room = " · ".join(memory_facts(row)), self.size
         lines = styled_lines(facts, room.width or len(facts), "$quiet")
         if plan is not None and room.height >= ROOMY:
-            from widgets.screens.row.why import Page, memory_lines
+            from widgets.screens.row.why import PageStyle, memory_lines
 
-            lines += [Content(""), *memory_lines(row, plan, Page(self._symbols, room.width))]
-        self.query_one(Lines).show(lines)
+            lines += [Content(""), *memory_lines(row, plan, PageStyle(self._symbols, room.width))]
+        self.query_one(FoldedLines).show(lines)
 
 
 def memory_facts(row: PlanRow) -> list[str]:

@@ -21,7 +21,7 @@ from planner.units import SECONDS_PER_HOUR, bytes_text, duration_text, percent_t
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import bar_text, labelled, styled_lines
 from widgets.panes.frame import frame_of
-from widgets.panes.lines import Lines
+from widgets.panes.lines import FoldedLines
 
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Lever, Plan, PlanRow
@@ -71,7 +71,7 @@ class WhyView(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         """One text."""
-        yield Lines(id="why-text")
+        yield FoldedLines(id="why-text")
 
     def show(self, row: PlanRow | None, plan: Plan | None) -> None:
         """Another row; what takes time to find out of it comes with `add`."""
@@ -101,7 +101,7 @@ class WhyView(VerticalScroll, can_focus=False):
         lines = list(self._lines(room.width)) if self._row is not None and self._plan is not None else []
         if len(lines) > room.height:
             lines = list(self._lines(room.width - GAP))
-        self.query_one(Lines).show(lines, room.height)
+        self.query_one(FoldedLines).show(lines, room.height)
 
     def _lines(self, width: int) -> Iterator[Content]:
         row, plan = self._row, self._plan

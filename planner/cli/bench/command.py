@@ -33,7 +33,7 @@ CALIBRATING = ("quick", "standard")
 """Suites after which plans rest on other ceilings."""
 PROVING = "prove"
 GPUS_A_NODE = 8
-"""GPUs of a node that is measured together with others, unless --ranks says."""
+"""GPUs of a node that is measured together with others, without --ranks."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
 """Failures that another option would have avoided."""
 
@@ -45,7 +45,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     default="quick",
     show_default=True,
     help="quick: under a minute; standard: everything, in rounds, ten minutes at most; study: training steps over model sizes; "
-    "collectives: what several GPUs do together, over nodes too where torchrun starts it; prove: what a first run on a new kind of device has to show, beside what is expected of it; "
+    "collectives: what several GPUs do together, over nodes too where torchrun starts it; prove: a first run on a new kind of device, its results beside the expected ones; "
     "serve: an OpenAI-compatible server at --url, without torch; smoke: a self-test, not used by plans.",
 )
 @click.option(
@@ -87,7 +87,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     "--nodes",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="With --emit: measure N nodes together (the suite collectives), of 8 GPUs each or as --ranks says.",
+    help="With --emit: measure N nodes together (the suite collectives), of 8 GPUs each or --ranks.",
 )
 @click.option(
     "--preset",
@@ -121,8 +121,8 @@ def bench(
 ) -> int:
     """Measure this machine with torch. Plans rest on the results from then on.
 
-    Every result is kept as it arrives, so a run that is interrupted (Ctrl+C) has not been for nothing. With --json a line is
-    one measurement: `gpu-planner schema measurement`.
+    Every result is kept as it arrives, so that an interrupted run (Ctrl+C) is not lost. With --json a line is one
+    measurement: `gpu-planner schema measurement`.
     """
     if suite == SERVE and emit is None:
         return measure_server(invocation.session(), as_json=as_json, **serving)
@@ -164,7 +164,7 @@ def _check_combination(
     preset: str | None,
     of_study: Mapping[str, str | int | None],
 ) -> None:
-    """Raises `UsageError` for options of which one makes no sense beside another."""
+    """Raises `UsageError` for options that exclude each other."""
     if gpus or nodes is not None:
         wrong = "--gpu" if gpus else "--nodes"
         raise click.UsageError(f"{wrong} goes with --emit; what is measured here is chosen with --device, nodes by torchrun.")

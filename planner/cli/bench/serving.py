@@ -162,9 +162,9 @@ def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any],
 def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any], *, refuse: bool = False) -> list[Compared]:
     """Every result beside its prediction; none, with a note on stderr, where settings are missing. `refuse`: raise other faults."""
     from planner.observe.machine import match_gpu
-    from planner.observe.results.compared import Given, compare
+    from planner.observe.results.compared import ResultFile, compare
 
-    given = Given("--set", "bench serve", results, settings)
+    given = ResultFile("--set", "bench serve", results, settings)
     try:
         found = compare(session, given, lambda name: match_gpu(name, None, session.gpus), session.models.names())
     except UserError as wrong:

@@ -19,7 +19,7 @@ from planner.workload.checkpoints.tensors import by_dtype
 from planner.workload.huggingface.config import known_family
 from planner.workload.huggingface.vision import read_tower
 from planner.workload.models import Model
-from planner.workload.sublayers import told
+from planner.workload.sublayers import formats_text
 from planner.workload.weights import FORMATS
 
 
@@ -32,7 +32,7 @@ def models() -> None:
 @json_option
 @pass_invocation
 def list_models(invocation: Invocation, as_json: bool) -> int:
-    """List every model the catalogue knows by name."""
+    """List every model of the catalogue."""
     shelf = invocation.session().models
     if as_json:
         print_json([_as_read(shelf.find(name)) for name in shelf.names()])
@@ -125,7 +125,7 @@ def _weights(a: Architecture) -> str:
     stored_as = a.stored_as or "bf16"
     if stored_as not in FORMATS:
         return ""
-    apart = f" ({told(a.stored_parts)})" if a.stored_parts else ""
+    apart = f" ({formats_text(a.stored_parts)})" if a.stored_parts else ""
     return f"{bytes_text(FORMATS[stored_as].stored(a).total_bytes)} in {stored_as}{apart}"
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 DEFAULT_ROWS = 25
-"""Rows of a table for people; JSON holds all of them unless `--top` says otherwise."""
+"""Rows of a table for people; JSON holds all of them without `--top`."""
 TASKS = ("serve", "generate", "prefill", "train", "finetune")
 
 

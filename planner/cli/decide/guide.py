@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from planner.workload.tasks import Workload
 
 GLANCE_S = 10.0
-"""Seconds for which this machine's GPUs are watched unless --seconds says otherwise."""
+"""Seconds for which this machine's GPUs are watched without --seconds."""
 
 
 @click.command()

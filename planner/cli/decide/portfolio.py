@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def portfolio(invocation: Invocation, /, file: Path, own: Path | None, basis: BasisChoice, as_json: bool) -> int:
     """Place the workloads of FILE (.toml) on owned and offered GPUs at the lowest monthly cost.
 
-    Says what runs where, what to commit to, and what to rent by the hour or on spot over the day. Exits with 1 where it cannot be done.
+    Prints where each workload runs, what to commit to, and what to rent by the hour or on spot over the day. Exits with 1 where they cannot
+    be placed.
     """
     from planner.engine.procurement.portfolio.records import PortfolioFile
     from planner.present.money.portfolio import portfolio_sections

@@ -85,7 +85,7 @@ def balanced(name: str, labels: Mapping[str, str], port: int) -> dict[str, Any]:
 
 
 def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any]:
-    """One pod per node, all of which succeed or fail together: a single rank cannot redo what it lost."""
+    """One pod per node; they succeed or fail together, because a single rank cannot redo lost work."""
     spec: dict[str, Any] = {"completions": nodes, "parallelism": nodes, "completionMode": "Indexed", "backoffLimit": 0}
     if limit_s is not None:
         spec["activeDeadlineSeconds"] = limit_s

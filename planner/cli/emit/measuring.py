@@ -167,7 +167,7 @@ def _ray(job: Job) -> str:
 
 
 def _kubernetes(job: Job, form: Form) -> str:
-    """An Indexed Job, a JobSet, or a Job that Kueue admits: a pod a node, of which the first prints the result."""
+    """An Indexed Job, a JobSet, or a Job that Kueue admits: one pod per node; the first prints the result."""
     script = [*manifests.job_nodes(form, NAME, job.nodes), *_measuring(job, "")]
     pod = manifests.Pod(name=NAME, image=IMAGE, script=script, gpus=job.count, vendor=job.vendor, products=job.products)
     kind, first = ("job", f"job-name={NAME}") if form != "jobset" else ("jobset", f"jobset.sigs.k8s.io/jobset-name={NAME}")

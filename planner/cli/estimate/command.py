@@ -35,7 +35,7 @@ CHUNKS_READ = 256
 """Chunks that are read before their answers are written."""
 
 
-class Asked(NamedTuple):
+class LineChunk(NamedTuple):
     """A chunk of lines, and the folders it is answered from."""
 
     config: Path | None
@@ -55,18 +55,18 @@ def answer_on(on: str, invocation: Invocation, arriving: Iterator[list[bytes]], 
                 out.flush()
 
 
-def _chunks(invocation: Invocation, arriving: Iterator[list[bytes]]) -> Iterator[Asked]:
+def _chunks(invocation: Invocation, arriving: Iterator[list[bytes]]) -> Iterator[LineChunk]:
     kept: list[bytes] = []
     for lines in arriving:
         kept += lines
         while len(kept) >= CLUSTER_CHUNK_LINES:
-            yield Asked(invocation.config, invocation.state, invocation.exact, kept[:CLUSTER_CHUNK_LINES])
+            yield LineChunk(invocation.config, invocation.state, invocation.exact, kept[:CLUSTER_CHUNK_LINES])
             kept = kept[CLUSTER_CHUNK_LINES:]
     if kept:
-        yield Asked(invocation.config, invocation.state, invocation.exact, kept)
+        yield LineChunk(invocation.config, invocation.state, invocation.exact, kept)
 
 
-def answered(asked: Asked) -> bytes:
+def answered(asked: LineChunk) -> bytes:
     """The answers to a chunk, a line each."""
     session = _session(asked.config, asked.state, asked.exact)
     return escaped_json(encoder.encode_lines(answer_lines(session, asked.lines)))

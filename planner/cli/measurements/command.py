@@ -151,7 +151,7 @@ measurements.add_command(import_measurements)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: bool, **wanted: Any) -> int:
-    """Forget measurements: by ID (of a measurement or a run), or all that the options choose. Asks first."""
+    """Delete measurements: by ID (of a measurement or a run), or all that the options choose. Asks first."""
     if not names and not any(wanted.values()):
         raise click.UsageError("Name what to remove: an ID, or an option that chooses (--run, --device, --quarantined, …).")
     session = invocation.session()

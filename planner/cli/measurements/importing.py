@@ -30,7 +30,9 @@ def keep_results(session: Session, compared: Iterable[Compared]) -> None:
 
     log = session.predictions
     values = log.seen()
-    there = [(one.request, {name: of.value for (said, name), of in values.items() if said == one.id}) for one in log.predicted()]
+    there = [
+        (one.request, {name: figure.value for (said, name), figure in values.items() if said == one.id}) for one in log.predicted()
+    ]
     pairs, known = [], 0
     for one in compared:
         figures = {verdict.quantity for verdict in one.verdicts if verdict.predicted is not None and verdict.quantity in GENERATING}
@@ -59,7 +61,7 @@ def say_outliers(session: Session, devices: Collection[str]) -> None:
 MOST_NAMED = 5
 
 
-class Taken(msgspec.Struct):
+class FileContents(msgspec.Struct):
     """Everything read from the files that were given, before anything of it is kept."""
 
     exported: list[tuple[str, tuple[Run, ...], tuple[Measurement, ...]]] = msgspec.field(default_factory=list)
@@ -93,11 +95,11 @@ def import_measurements(invocation: Invocation, files: tuple[str, ...], settings
     return ExitCode.ANSWERED
 
 
-def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> Taken:
+def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> FileContents:
     """Raises `UserError` with the problems of all files."""
     from planner.observe.results.sources import sources
 
-    taken, problems = Taken(), list[Problem]()
+    taken, problems = FileContents(), list[Problem]()
     for file in files:
         try:
             for source in sources(file):
@@ -127,11 +129,11 @@ def _of_several(found: Sequence[Problem]) -> Problem:
     return found[0]._replace(where=f"{found[0].where} and {counted(more, 'more file')}") if more else found[0]
 
 
-def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Taken) -> None:
+def _read_one(session: Session, source: Source, given: dict[str, Any], taken: FileContents) -> None:
     from planner.hardware.measurements.exchange import read_document
     from planner.observe.machine import cpu_key, match_gpu
     from planner.observe.results.collectives import measurement_of
-    from planner.observe.results.compared import Given, compare
+    from planner.observe.results.compared import ResultFile, compare
     from planner.observe.results.read import is_exported, read_results, recognised
     from planner.observe.results.result import CollectiveTimes
 
@@ -158,10 +160,10 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Ta
             run, point = measurement_of(one, given, source.where, find, utc_now())
             taken.exported.append((source.where, (run,), (point,)))
     served = [one for one in found if not isinstance(one, CollectiveTimes)]
-    taken.results += compare(session, Given(source.where, source.name, served, given), find, session.models.names())
+    taken.results += compare(session, ResultFile(source.where, source.name, served, given), find, session.models.names())
 
 
-def _keep(session: Session, taken: Taken) -> None:
+def _keep(session: Session, taken: FileContents) -> None:
     """Store everything; raises `NotKeptError` where it is not on disk."""
     for where, runs, rows in taken.exported:
         new, result = session.store.add_all(rows, runs)
@@ -177,7 +179,7 @@ def _require(result: WriteResult, where: str, number: int) -> None:
         raise NotKeptError(Problem(where, "", f"{counted(number, 'measurement')} not taken in: {result.path} {result.reason}."))
 
 
-def _print(session: Session, taken: Taken) -> None:
+def _print(session: Session, taken: FileContents) -> None:
     from planner.cli.terminal.sections import console, print_sections
     from planner.present.benchmark.results import result_section
 

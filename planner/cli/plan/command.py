@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 DEFAULT_GPUS = 12
-"""GPUs of a table for people, each by its best row; JSON, CSV and Markdown hold all rows unless `--top` says otherwise."""
+"""GPUs of a table for people, each by its best row; JSON, CSV and Markdown hold all rows without `--top`."""
 
 
 @click.command()
@@ -70,13 +70,13 @@ def plan(
 ) -> int:
     """Rank GPUs, counts and layouts for the workload PRESET: a preset's name, or the path of a .toml file.
 
-    Without PRESET the workload is what --set says, where that gives its model and task; else changes of llama-3.1-70b-chat-service.
+    Without PRESET, --set describes the whole workload if it gives model and task; otherwise it changes llama-3.1-70b-chat-service.
 
     Keys of --set, the commonest: model, task, weight_dtype, engine; of a service input_tokens, output_tokens, request_rate_per_s or
     daily_users or concurrency, targets.p95_request_s; of training sequence, global_batch, train_tokens, recipe, lora.rank; everywhere
     max_gpus, market, providers, regions. `gpu-planner schema preset` describes all of them, and docs/guide/serving.md those of a service.
 
-    Exits with 0 when something fits and 1 when nothing does; the levers that would change that are named.
+    Exits with 0 when something fits and 1 when nothing does; the changes that would help are listed.
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
     _refuse_combinations(wanted, form, emit)
@@ -98,18 +98,18 @@ def plan(
     found = cut(found, shown, each_gpu=each_gpu)
     if emit:
         code = _emit(session, emit, name, workload, found)
-        _keep_prediction(session, workload, found, tell=True)
+        _keep_prediction(session, workload, found, say_so=True)
         return code
     if form is None:
         found = session.with_flips(workload, found, basis=command.basis)
     if memory or operators:
 
         def details(row: PlanRow) -> dict[str, MemoryDetail | TimeDetail | None]:
-            of = {
+            finders = {
                 "memory_detail": session.memory_detail if memory else None,
                 "time_detail": session.time_detail if operators else None,
             }
-            return {name: find(workload, row, basis=command.basis) if find else None for name, find in of.items()}
+            return {name: find(workload, row, basis=command.basis) if find else None for name, find in finders.items()}
 
         found = _detailed(found, workload, details, each=form == "json")
     first = found.best
@@ -117,7 +117,7 @@ def plan(
     by_load = session.under_load(workload, first, basis=command.basis) if load and first else None
     more = _More(first if load else None, by_load, costs, chart)
     _write(found, form, command, more, each_gpu=each_gpu)
-    _keep_prediction(session, workload, found, tell=form is None)
+    _keep_prediction(session, workload, found, say_so=form is None)
     return ExitCode.ANSWERED if found.best else ExitCode.NOTHING_FOUND
 
 
@@ -130,12 +130,12 @@ def _refuse_combinations(wanted: list[str], form: str | None, emit: str | None) 
         )
 
 
-def _keep_prediction(session: Session, workload: Workload, found: Plan, *, tell: bool) -> None:
+def _keep_prediction(session: Session, workload: Workload, found: Plan, *, say_so: bool) -> None:
     """Keep the plan's predictions after the answer is out, so that a slow disk does not delay it."""
     from planner.session.prediction_log import log_plan
 
     sys.stdout.flush()
-    if (note := log_plan(session, workload, found)) and tell:
+    if (note := log_plan(session, workload, found)) and say_so:
         say(f"note: {note}")
 
 

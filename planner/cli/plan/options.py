@@ -33,8 +33,8 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         key, equals, text = setting.partition("=")
         if not equals or not key.strip():
             problems.add("", f"{setting!r} is not KEY=VALUE, such as targets.p95_request_s=3.")
-        elif of := key_of(key.strip()):
-            problems.add(key.strip(), f"is what the form calls {of}; --set takes that key.")
+        elif field_key := key_of(key.strip()):
+            problems.add(key.strip(), f"is what the form calls {field_key}; --set takes that key.")
         else:
             changes[key.strip()] = _as_listed(key.strip(), value_of(text.strip())) if text.strip() else ABSENT
     problems.raise_if_any()
@@ -128,7 +128,7 @@ class Ranked(NamedTuple):
 
 
 PRESETS_OWN = ("request_rate_per_s", "input_tokens", "output_tokens", "weight_dtype", "kv_dtype", "engine", "max_gpus")
-"""Keys of the usual preset that are told where they are left as they are, beside its targets."""
+"""Keys of the usual preset that are named in the answer where they are left unchanged, beside its targets."""
 
 
 def rest_of_preset(command: PlanCommand, workload: Workload) -> str:

@@ -31,7 +31,7 @@ STYLES = {"": "", "strong": "bold", "faint": "dim"}
 
 
 def console() -> Console:
-    """A console on stdout that is as wide as its terminal or COLUMNS say, otherwise as wide as its content."""
+    """A console on stdout that is as wide as its terminal or COLUMNS, otherwise as wide as its content."""
     from planner.cli.terminal.clean_console import CleanConsole
 
     bounded = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()

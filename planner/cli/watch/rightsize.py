@@ -134,7 +134,7 @@ def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) ->
     from planner.session.prediction_log import OF_SEARCH, log_results, predicted_and_seen
     from planner.workload.tasks import Request, trains
 
-    asked = {key: of for key, of in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
+    asked = {key: value for key, value in msgspec.to_builtins(workload).items() if key not in OF_SEARCH}
     figure = "tokens_per_s" if trains(workload.task) else "output_tokens_per_s"
     try:
         request = msgspec.convert(asked | {"gpu": gpu, "gpus": 1}, Request)

@@ -32,7 +32,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     speed: float = 1.0
     processes: bool = False
-    """List who uses each GPU, which only this machine's driver knows."""
+    """List the processes of each GPU, which only this machine's driver can do."""
 
     def __post_init__(self) -> None:
         """Raise `UserError` when more than one source is named."""
@@ -40,7 +40,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         if len(given) > 1:
             raise UserError(Problem("", "", f"{' and '.join(given)} exclude each other; give one."))
         if given and self.processes:
-            raise UserError(Problem("--processes", "", f"only this machine's driver tells who uses a GPU; leave {given[0]} out."))
+            raise UserError(
+                Problem("--processes", "", f"only this machine's driver lists the processes of a GPU; leave {given[0]} out.")
+            )
 
     def recording(self) -> Recording | None:
         """The recording, where it is one; lines that cannot be read are reported on stderr."""

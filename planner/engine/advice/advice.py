@@ -32,7 +32,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: ActionKind
     text: str
     saves: Saving | None = None
-    """None: not known from what was observed; `note` says why."""
+    """None: not known from what was observed; `note` is the reason."""
     note: str = ""
     gpu: str | None = None
     profile: str | None = None

@@ -24,7 +24,7 @@ LEAST_GAIN = 0.02
 Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ObservedNeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Resources the job was observed to use, with a margin; None: not observed."""
 
     memory_bytes: float | None = None
@@ -48,7 +48,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_per_s: Figure | None = None
 
 
-def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> Need:
+def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> ObservedNeed:
     """Resources of `gpu` that `seen` used: shares of the counters times the vendor's figures, and `MARGIN`.
 
     `by_cycles`: as many busy multiprocessors are needed too, where nothing else shows how much work it is.
@@ -61,7 +61,7 @@ def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> Need:
     half = gpu.compute_flop_per_s.get("bf16") or gpu.compute_flop_per_s.get("fp16")
     single = gpu.compute_flop_per_s.get("fp32")
     cycles = gpu.sm_count * seen.sm_clock_hz if gpu.sm_count and seen.sm_clock_hz else None
-    return Need(
+    return ObservedNeed(
         memory_bytes=seen.memory_used_bytes * MARGIN if seen.memory_used_bytes is not None else None,
         bytes_per_s=times(seen.dram_bandwidth, gpu.memory_bandwidth_bytes_per_s),
         matrix_flop_per_s=times(seen.tensor_active, half * min(1.0, clock) if half else None),
@@ -70,7 +70,7 @@ def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> Need:
     )
 
 
-def unmet(need: Need, gpu: Gpu, chip: Chip) -> str | None:
+def unmet(need: ObservedNeed, gpu: Gpu, chip: Chip) -> str | None:
     """The first thing of `need` that `gpu` does not have, by what is reached, not by the data sheet; None: it has all."""
     single = gpu.compute_flop_per_s.get("fp32")
     has = (
@@ -84,7 +84,7 @@ def unmet(need: Need, gpu: Gpu, chip: Chip) -> str | None:
 
 
 def cheaper_by_needs(
-    need: Need, now: Gpu, price: Quote, gpus: Iterable[Gpu], prices: Mapping[str, Quote], chip: FindChip
+    need: ObservedNeed, now: Gpu, price: Quote, gpus: Iterable[Gpu], prices: Mapping[str, Quote], chip: FindChip
 ) -> list[Candidate]:
     """Single GPUs of the same vendor that cost less, compute in BF16 if `now` does, and have all of `need`; the cheapest first."""
     half = "bf16" if "bf16" in now.compute_flop_per_s else "fp16"

@@ -28,7 +28,7 @@ class _Job(msgspec.Struct, frozen=True):
 
 
 def consolidations(cases: Sequence[Case]) -> list[Action]:
-    """Consolidation, for each kind of GPU of which more than one was seen at work."""
+    """Consolidation, for each kind of GPU that more than one busy GPU belongs to."""
     kinds: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         if case.gpu is not None and case.seen.counted and case.judgement.limiter not in {"idle", "memory capacity"}:

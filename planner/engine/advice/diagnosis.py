@@ -92,7 +92,7 @@ def judge(seen: Observed) -> Judgement:
 
 
 def _uncounted(seen: Observed) -> list[str]:
-    """Statements of what no hardware counter tells here, and of what to do instead."""
+    """What no hardware counter shows here, and what to do instead."""
     if seen.counted:
         return []
     if seen.sm_active is None:
@@ -130,7 +130,7 @@ def zones_of(seen: Observed) -> list[Zone]:
 
 
 def _works(seen: Observed) -> bool:
-    """Whether a counter says that much of the GPU is in use, whatever power it takes: reading memory takes less than arithmetic."""
+    """Whether a counter shows that much of the GPU is in use, whatever power it draws: reading memory draws less than arithmetic."""
     bounds = ((seen.sm_active, SM_LOW), (seen.tensor_active, COMPUTE_BOUND), (seen.dram_bandwidth, BANDWIDTH_BOUND))
     return any(share is not None and share >= bound for share, bound in bounds)
 

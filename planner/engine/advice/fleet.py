@@ -25,7 +25,7 @@ LEAST_USE = 0.5
 DEVIATIONS, NORMAL_MAD = 5.0, 1.4826
 HEAT = ("software thermal", "hardware thermal", "hardware slowdown", "power brake")
 LEAST_HELD_BACK = 0.05
-"""Share of the time in use below which being held back by heat is not told."""
+"""Share of the time in use below which throttling by heat is not reported."""
 NAMELESS = "not named"
 
 

@@ -22,7 +22,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty: this machine."""
     uuid: str | None = None
     job: str = ""
-    """Name of the work by a cluster's scheduler; empty where nothing says it."""
+    """Name of the work by a cluster's scheduler; empty where it is not known."""
     seconds: float
     """Time from the first reading to the last."""
     readings: int

@@ -42,7 +42,7 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Layout with the longest context."""
     answer: Answer
     request: dict[str, Any] = {}
-    """Request that asks `estimate` for this candidate."""
+    """Request for `estimate` that describes this candidate."""
 
 
 class FitCounts(msgspec.Struct, frozen=True, kw_only=True):

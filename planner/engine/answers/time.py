@@ -42,7 +42,7 @@ CLASS_WORDS: Mapping[str, str] = {
     "new weights": "new weights",
     "scoring": "scoring",
 }
-"""Class of operator -> words for it, the same wherever its time is told."""
+"""Class of operator -> words for it, the same in every view of times."""
 PRODUCTS, OTHERS_AT_BANDWIDTH = ("matmul", "head"), ("elementwise", "optimizer", "rollout")
 """Classes that are products, and others that the bandwidth limits."""
 MOST_OTHERS = 0.25
@@ -160,7 +160,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def longest(self, phase: PhaseTime) -> tuple[list[Operator], list[Operator]]:
-        """(operators to tell one by one, those too short for that), both the longest first."""
+        """(operators listed one by one, operators too short for that), the longest first in both."""
         own = sorted((one for one in self.operators if one.phase == phase.name), key=lambda one: -one.seconds)
         kept = sum(1 for one in own if one.seconds >= LEAST_SHARE * phase.seconds)
         return (own[:kept], own[kept:]) if len(own) > kept + 1 else (own, [])
@@ -215,7 +215,7 @@ class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Requests a second from which on more come than are answered; None where clients wait for their answers."""
     ends: list[TargetEnd]
     burst: float = 0.0
-    """Share by which requests come faster than the load says, for which latencies are simulated."""
+    """Share by which requests come faster than the stated load in the simulation of latencies."""
     replicas: int
     requests: int
     """Requests simulated at each point; 0 where formulas say what a closed loop takes."""

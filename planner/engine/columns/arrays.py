@@ -57,7 +57,7 @@ class Columns(msgspec.Struct, frozen=True):
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
         """Stack the attributes of `records` that are fields of this class.
 
-        `index` (shape [rows]) says which record each row takes; None becomes 0. Arrays have shape [rows], or [1] where
+        `index` (shape [rows]): the record that each row takes; None becomes 0. Arrays have shape [rows], or [1] where
         all records have the same number, which all rows share.
         """
         different = {id(record): record for record in records}
@@ -128,8 +128,8 @@ def positive(columns: dict[str, Floats]) -> list[dict[str, float]]:
     numbers, names = np.stack([*columns.values()], axis=1), [*columns]
     found: list[dict[str, float]] = [{} for _ in numbers]
     row, column = (numbers > 0).nonzero()
-    for place, of, number in zip(row.tolist(), column.tolist(), numbers[row, column].tolist(), strict=True):
-        found[place][names[of]] = number
+    for place, index, number in zip(row.tolist(), column.tolist(), numbers[row, column].tolist(), strict=True):
+        found[place][names[index]] = number
     return found
 
 

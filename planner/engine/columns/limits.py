@@ -1,4 +1,4 @@
-"""Limits an engine sets on its iterations: requests in flight and prompt tokens, by what the workload asks, the GPU, or its defaults."""
+"""Limits an engine sets on its iterations: requests in flight and prompt tokens, by the workload, the GPU, or its defaults."""
 
 from __future__ import annotations
 

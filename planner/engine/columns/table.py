@@ -131,7 +131,7 @@ class LayoutColumns(Layout[Floats], Columns, frozen=True, kw_only=True):
 
     @classmethod
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
-        """The columns as of `Columns.gather`, each of shape [rows]: by them a table knows its rows."""
+        """The columns of `Columns.gather`, each of shape [rows], which give a table its number of rows."""
         found = super().gather(records, index)
         return cls(**{name: np.broadcast_to(getattr(found, name), index.shape) for name in cls.__struct_fields__})
 

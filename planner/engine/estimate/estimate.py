@@ -55,7 +55,7 @@ def estimate(
     find_models: Callable[[Request], Models],
     chip: FindChip,
 ) -> list[Answer | UserError]:
-    """One answer a request, in order; a request that cannot be used gets the `UserError` that says why."""
+    """One answer a request, in order; a `UserError` with the reasons for a request that cannot be used."""
     answers: list[Answer | UserError] = [UserError(())] * len(requests)
     by_kind: dict[str, dict[int, Prepared]] = defaultdict(dict)
     for position, request in enumerate(requests):
@@ -91,7 +91,7 @@ def job_of_request(request: Request, gpu: Gpu, models: Models) -> Job:
 
 
 def laid_out(job: Job, request: Request, gpu: Gpu, find_chip: FindChip) -> Prepared | Answer:
-    """`job` in the layout that `request` asks for, or the answer that the GPU cannot run it; raises `UserError`."""
+    """`job` in the layout of `request`, or the answer that the GPU cannot run it; raises `UserError`."""
     assert isinstance(job.workload, Request)
     request = job.workload  # with what its engine turns on
     reason = unsupported_reason(gpu, job)

@@ -107,7 +107,7 @@ def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:
 
 
 def _concurrency(job: Job, dp: int) -> float:
-    """Sequences wanted on one replica; infinite: as many as its cache holds, or as its request rate settles at."""
+    """Sequences wanted on one replica; infinite: limited by its cache, or by its request rate."""
     if not job.concurrency or math.isinf(job.concurrency):
         return math.inf
     return float(math.ceil(job.concurrency / dp))

@@ -104,7 +104,7 @@ def _with_room(e: Evaluated, wanted: LayoutColumns) -> tuple[Evaluated, Floats]:
 
 
 def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
-    """`e` with what simulation says: of a benchmark, where the requests are counted, else of the long run where closed formulas say too little."""
+    """`e` with simulated figures: of a benchmark where the number of requests is given, else of the long run where closed formulas do not suffice."""
     assert e.serve is not None
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
     replicas = np.broadcast_to(wanted.dp, e.table.rows)
@@ -126,7 +126,7 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     if of_benchmark.size:
         own = of_benchmark
         warm = np.array([job.workload.warmup_requests or 0 for job in simulated]) / replicas
-        requests, warm = (np.ceil(of[own]).astype(np.int64) for of in (in_all[rows], warm))
+        requests, warm = (np.ceil(column[own]).astype(np.int64) for column in (in_all[rows], warm))
         found.append(simulate_benchmark(time.take(own), rules.take(own), load.take(own), requests, warm))
     summary = joined(found)
     requests_per_s = e.serve.requests_per_s.copy()
@@ -146,5 +146,5 @@ def _varies(job: Job) -> bool:
 
 
 def _partly(share: Floats, one: Latency, other: Latency) -> Latency:
-    """Latencies of which `share` [rows] are those of `one`, and the rest those of `other`."""
+    """Latencies mixed of `share` [rows] of `one` and the rest of `other`."""
     return Latency(*(blended(share, own, others) for own, others in zip(asdict(one).values(), asdict(other).values(), strict=True)))

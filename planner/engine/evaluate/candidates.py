@@ -40,7 +40,7 @@ class Candidates(msgspec.Struct, frozen=True):
         return Table(
             rollout_job=JobColumns.gather(rolling, job_index) if rolling else None,
             rollout_engine=EngineColumns.gather([job.engine for job in rolling], job_index) if rolling else None,
-            draft_model=ModelColumns.gather([of.architecture for of in drafting], job_index) if drafting else None,
+            draft_model=ModelColumns.gather([draft.architecture for draft in drafting], job_index) if drafting else None,
             draft=DraftColumns.gather(drafting, job_index) if drafting else None,
             model=ModelColumns.gather([job.architecture for job in jobs], job_index),
             source=ModelColumns.gather([job.architecture.source or job.architecture for job in jobs], job_index)
@@ -64,13 +64,13 @@ def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
     first, _ = parts[0]
 
     def column(name: str) -> Floats:
-        return np.concatenate([full(getattr(of.layout, name), of.job_index.size)[rows] for of, rows in parts])
+        return np.concatenate([full(getattr(part.layout, name), part.job_index.size)[rows] for part, rows in parts])
 
     return Candidates(
         first.jobs,
-        np.concatenate([of.job_index[rows] for of, rows in parts]),
+        np.concatenate([part.job_index[rows] for part, rows in parts]),
         first.chips,
-        np.concatenate([of.chip_index[rows] for of, rows in parts]),
+        np.concatenate([part.chip_index[rows] for part, rows in parts]),
         LayoutColumns(**{name: column(name) for name in LayoutColumns.__struct_fields__}),
     )
 
@@ -86,7 +86,7 @@ def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
 def candidate_of(
     job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None, network: Network | None = None
 ) -> Candidates:
-    """`job` on `chip`, spread as `layout` says; `nvlink` and `network` (None: the usual one) do not touch memory."""
+    """`job` on `chip` in `layout`; `nvlink` and `network` (None: the usual one) do not touch memory."""
     one = np.zeros(1, dtype=np.int64)
     if network is not None:
         chip = chip_over(chip, fabric_kind(network.fabric))

@@ -62,19 +62,19 @@ def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
     The oldest release serves as many sequences at once as today's, on the same layout, unless that is open and it had another by default.
     """
     places = [np.flatnonzero([rows.e.serve is not None and _release_open(job) for job in rows.jobs]) for rows in parts]
-    ends = np.cumsum([of.size for of in places])
-    if not any(of.size for of in places):
+    ends = np.cumsum([numbers.size for numbers in places])
+    if not any(numbers.size for numbers in places):
         return [{} for _ in parts]
     served = parts[0].jobs[0].task == "serve"
     oldest = _times(serve_of(_at_oldest(parts, places).table(), continuous=served), served=served)
     return [
-        _ends(rows, of, {kind: column[end - of.size : end] for kind, column in oldest.items()}, served=served)
-        for rows, of, end in zip(parts, places, ends, strict=True)
+        _ends(rows, numbers, {kind: column[end - numbers.size : end] for kind, column in oldest.items()}, served=served)
+        for rows, numbers, end in zip(parts, places, ends, strict=True)
     ]
 
 
 def _ends(rows: Chosen, places: Rows, oldest: Mapping[str, Floats], *, served: bool) -> dict[str, ReleaseEnds]:
-    """The ends of `rows`, of which those at `places` take `oldest` seconds in the oldest release."""
+    """The ends of `rows`; rows at `places` take `oldest` seconds in the oldest release."""
     assert rows.e.serve is not None
     found = {}
     for kind, today in _times(rows.e.serve, served=served).items():
@@ -86,7 +86,7 @@ def _ends(rows: Chosen, places: Rows, oldest: Mapping[str, Floats], *, served: b
 
 def evidence(ends: Mapping[str, ReleaseEnds]) -> dict[str, Floats]:
     """Cause of a wider range -> the logarithm of its factor."""
-    return {name: np.log(end) for kind, of in ends.items() for name, end in zip(names_of(kind), of, strict=True)}
+    return {name: np.log(end) for kind, both_ends in ends.items() for name, end in zip(names_of(kind), both_ends, strict=True)}
 
 
 def _release_open(job: Job) -> bool:
@@ -96,7 +96,7 @@ def _release_open(job: Job) -> bool:
 
 def _at_oldest(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
     """The rows of `parts` at their `places`, one part after the other, with the oldest release of their engines."""
-    joined = joined_candidates([(rows.e.candidates, rows.numbers[of]) for rows, of in zip(parts, places, strict=True)])
+    joined = joined_candidates([(rows.e.candidates, rows.numbers[numbers]) for rows, numbers in zip(parts, places, strict=True)])
     jobs = [_by_oldest(job) if _release_open(job) else job for job in joined.jobs]
     divides = np.array([may_divide_matrices(job) for job in joined.jobs])[joined.job_index]
     s = joined.layout

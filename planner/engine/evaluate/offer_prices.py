@@ -32,7 +32,7 @@ ROUNDED_ABOVE_S = 60.0
 def own_prices(workload: Workload, named: Iterable[str], find_gpu: Callable[[str], Gpu]) -> dict[str, float]:
     """GPU -> the price of one's own: a table gives one for each, a number is that of the GPUs that are `named`, no one's else.
 
-    Raises `UserError` with every GPU of a table that nobody knows.
+    Raises `UserError` with every unknown GPU of a table.
     """
     given = workload.price_usd_per_gpu_h
     if not isinstance(given, Mapping):

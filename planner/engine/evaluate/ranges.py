@@ -79,9 +79,9 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     def _unseen(self, kind: str) -> Floats:
         """Factor of rows whose GPU, model or engine is of a class without published values of `kind`."""
         spreads, unseen = published_spreads(), np.zeros(1, dtype=bool)
-        for of in self.classes:
-            new = [name is not None and name not in spreads.kinds[kind].classes for name in of.names]
-            unseen = unseen | np.array(new)[of.rows] if any(new) else unseen
+        for classes in self.classes:
+            new = [name is not None and name not in spreads.kinds[kind].classes for name in classes.names]
+            unseen = unseen | np.array(new)[classes.rows] if any(new) else unseen
         return np.where(unseen, spreads.unseen_class, 1.0)
 
 
@@ -100,8 +100,8 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
         HOST_TIME: host_share(timed),
     }
     by_job = [_facts_of_job(job) for job in candidates.jobs]
-    for name in dict.fromkeys(name for of in by_job for name in of):
-        amounts = [of.get(name, 0.0) for of in by_job]
+    for name in dict.fromkeys(name for job_facts in by_job for name in job_facts):
+        amounts = [job_facts.get(name, 0.0) for job_facts in by_job]
         facts[name] = np.array(amounts)[candidates.job_index] if len({*amounts}) > 1 else np.array(amounts[:1])
     host = np.log1p((OTHER_HOSTS - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0) * (job.train <= 0))
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]

@@ -38,9 +38,9 @@ class Replicas(msgspec.Struct, frozen=True):
         return np.broadcast_to(getattr(self.candidates.layout, name), self.rows)
 
     def load(self, row: Rows, replicas: Floats) -> Load:
-        """The load of the rows `row`, which may repeat, at so many replicas each."""
-        of = self.candidates
-        return replica_load(of.jobs, replicas, surge=self.burst, index=of.job_index[row])
+        """The load of the rows `row`, which may repeat, with a number of replicas for each."""
+        candidates = self.candidates
+        return replica_load(candidates.jobs, replicas, surge=self.burst, index=candidates.job_index[row])
 
     def at_load_of(self, parts: list[tuple[Evaluated, Rows]], row: Rows) -> Replicas:
         """The rows `row` at the replicas and sequences of the rows of `parts`, whose candidates differ in these alone."""

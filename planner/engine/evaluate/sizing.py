@@ -83,7 +83,7 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
 
 
 def whole_groups(replicas: Floats, streams: Floats) -> Floats:
-    """At least so many replicas, in whole groups of those that share one copy of the experts."""
+    """At least this many replicas, in whole groups that share one copy of the experts."""
     return np.ceil(replicas / streams) * streams
 
 

@@ -44,9 +44,9 @@ class Task(msgspec.Struct, frozen=True, dict=True):
         return task
 
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
-        """The job computed in `dtype`; None: as the workload says, or by default.
+        """The job computed in `dtype`; None: the dtype of the workload, or the default.
 
-        Raises `UserError` naming each value that is missing, out of range or contradictory; `where` is what it says they are in.
+        Raises `UserError` naming each value that is missing, out of range or contradictory; `where`: the file or option named in it.
         """
         chosen = self.workload.dtype or dtype
         if chosen not in self._jobs:
@@ -86,7 +86,7 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
         return here or self.find_gpu(row.gpu)
 
     def nvlink_of(self, row: PlanRow) -> bool | None:
-        """Whether the offer of `row` says that its GPUs are joined by NVLink; None where it does not say, or there is none."""
+        """Whether the GPUs of the offer of `row` are joined by NVLink; None where the offer does not state it, or there is no offer."""
         if row.owned is not None:
             return row.owned.nvlink
         offer = row.offer

@@ -25,7 +25,7 @@ from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.operators.power import capped
 from planner.hardware.catalogue.gpus import Gpu
 from planner.units import bytes_text, percent_text
-from planner.workload.sublayers import told
+from planner.workload.sublayers import formats_text
 from planner.workload.weights import FORMATS
 
 SIGNIFICANT = 4
@@ -156,7 +156,7 @@ def _sourced(item: MemoryItem, job: Job) -> MemoryItem:
 def _apart(job: Job) -> str:
     """Parts of the checkpoint in other formats, in words."""
     a = job.architecture
-    return f"; {told(a.stored_parts)}" if a.stored_parts and job.stored == a.stored_as else ""
+    return f"; {formats_text(a.stored_parts)}" if a.stored_parts and job.stored == a.stored_as else ""
 
 
 def _capacity_source(gpu: Gpu, chip: Chip) -> str:

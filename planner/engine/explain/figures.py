@@ -71,7 +71,7 @@ class _Range(NamedTuple):
         return figures(value, value / self.faster, value * self.slower, self.basis)
 
     def seconds(self, value: Floats, least: Floats, wait_s: Floats | float = 0.0) -> list[Figure]:
-        """Times that cannot be below `least`, and may be `wait_s` longer beside what their range says."""
+        """Times that cannot be below `least`, and may be `wait_s` longer in addition to their range."""
         low = np.minimum(value, np.maximum(least, value / self.faster))
         return figures(value, low, value * self.slower + wait_s, self.basis)
 
@@ -120,7 +120,7 @@ def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Map
         )
 
     batch = np.array([one.batch for one in rows.jobs])
-    prompts = np.ones(1) if served else -(-batch // replicas)  # of a fixed batch the fullest replica has so many sequences
+    prompts = np.ones(1) if served else -(-batch // replicas)  # sequences of the fullest replica in a fixed batch
     busy = replicas if served else batch / prompts
     requests, most = rows(s.requests_per_s) * busy, limits.requests_per_s * busy
     made = np.where(prefills, rows(job.input_tokens), output_tokens)

@@ -19,7 +19,7 @@ from planner.engine.performance.prefill_decode.request_latency import prompts_in
 from planner.engine.performance.simulation.summary import Queue
 
 APART, TOGETHER = "prompts that may come apart", "prompts that may come together"
-"""Facts of which the amounts are half widths of the low and the high end."""
+"""Facts whose amounts are half widths of the low and the high end."""
 COLD = "first requests that may find a cold service"
 """Fact whose amount is the logarithm of the factor on the mean."""
 USUAL_SHARE = 0.5

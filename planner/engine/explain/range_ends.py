@@ -20,7 +20,7 @@ from planner.engine.performance.training import EAGER_BACKWARD, StepColumns, pha
 from planner.workload.published.spreads import published_spreads
 
 TF32_OPEN = "FP32 products that may run as TF32"
-"""NVIDIA's containers and PyTorch before 1.12 multiply FP32 as TF32 (torch.backends.cuda.matmul.allow_tf32); others do not, unless told to."""
+"""NVIDIA's containers and PyTorch before 1.12 multiply FP32 as TF32 (torch.backends.cuda.matmul.allow_tf32); others do so only on request."""
 FP16_SUMS_OPEN = "FP16 products that may be added up in FP16"
 """PyTorch lets cuBLAS add up FP16 products in FP16 (torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction, on unless turned off), and kernels
 of packed weights do so; GeForce cards, which add up in FP32 at half the rate, are faster by that."""
@@ -110,7 +110,7 @@ def _older_attention_s(rows: Chosen, step: StepColumns) -> Floats:
 
 def _attention_time(t: Table) -> Floats:
     """Time of fused attention in all phases of a step, in a unit of its own."""
-    return added(of["attention"] for of in phase_factors(t).values()) / forward_flop_per_s(t)
+    return added(phase["attention"] for phase in phase_factors(t).values()) / forward_flop_per_s(t)
 
 
 def _may_be_older_attention(job: Job) -> bool:
@@ -153,9 +153,11 @@ def _attention_unstated(job: Job) -> bool:
 
 
 def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
-    """Kinds of figures of row `number`, which has `job`, of which no value is published for a class of it."""
+    """Kinds of figures of row `number`, whose job is `job`, that lack published values for a class of the row."""
     task = "train" if job.train else job.task
-    words = _words(task, tuple(of.names[int(of.rows[number if of.rows.size > 1 else 0])] for of in e.ranges.classes))
+    words = _words(
+        task, tuple(classes.names[int(classes.rows[number if classes.rows.size > 1 else 0])] for classes in e.ranges.classes)
+    )
     return {"ranges_without_source": words} if words else {}
 
 

@@ -93,7 +93,7 @@ class _Latencies(Protocol):
 
 
 def _loop(table: Table, clients: Floats, most: float) -> ServeColumns:
-    """The one replica of `table` with so many `clients` [points], of whom `most` are served at once.
+    """The one replica of `table` with `clients` [points], `most` of them served at once.
 
     With c clients, B of them served and X requests a second, the others wait (c - B) ÷ X each (Little's law).
     """
@@ -111,12 +111,12 @@ class _Replica:
         self.time, self.rules, self.base = time, rules, base
 
     def _load(self, times: Floats) -> Load:
-        """The load of the plan, so many times [points]."""
+        """The load of the plan times a factor [points]."""
         load = self.base.take(np.zeros(times.size, dtype=np.int64))
         return replace(load, rate_per_s=load.rate_per_s * times, concurrency=np.ceil(load.concurrency * times))
 
     def at(self, times: Floats) -> Summary:
-        """The replica under so many times its load [points]."""
+        """The replica under its load times a factor [points]."""
         same = np.zeros(times.size, dtype=np.int64)
         return simulate(self.time.take(same), self.rules.take(same), self._load(times), seeds=SEEDS, measured=MEASURED)
 

@@ -40,7 +40,7 @@ Competition = tuple[str, str, str]
 """Model, weight precision and training method: the candidates that compete for one row."""
 
 DEGREES = ("gpus", "tp", "pp", "dp")
-"""Keys of a request of which its job knows nothing: they are the layout's."""
+"""Keys of a request that belong to its layout, not to its job."""
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ def fit_models(
     order: Order = "size",
     given: Mapping[str, object] | None = None,
 ) -> Fit:
-    """Models of `catalogue` (name -> architectures) that run on `gpus` of `gpu`, asked as `base` asks, whose own model does not count.
+    """Models of `catalogue` (name -> architectures) that run on `gpus` of `gpu` with the settings of `base`; the model of `base` is ignored.
 
     Raises `UserError` where no model at all can be asked so.
     """

@@ -10,7 +10,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.memory import memory_of
 
 ENDLESS = 2.0**24
-"""Tokens from which on nothing is searched: no model is trained for so many."""
+"""Tokens at which the search ends: no model is trained for so long a context."""
 PRECISION_TOKENS = 16.0
 """Tokens to which the end is found: a block of a cache."""
 

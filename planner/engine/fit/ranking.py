@@ -55,7 +55,7 @@ def ranked(rows: Sequence[FitRow], order: Order) -> list[FitRow]:
 
 
 def _short(row: FitRow) -> float:
-    """Memory needed over what there is, of a row that does not fit; 0 for one that does."""
+    """Memory needed over memory available for a row that does not fit; 0 for a row that does."""
     memory = row.answer.memory_bytes
     return 0.0 if row.fits or memory is None else memory.total.value / memory.capacity
 

@@ -28,7 +28,7 @@ SMALL_PARAMETERS = 1e9
 """A model below this gains nothing from tensor parallelism."""
 MOST_TENSOR_PARALLEL = 8
 STAGED_PARAMETERS, MOST_STAGES = 50e9, 16
-"""A model above this may stand in so many stages, each of a node's tensor-parallel GPUs."""
+"""Parameters above which a model may be divided into pipeline stages, each of one node's tensor-parallel GPUs; and the most stages."""
 TRAINED_AS: tuple[Recipe, ...] = ("mixed", "amp", "bf16")
 """Recipes of training all parameters."""
 WEIGHTS_OF_RECIPE = {"fp32": "fp32", "amp": "fp32", "mixed": "bf16", "bf16": "bf16"}

@@ -148,7 +148,7 @@ def generating(workload: Workload) -> Workload:
 
 
 def with_documents(workload: W, assumed: dict[str, Any]) -> W:
-    """`workload` with prompts and answers as the documents it trains on, and sequences of the longest, where it says nothing of them."""
+    """`workload` with prompts and answers as the documents it trains on, and sequences as long as the longest, where it does not state them."""
     rollout = workload.rollout
     if rollout is None or workload.document_tokens is not None:
         return workload
@@ -163,7 +163,7 @@ def _whole(rollout: Rollout) -> int | Lengths:
     prompt, answer = rollout.prompt_tokens, rollout.answer_tokens
     if not isinstance(answer, Lengths):
         return prompt + answer
-    median, late = (None if of is None else prompt + of for of in (answer.p50, answer.p95))
+    median, late = (None if tokens is None else prompt + tokens for tokens in (answer.p50, answer.p95))
     return Lengths(mean=prompt + answer.mean, p50=median, p95=late)
 
 

@@ -1,6 +1,6 @@
 """Sequences longer than the positions of a model.
 
-A plan refuses them, as inference engines do. A candidate given in full is answered, and the answer says so, because runs beyond a
+A plan refuses them, as inference engines do. A candidate given in full is answered with a note, because runs beyond a
 model's own positions are measured and published. Training may go beyond rotary positions, which is how contexts are extended. With a
 bias by distance (ALiBi) there is no limit.
 """

@@ -1,4 +1,4 @@
-"""The values of a workload, with defaults where it says nothing."""
+"""The values of a workload, with defaults for absent ones."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     latent_as: str = ""
     """Engine with its release that runs models with latent attention instead; "": this one does."""
     turns_on: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """Keys of a workload -> what the program sets where the workload says nothing."""
+    """Keys of a workload -> the program's own default where the workload has no value."""
     trains: bool = False
     """Runs training and fine-tuning."""
     generates: bool = True
@@ -49,7 +49,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     eager_by_family: bool = False
     """They do so for the families that transformers has no fused attention for."""
     masks_windows: bool = False
-    """A window is a mask, stored scores or not, unless FlashAttention is asked for, which knows windows."""
+    """A window is a mask, whether scores are stored or not; only FlashAttention, where it is requested, supports windows."""
     torch_attention: bool = False
     """Attention is PyTorch's scaled_dot_product_attention, or FlashAttention where that runs."""
     unfused_optimizer: bool = False
@@ -86,7 +86,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     most_pipelined_zero: int = 3
     """Highest ZeRO stage that its pipelines take."""
     fp8_cache: bool = False
-    """The cache is FP8 beside products in FP8 or FP4, unless the workload says otherwise."""
+    """The cache is FP8 beside products in FP8 or FP4, unless the workload states a format."""
     pool_fraction: float | None = None
     """Share of the GPU's memory it claims at start; None: it grows as needed."""
     source: str

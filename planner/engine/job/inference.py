@@ -31,7 +31,7 @@ def inference_numbers(
 def _usual_weights(architecture: Architecture, dtype: str) -> str:
     """The format that the model is published in, where products in `dtype` can read it; else that of the products.
 
-    Products in FP4 cannot read a checkpoint in FP8: whoever asks for them has one in FP4.
+    Products in FP4 cannot read a checkpoint in FP8: a workload with such products has a checkpoint in FP4.
     """
     published = FORMATS.get(architecture.stored_as)
     if published is not None and published.bits < 2 * 8 * DTYPE_BYTES[dtype]:
@@ -40,7 +40,7 @@ def _usual_weights(architecture: Architecture, dtype: str) -> str:
 
 
 USUAL_PICTURE = 1024
-"""Pixels on a side of a picture whose size is not told."""
+"""Pixels on a side of a picture of unknown size."""
 
 
 def picture_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> dict[str, float]:

@@ -137,7 +137,7 @@ def _windows_assumed(
 
 
 def _with_turned_on(workload: W, architecture: Architecture, engine: Engine, assumed: dict[str, Any]) -> W:
-    """`workload` with what `engine` sets where it says nothing, which is told in `assumed`."""
+    """`workload` with the settings of `engine` for absent keys; they are listed in `assumed`."""
     turned_on = {key: value for key, value in engine.turns_on.items() if getattr(workload, key) is None}
     if workload.weight_dtype or trains(workload.task):
         stored = engine.stores.get(workload.weight_dtype or "")

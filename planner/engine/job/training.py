@@ -138,16 +138,16 @@ def _widens(workload: Workload, engine: Engine) -> bool:
 
 
 def _documents(workload: Workload, sequence: int, architecture: Architecture, defaults: Defaults) -> dict[str, float]:
-    """Lengths of documents and how they share sequences; nothing where the workload says nothing of them."""
+    """Lengths of documents and how they share sequences; empty where the workload does not state them."""
     if workload.document_tokens is None:
         return {}
     packing = defaults.given_or("packing", "longest" if workload.task == "finetune" or architecture.encoder else "joined")
-    of = documents_of(workload.document_tokens, sequence)
+    documents = documents_of(workload.document_tokens, sequence)
     return {
-        "document_tokens": of.mean,
-        "document_context": of.context,
-        "document_log_mean": of.log_mean,
-        "document_log_spread": of.log_spread,
+        "document_tokens": documents.mean,
+        "document_context": documents.context,
+        "document_log_mean": documents.log_mean,
+        "document_log_spread": documents.log_spread,
         "one_document": float(packing in {"padded", "longest"}),
         "to_longest": float(packing == "longest"),
         "separate_documents": float(packing == "separate"),

@@ -10,7 +10,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.weights import FORMATS, WeightFormat
 
 BITSANDBYTES = {"nf4": 70e-6, "fp4": 70e-6, "nf4-dq": 105e-6, "int8": 300e-6}
-"""Formats of bitsandbytes, and the host time that `UNPACK_HOST_S` says."""
+"""Formats of bitsandbytes, whose host time is `UNPACK_HOST_S`."""
 UNPACK_HOST_S = BITSANDBYTES | dict.fromkeys(("awq", "awq-g64", "awq-g32"), 22e-6)
 """Host time that modules of packed weights add to one product in eager mode. bitsandbytes: published rates of Llama 2 7B and 13B, Falcon 7B and phi-1.5 against
 16 bit on one A100 (litgpt's table; 40 to 140, 90 to 140, 440 us). AutoAWQ: of Mistral 7B and Vicuna 7B (optimum-benchmark; 15 and 18 us) and of Qwen2 (31 to 34 us)."""

@@ -182,7 +182,7 @@ def _fewest_gpus(plans: ChangedPlans, change: Change) -> Change:
 
 
 def _up_to(change: Change, gpus: int) -> Change:
-    """A change to more GPUs, of which there are at most `gpus`."""
+    """A change to more GPUs, at most `gpus`."""
     text = change.text.replace(f"{change.keys['max_gpus']:,}", f"{gpus:,}")
     return replace(change, keys=change.keys | {"max_gpus": gpus}, text=text)
 

@@ -21,7 +21,7 @@ LEAST_SLOWDOWN = 0.005
 """A change that costs less time than this is not called slower."""
 
 
-def with_help(
+def with_levers(
     plan: Plan, task: Task, supply: Supply, *, top: int | None, each_gpu: bool = False, levers: bool, hints: bool
 ) -> Plan:
     """The whole `plan` for `task` cut to `top` rows, or GPUs (this machine's stay), and what would help.

@@ -1,4 +1,4 @@
-"""Changes of a workload that make its first row cheaper, each planned as its own command would plan it."""
+"""Changes of a workload that make its first row cheaper, each planned by the engine like any other workload."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def tradeoff_of_hardware(before: Task, after: Task, supply: Supply, near: PlanRo
 
 
 def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAnswer:
-    """`layout` with what `workload` says of the changed keys; what it leaves open is as plain as can be."""
+    """`layout` with the values of `workload` for the changed keys; open values are the simplest ones."""
     plain = {"checkpointing": "none", "sharding": layout.sharding, "micro_batch": layout.micro_batch}
     values: dict[str, Any] = {key: getattr(workload, key) or plain[key] for key in LAYOUT_KEYS if key in keys}
     if "concurrency" in keys and isinstance(workload.concurrency, int):

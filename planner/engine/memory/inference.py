@@ -114,7 +114,7 @@ class UnusedBlocks(msgspec.Struct, frozen=True):
     """Blocks that the allocator keeps beside what is alive at one moment."""
 
     cache: Floats
-    """Bytes of the cache, of which `cache_slack` are left behind while it grows."""
+    """Bytes of the cache; `cache_slack` is the share that is left behind while it grows."""
     kept: Floats
     """Share of `left`."""
     left: Floats

@@ -15,7 +15,7 @@ OFFLOADED_LAYERS = 2.0
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
-    """Amounts on one GPU in one phase, each broadcasting to [rows]; counts, or bytes where it says so."""
+    """Amounts on one GPU in one phase, each broadcasting to [rows]; counts, or bytes where stated."""
 
     linear: Floats
     """Parameters of the stage's layers."""

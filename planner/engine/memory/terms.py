@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from planner.engine.columns import Floats, Rows, added, full
 
 CONTEXT_RECORD, COMMUNICATOR_RECORD, SLACK_RECORD = (
-    f"the engine's record of its {of}" for of in ("context", "communicators", "allocator")
+    f"the engine's record of its {part}" for part in ("context", "communicators", "allocator")
 )
 STORAGE_FORMAT = "the storage format"
-"""Sources that depend on the row, with those above; `candidate.memory_detail` says them in full."""
+"""Sources that depend on the row, with those above; `candidate.memory_detail` has them in full."""
 
 
 class Term(msgspec.Struct, frozen=True):

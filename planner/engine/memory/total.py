@@ -85,7 +85,7 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
         return _whole_sequences(self.usable, self.total - self.kv_cache, self.kv_per_sequence, self.kv_shared)
 
     def at(self, index: Rows, usable: Floats) -> MemoryColumns:
-        """Memory of candidates each of which needs what row `index` needs, and may take `usable`."""
+        """Memory of candidates, each with the need of row `index` and the limit `usable`."""
         return replace(MemoryColumns(*(getattr(self, name)[index] for name in self.__struct_fields__)), usable=usable)
 
 
@@ -255,7 +255,7 @@ def _may_widen(t: Table) -> Floats:
 
 
 def _may_hold(t: Table) -> Floats:
-    """Bytes of whole gradients in 16 bit that the allocator may hold after FSDP's first version freed them, which accelerate takes unless told otherwise."""
+    """Bytes of whole gradients in 16 bit that the allocator may hold after FSDP's first version freed them; accelerate uses that version by default."""
     s, stage = t.layout, stage_parameters(t)
     freed = (s.zero >= 3) & (s.shard > 1) & (t.job.adapters == 0) & (t.engine.accelerates > 0) & (t.engine.stream_gradients == 0)
     whole = (stage.linear + stage.other) * np.minimum(t.job.gradient_bytes, 2.0) * (1 - 1 / s.shard)
@@ -263,7 +263,7 @@ def _may_hold(t: Table) -> Floats:
 
 
 def usable_bytes(t: Table, taken: Floats) -> Floats:
-    """Bytes the job may take of each GPU, of which it has `taken` for all but its cache."""
+    """Bytes the job may take of each GPU; `taken` of them are for everything but its cache."""
     return usable_of(t.chip, t.job) + share_beside(t.job, t.engine) * taken
 
 

@@ -114,7 +114,7 @@ def _gradients(t: Table, at: Phase) -> list[Term]:
 
 
 def _activations(t: Table, at: Phase) -> list[Term]:
-    """Split over tensor-parallel ranks: with their sequence parallelism nothing is kept whole but what `keeps_gathered` says.
+    """Split over tensor-parallel ranks: with their sequence parallelism only the tensors of `keeps_gathered` are kept whole.
 
     Without it every rank holds what lies between products, norms and dropout, and the inputs of attention and MLP:
     10 of the 34 bytes a width of arXiv:2205.05198 §4.1.
@@ -148,7 +148,7 @@ def _activations(t: Table, at: Phase) -> list[Term]:
 
 
 def _of_layers(name: str, layers: Floats, tokens: Floats, size: Floats) -> Term:
-    """Activations of `size` bytes a token in each of so many layers."""
+    """Activations of `size` bytes per token and layer."""
     values = {"layers": layers, "tokens": tokens, "bytes": size}
     return Term("activations", name, layers * tokens * size, "{layers} layers · {tokens} tokens · {bytes} B each", values, _SAVED)
 

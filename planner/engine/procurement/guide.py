@@ -21,7 +21,7 @@ from planner.workload.tasks import TaskName, WeightDtype, Workload, trains
 
 StepName = Literal["profile", "bottleneck", "right-size", "where", "commit"]
 UNSURE = ("marketplace", "peer-to-peer")
-"""Kinds of provider that are told with its name: what is rented belongs to somebody else."""
+"""Kinds of provider that are named beside it: their GPUs belong to third parties."""
 SAVES = 0.1
 """Share of the cost that another way has to save to be worth its terms."""
 
@@ -247,7 +247,7 @@ def _paid_words(row: PlanRow) -> str:
 
 
 def _where(plan: Plan, row: PlanRow, choice: Choice) -> Step:
-    """The step that says at which provider, and on which terms; and of one's own machines, why not there."""
+    """The step about the provider and the terms, and the reason against machines of one's own."""
     if row.owned is not None:
         name = "Bought" if row.owned.bought else "On your own machines"
         return Step(name="where", answer=f"{name}.", reasons=[row.owned.words])

@@ -131,7 +131,7 @@ def _cheapest(rented: list[tuple[Offer, Term, Way]]) -> Iterator[tuple[Term, Way
 
 
 def _price_is_given(workload: Workload, row: PlanRow, supply: Supply) -> bool:
-    """Whether the workload says what the GPUs of `row` were bought for."""
+    """Whether the workload states the price at which the GPUs of `row` were bought."""
     if row.owned is None or row.owned.bought:
         return False
     return any(own.purchase_usd is not None and supply.find_gpu(own.part).name == row.gpu for own in workload.own)

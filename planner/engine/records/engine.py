@@ -164,5 +164,5 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Gradients of sharded weights are freed on another stream (`record_stream` of FSDP's first version), so that the allocator takes new blocks
     for those of each layer and keeps them."""
     accelerates: N = default(0.0)
-    """Shards by accelerate: weights that are trained are FP32 under mixed precision, FSDP is of its first version unless told otherwise, and gradients
+    """Shards by accelerate: weights that are trained are FP32 under mixed precision, FSDP is of its first version by default, and gradients
     are exchanged in the last micro batch alone (`sync_each_batch` is off)."""

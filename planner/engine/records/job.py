@@ -44,7 +44,7 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     engine_open: N = default(0.0)
     """1: trains, and no engine is named."""
     program_open: N = default(0.0)
-    """1: trains by an engine that is named, of which what it holds was not compared with published peaks."""
+    """1: trains by a named engine whose memory was not compared with published peaks."""
     adapters: N = default(0.0)
     """Parameters of the LoRA adapters; 0: every parameter is trained."""
     adapter_traffic: N = default(0.0)
@@ -72,7 +72,7 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     kv_bytes: N = default(0.0)
     """Bytes of an element of the KV cache."""
     expert_imbalance: N = default(0.0)
-    """Most loaded rank over the mean, as the workload says; 0: it does not."""
+    """Most loaded rank over the mean, by the workload; 0: not stated."""
     activation_bytes: N
     narrow_bytes: N
     """Bytes of an element the products compute in when that is below 16 bit; else 0."""
@@ -96,7 +96,7 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     masks_windows: N = default(0.0)
     """A window is a mask over scores that are computed all the same, as no kernel that leaves them out takes a mask."""
     torch_attention: N = default(0.0)
-    """Fused attention is PyTorch's choice of kernels, of which few take wide heads or masks."""
+    """Fused attention is by PyTorch's own kernels; few of them support wide heads or masks."""
     in_backward: N = default(0.0)
     """1: the optimizer steps inside backward, layer by layer."""
     offload_optimizer: N = default(0.0)

@@ -22,18 +22,18 @@ from planner.engine.evaluate.task import Supply, Task
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.iteration_time import iteration_time
 from planner.engine.replay.replicas_needed import replicas_needed
-from planner.engine.replay.runs import Each, Recorded, Replica, Times, stretch
+from planner.engine.replay.runs import MapChunks, Recorded, Replica, Times, stretch
 from planner.errors import Problem, UserError
 from planner.units import digits
 from planner.workload.tasks import Targets
 from planner.workload.traffic.trace import HOUR_S, Trace
 
 LEAD_S, LEAD_REQUESTS = 60.0, 5.0
-"""Requests of so long before a stretch fill its replicas: seconds, or times that of a request."""
+"""Time before a stretch whose requests fill its replicas: seconds, or a multiple of the time of a request."""
 RUNS, SHORTEST_LEADS = 64, 5.0
-"""Simulated side by side, each at least so many times as long as its lead."""
+"""Stretches simulated side by side, and the shortest of them as a multiple of its lead."""
 LONGEST_WAIT = 0.25
-"""Length of a lead: where nobody waits longer, what was before it does not matter behind it."""
+"""Share of a lead; where no request waits longer, requests before the lead do not affect those behind it."""
 IN_TURN = "requests go to the replicas in turn; a gateway that looks at their queues does better"
 FORGETS_NOTHING = "prefixes are found in a cache that forgets nothing and that all replicas share: at most so much is saved"
 
@@ -68,11 +68,11 @@ def replay(
     *,
     replicas: int | None = None,
     by_hour: bool = True,
-    each: Each | None = None,
+    map_chunks: MapChunks = map,
 ) -> Replay:
     """Serve `trace` by `replicas` of the layout of `row` of the plan for `task`; None: by as many as the hour that needs most.
 
-    `each` serves the chunks of the simulation, in this process where it is None. Raises `UserError` for a row that cannot serve.
+    `map_chunks` serves the chunks of the simulation. Raises `UserError` for a row that cannot serve.
     """
     layout, job, gpu = row.answer.layout, task.job_of(row), supply.gpu_of(row)
     chip = supply.chip(gpu, job.dtype, job.stored)
@@ -99,27 +99,27 @@ def replay(
             per_replica=per_replica,
             lead_s=lead_s,
             step=layout.ep // layout.tp if layout.ep > layout.tp else 1,
-            each=each,
+            map_chunks=map_chunks,
         )
 
     needed = fewest(task.workload.targets, _per_replica(task, row)) if by_hour or replicas is None else []
     enough = needed if None not in needed or replicas else fewest(Targets(), math.inf)
     count = replicas or max((number for number in enough if number), default=1)
-    times = _served(replica, recorded, count, lead_s, each)
+    times = _served(replica, recorded, count, lead_s, map_chunks)
     return _answer(task, row, trace, recorded, times, count, needed, longest=replica.longest())
 
 
-def _served(replica: Replica, recorded: Recorded, count: int, lead_s: float, each: Each | None) -> Times:
+def _served(replica: Replica, recorded: Recorded, count: int, lead_s: float, map_chunks: MapChunks) -> Times:
     """All requests served by `count` replicas: in stretches side by side, or in one where a queue outlasts the lead of a stretch."""
     whole_s = float(np.nextafter(recorded.arrival_s[-1], np.inf))
     parts = min(math.ceil(RUNS / count), int(whole_s / (SHORTEST_LEADS * lead_s)))
     if parts > 1:
         edges = np.linspace(0.0, whole_s, parts + 1).tolist()
         runs = [run for begin, end in itertools.pairwise(edges) for run in stretch(recorded, begin, end, count, lead_s)]
-        times = replica.serve(recorded, runs, each)
+        times = replica.serve(recorded, runs, map_chunks)
         if times.wait_s.max() < LONGEST_WAIT * lead_s:
             return times
-    return replica.serve(recorded, stretch(recorded, 0.0, whole_s, count, lead_s), each)
+    return replica.serve(recorded, stretch(recorded, 0.0, whole_s, count, lead_s), map_chunks)
 
 
 def _recorded(trace: Trace) -> Recorded:

@@ -10,11 +10,11 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows
 from planner.engine.performance.simulation.summary import MOST_GROWTH
-from planner.engine.replay.runs import Each, Recorded, Replica, Run, Times, stretch
+from planner.engine.replay.runs import MapChunks, Recorded, Replica, Run, Times, stretch
 from planner.workload.tasks import Targets
 
 STRETCH_S = 600.0
-"""An hour is judged by the stretch of so many seconds in which most requests came, or a longer one with `FEWEST` requests."""
+"""An hour is judged by its busiest stretch of this many seconds, or a longer one with `FEWEST` requests."""
 FEWEST = 300
 GRID_S = 60.0
 SURELY_SHORT = 0.7
@@ -23,7 +23,7 @@ MOST_ROUNDS = 6
 NEARBY = (0.93, 1.0, 1.07)
 """Multiples of the number expected that are tried first; of a few replicas, one less and one more."""
 FEW, CLOSE = 8, 0.04
-"""Up to so many replicas every number counts; above, a difference of this share does not."""
+"""Up to this many replicas every number is tried; above, numbers that differ by less than this share are not."""
 PLENTY = 8
 """Times the number expected: an hour for which these are not enough is hopeless, and no more are tried."""
 MOST_REPLICAS = 4096
@@ -66,7 +66,7 @@ def replicas_needed(
     per_replica: float,
     lead_s: float,
     step: int = 1,
-    each: Each | None = None,
+    map_chunks: MapChunks = map,
 ) -> list[int | None]:
     """The fewest replicas of each hour between `edges` that meet `targets` (without any: that keep up); None: none that was tried.
 
@@ -77,7 +77,7 @@ def replicas_needed(
         asked = [(hour, number) for hour in hours if hour for number in hour.options(step)]
         if not asked:
             break
-        enough = _enough(replica, recorded, asked, targets, lead_s, each)
+        enough = _enough(replica, recorded, asked, targets, lead_s, map_chunks)
         for (hour, number), good in zip(asked, enough, strict=True):
             hour.tried.add(number)
             if good:
@@ -115,15 +115,15 @@ def _busiest(own: Floats, begin_s: float, end_s: float) -> tuple[float, float]:
 
 
 def _enough(
-    replica: Replica, recorded: Recorded, asked: Sequence[tuple[_Hour, int]], targets: Targets, lead_s: float, each: Each | None
+    replica: Replica, recorded: Recorded, asked: Sequence[tuple[_Hour, int]], targets: Targets, lead_s: float, map_chunks: MapChunks
 ) -> list[bool]:
-    """Whether so many replicas are enough for the hour, for each pair asked."""
+    """Whether the number of replicas is enough for the hour, for each pair in `asked`."""
     runs, owner = list[Run](), list[int]()
     for pair, (hour, number) in enumerate(asked):
         more = stretch(recorded, hour.begin_s, hour.end_s, number, lead_s)
         runs += more
         owner += [pair] * len(more)
-    times = replica.serve(recorded, runs, each)
+    times = replica.serve(recorded, runs, map_chunks)
     pair_of = np.array(owner)[times.run]
     arrival_s = recorded.arrival_s[times.request]
     return [_good(times, np.flatnonzero(pair_of == pair), arrival_s, targets) for pair in range(len(asked))]

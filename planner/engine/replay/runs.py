@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,13 +26,6 @@ FAR_S = 1e7
 """After the last request of a run: when the one comes that ends it."""
 
 
-class Each(Protocol):
-    """Calls a function with each of several arguments and yields the results in their order, as `map` does."""
-
-    def __call__(self, function: Callable[[Chunk], Served], arguments: Sequence[Chunk], /) -> Iterable[Served]:
-        """The results of `function`, in the order of its `arguments`."""
-
-
 class Recorded(msgspec.Struct, frozen=True):
     """Requests in the order they came; shape [requests]."""
 
@@ -47,7 +40,7 @@ class Run(msgspec.Struct, frozen=True):
 
     requests: Rows
     warm: int
-    """The first so many only fill the replica."""
+    """Number of the first requests, which only fill the replica."""
     measured: int
     """Number of requests after these whose times are reported; those that follow only keep the replica busy."""
 
@@ -89,6 +82,10 @@ class Served(msgspec.Struct, frozen=True):
     preemptions: Floats
 
 
+MapChunks = Callable[[Callable[[Chunk], Served], Sequence[Chunk]], Iterable[Served]]
+"""Yields the results of a function for several chunks in their order, as `map` does, in this process or in others."""
+
+
 class Times(msgspec.Struct, frozen=True):
     """Times of the measured requests of many runs; shape [measured], in the order of the runs."""
 
@@ -110,11 +107,11 @@ class Replica(msgspec.Struct, frozen=True):
     time: IterationTime
     rules: BatchingRules
 
-    def serve(self, recorded: Recorded, runs: Sequence[Run], each: Each | None = None) -> Times:
+    def serve(self, recorded: Recorded, runs: Sequence[Run], map_chunks: MapChunks = map) -> Times:
         """Serve every run; those of about the same length go together."""
         groups = _groups([run.requests.size for run in runs])
         chunks = [self._chunk(recorded, [runs[number] for number in group]) for group in groups]
-        results = list((each or map)(served, chunks))
+        results = list(map_chunks(served, chunks))
         places = {number: (chunk, row) for chunk, group in enumerate(groups) for row, number in enumerate(group)}
         parts = [
             _times(self.time, chunks[chunk], results[chunk], row, runs[number], number)

@@ -15,7 +15,7 @@ from planner.engine.evaluate.offer_prices import paid_hours
 from planner.engine.evaluate.probability import probability_fits, probability_meets, room_for
 from planner.engine.evaluate.spot import Spot, spot_of
 from planner.engine.search.prefill_pools import with_pools
-from planner.engine.search.supply.bills import Bill, Need, Nodes, Terms
+from planner.engine.search.supply.bills import Bill, GpuNeed, Nodes, Terms
 from planner.engine.search.supply.node_types import NodeType
 from planner.engine.search.supply.quotes import Quote
 from planner.engine.search.targets import checkpoint_seconds, failures, latency_columns, paid_columns
@@ -138,7 +138,7 @@ def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workl
     spot = spot_of(workload, nodes if e.step else joined, checkpoint_seconds(e, nodes))
     rates = {"tokens_per_s": tokens_per_s, "job_h": job_h, "failures": longer, "spot": spot.value}
     wide: dict[str, Any] = {name: full(column, gpus.size) for name, column in rates.items()}
-    need = Need(gpus, nodes, joined, **wide, **_of_any_price(e, types, node_index, workload))
+    need = GpuNeed(gpus, nodes, joined, **wide, **_of_any_price(e, types, node_index, workload))
     bill = _bill(e, workload, types.terms, types.first_quote[node_index], need)
     for slot in range(1, int(types.quotes.max())):
         rows = np.flatnonzero(types.quotes[node_index] > slot)
@@ -150,7 +150,7 @@ def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workl
 
 
 def _of_any_price(e: Evaluated, types: Nodes, node_index: Rows, workload: Workload) -> dict[str, Any]:
-    """The fields of `Need` that say how near the rows come to what is asked for, whatever they cost."""
+    """The fields of `GpuNeed` that say how near the rows come to what is asked for, whatever they cost."""
     here, over = types.here[node_index], e.table.layout.gpus / types.most[node_index]
     for _, column, limit in latency_columns(e, workload):
         over = np.maximum(over, _ratio(column, limit, here))
@@ -177,7 +177,7 @@ def _exchanging(e: Evaluated, workload: Workload) -> Floats:
     return np.minimum(layout.gpus, layout.tp * layout.pp * layout.cp * layout.expert_streams)
 
 
-def _bill(e: Evaluated, workload: Workload, quotes: Terms, numbers: Rows, need: Need, slot: int = 0) -> Bill:
+def _bill(e: Evaluated, workload: Workload, quotes: Terms, numbers: Rows, need: GpuNeed, slot: int = 0) -> Bill:
     """Costs and targets of the rows of `need`, each at its quote among `quotes`, which is number `slot` of its node type."""
     terms = quotes.at(numbers)
     usd_per_h = np.where(terms.each_gpu, need.gpus, need.nodes) * terms.usd_per_h
@@ -200,7 +200,9 @@ def _bill(e: Evaluated, workload: Workload, quotes: Terms, numbers: Rows, need: 
     overshoot = np.where(terms.spot & np.isinf(job_h), ENDLESS, overshoot)
     score = _score(e, workload, need, effective)
     return Bill(
-        np.full(numbers.size, slot), usd_per_h, *(full(of, numbers.size) for of in (effective, job_h, job_usd, overshoot, score))
+        np.full(numbers.size, slot),
+        usd_per_h,
+        *(full(column, numbers.size) for column in (effective, job_h, job_usd, overshoot, score)),
     )
 
 
@@ -222,11 +224,11 @@ def _job_hours(e: Evaluated, workload: Workload) -> Floats:
 
 
 def is_bounded(workload: Workload) -> bool:
-    """Whether `workload` says how much is to be done in a time: more GPUs than it needs are then no better."""
+    """Whether `workload` states an amount of work per time: more GPUs than it needs are then no better."""
     return bool(workload.request_rate_per_s or isinstance(workload.concurrency, int) or workload.targets.deadline_h)
 
 
-def _score(e: Evaluated, workload: Workload, need: Need, usd_per_h: Floats) -> Floats:
+def _score(e: Evaluated, workload: Workload, need: GpuNeed, usd_per_h: Floats) -> Floats:
     """The objective as a column; unknown prices come after known ones, among themselves the fewer GPUs where the work is bounded, else the faster."""
     gpus, tokens_per_s = need.gpus, need.tokens_per_s
     unpriced = 1e18 * gpus if is_bounded(workload) else 1e18 / np.maximum(tokens_per_s, 1e-30)

@@ -45,7 +45,7 @@ LARGEST_MEMORY_BYTES = 300e9
 
 
 class Layouts(msgspec.Struct, frozen=True):
-    """The layouts of a job on each node type. Index arrays of shape [rows] say of which node type and which layout each row is."""
+    """The layouts of a job on each node type. Index arrays of shape [rows] give the node type and the layout of each row."""
 
     distinct: LayoutColumns
     """Every different layout once; what depends on the node type is 0, `gpus_per_node` the most that it has use for."""

@@ -60,9 +60,9 @@ def _kind(choice: Choice) -> str:
 
 def chances_of_first(rows: Sequence[tuple[float, Uncertain]]) -> list[float]:
     """The probability that the first row's true score is smaller, for each of `rows` (score, what may be off); 1 for the first."""
-    luck = [_luck([of for _, of in rows], stream) for stream in (0, 1)]
+    luck = [_luck([uncertain for _, uncertain in rows], stream) for stream in (0, 1)]
     errors, memory = (np.concatenate([drawn, -drawn], axis=1) for drawn in (_error(luck[0]), luck[1]))
-    scores = np.array([_score(score, of, errors[number], memory[number]) for number, (score, of) in enumerate(rows)])
+    scores = np.array([_score(score, uncertain, errors[number], memory[number]) for number, (score, uncertain) in enumerate(rows)])
     better = (scores[:1] < scores).mean(axis=1) + (scores[:1] == scores).mean(axis=1) / 2
     return [1.0, *better[1:].tolist()]
 
@@ -80,11 +80,11 @@ def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
     )
 
 
-def _score(score: float, of: Uncertain, off: Floats, memory: Floats) -> Floats:
+def _score(score: float, uncertain: Uncertain, off: Floats, memory: Floats) -> Floats:
     """True scores of one candidate by the errors of its times, over their half width, and the luck of its memory; infinite where that is not enough."""
-    if not math.isnan(of.meets):
-        off = np.maximum(off - _error(np.full(1, _normal(of.meets))), 0.0)
-    return np.where(memory < _normal(of.fits), score * np.exp(of.half_width * off), np.inf)
+    if not math.isnan(uncertain.meets):
+        off = np.maximum(off - _error(np.full(1, _normal(uncertain.meets))), 0.0)
+    return np.where(memory < _normal(uncertain.fits), score * np.exp(uncertain.half_width * off), np.inf)
 
 
 def _error(normal: Floats) -> Floats:

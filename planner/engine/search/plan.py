@@ -95,7 +95,7 @@ def _notes(workload: Workload) -> Iterator[str]:
 
 
 def _commonest(workload: Workload, supply: Supply) -> Iterator[str]:
-    """Notes on names of several GPUs, of which the commonest is taken."""
+    """Notes on names that several GPUs share; the commonest GPU is taken."""
     for name in workload.gpus_considered:
         if is_commonest(name, gpu := supply.find_gpu(name)):
             yield f"{name} is taken as {gpu.name}, the commonest of those called so."
@@ -200,7 +200,7 @@ def _comes_at_a_rate(workload: Workload) -> bool:
     return workload.task == "serve" and workload.request_rate_per_s is not None and not workload.disaggregated
 
 
-class _Candidates(msgspec.Struct, frozen=True):
+class _Unpriced(msgspec.Struct, frozen=True):
     """Candidates worth pricing, evaluated one replica each."""
 
     evaluated: Evaluated
@@ -216,7 +216,7 @@ class _Candidates(msgspec.Struct, frozen=True):
 class _Searched(msgspec.Struct, frozen=True):
     """What is found for a workload, whatever limits it sets to latency, budget and burst."""
 
-    candidates: _Candidates | None
+    candidates: _Unpriced | None
     """None: no node type can run the job."""
     others: list[NodeType]
     """One of each GPU that cannot."""
@@ -252,7 +252,7 @@ def _search(jobs: list[Job], workload: Workload, supply: Supply) -> _Searched:
     rows = node_index, _ = screened.node_index, screened.layout_index
     candidates = Candidates(supported.jobs, job_index[node_index], supported.chips, node_index, layouts.columns(*rows))
     evaluated = evaluate(candidates, screened.memory, layouts.pass_group(*rows))
-    found = _Candidates(evaluated, Nodes(supported.node_types), node_index)
+    found = _Unpriced(evaluated, Nodes(supported.node_types), node_index)
     return _Searched(found, supported.others, layouts.candidates, screened.fit)
 
 

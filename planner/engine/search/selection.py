@@ -74,7 +74,7 @@ def chosen_parts(choices: Sequence[Choice]) -> list[ChosenPart]:
     """The parts of `choices`."""
     groups = list(by_deployments(choices))
     rows = [Chosen.of(d.evaluated, [choices[number].row for number in numbers]) for d, numbers in groups]
-    return [ChosenPart(numbers, of, ends) for (_, numbers), of, ends in zip(groups, rows, release_ends(rows), strict=True)]
+    return [ChosenPart(numbers, part, ends) for (_, numbers), part, ends in zip(groups, rows, release_ends(rows), strict=True)]
 
 
 def choose(d: Deployments) -> list[Choice]:

@@ -1,4 +1,4 @@
-"""The best candidates of a service under a request rate, with what simulation says of them."""
+"""The best candidates of a service under a request rate, with simulated latencies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SIMULATED_PLACES = 3
 def choose_simulated(d: Deployments) -> list[Choice]:
     """The rows of a plan, the best of them and this machine's simulated, the others as they were screened.
 
-    Every layout is first screened once more, at the replicas that Little's law asks for. A layout is simulated once, whatever load it
+    Every layout is first screened once more, with the replicas that Little's law requires. A layout is simulated once, whatever load it
     was screened at. As long as one that was only screened is among the very best, more are simulated.
     """
     free = d if d.workload.targets.budget_usd is None else _at_any_price(d.evaluated, d, d.node_index)
@@ -119,25 +119,25 @@ def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
 
 
 def _layout_columns(d: Deployments, rows: Rows) -> list[Floats]:
-    """Columns that tell the layouts of `rows` apart, without replicas and load: GPU, network between nodes, and degrees of parallelism."""
+    """Columns that distinguish the layouts of `rows`, apart from replicas and load: GPU, network between nodes, and degrees of parallelism."""
     layout, node = d.evaluated.candidates.layout, d.node_index[rows]
     network = np.where(d.joined[rows] > 1, d.nodes.wire_bytes_per_s[node], 0.0)
-    degrees = (np.broadcast_to(of, d.gpus.size)[rows] for of in (layout.tp, layout.pp, layout.ep))
+    degrees = (np.broadcast_to(degree, d.gpus.size)[rows] for degree in (layout.tp, layout.pp, layout.ep))
     return [d.nodes.place[node].astype(np.float64), network, *degrees]
 
 
 def _simulated(choices: Sequence[Choice], known: _Known | None) -> Iterator[Choice]:
-    """`choices` with what simulation says of them, all simulated together."""
+    """`choices` with their simulated latencies, all simulated together."""
     groups = list(by_deployments(choices))
     own = [choices[number] for _, numbers in groups for number in numbers]
     numbers_of = [np.array([choices[number].row for number in numbers]) for _, numbers in groups]
     d, targets = own[0].deployments, own[0].deployments.workload.targets
-    parts = [(of.evaluated, rows) for (of, _), rows in zip(groups, numbers_of, strict=True)]
+    parts = [(deployments.evaluated, rows) for (deployments, _), rows in zip(groups, numbers_of, strict=True)]
     replicas = known.of(parts, targets.burst) if known else replicas_of(parts, targets.burst)
     evaluated, place = served(replicas, targets)
-    node_index = np.concatenate([of.node_index[rows] for (of, _), rows in zip(groups, numbers_of, strict=True)])
+    node_index = np.concatenate([deployments.node_index[rows] for (deployments, _), rows in zip(groups, numbers_of, strict=True)])
     again = deployments_of(evaluated, d.nodes, node_index[place], d.workload)
-    return (Choice(again, number, own[of].best) for number, of in enumerate(place))
+    return (Choice(again, number, own[index].best) for number, index in enumerate(place))
 
 
 def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:

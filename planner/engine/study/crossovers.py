@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from planner.engine.answers.figure import Figure, weakest
 from planner.engine.answers.study import Crossover, Lead, StudyCurve, place_of
 from planner.engine.study.sizes import Study
-from planner.engine.study.upper_envelope import Change, crossing_range, highest
+from planner.engine.study.upper_envelope import Takeover, crossing_range, highest
 from planner.units import SECONDS_PER_HOUR
 
 
@@ -60,7 +60,7 @@ def pairs_of(study: Study, curves: Sequence[StudyCurve]) -> list[Crossover]:
     return found
 
 
-def _crossover(study: Study, grid: Sequence[float], left: StudyCurve, right: StudyCurve, change: Change) -> Crossover:
+def _crossover(study: Study, grid: Sequence[float], left: StudyCurve, right: StudyCurve, change: Takeover) -> Crossover:
     basis = weakest(left.basis, right.basis)
     if change.dropped:
         low, high = max(x for x in grid if x <= change.at), min(x for x in grid if x >= change.at)

@@ -17,7 +17,7 @@ CHEAPEST = "cheapest"
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """Price of one GPU; `usd_per_gpu_h` None: not known, and `text` says why."""
+    """Price of one GPU; `usd_per_gpu_h` None: not known; `text` is then the reason."""
 
     usd_per_gpu_h: float | None
     text: str

@@ -23,7 +23,7 @@ class Stretch(msgspec.Struct, frozen=True):
     end: float
 
 
-class Change(msgspec.Struct, frozen=True):
+class Takeover(msgspec.Struct, frozen=True):
     """Change of the highest line from `left` to `right` at `at`; `dropped`: because `left` has no value any more, not by crossing."""
 
     at: float
@@ -41,13 +41,13 @@ class CrossingRange(msgspec.Struct, frozen=True):
     high_open: bool
 
 
-def highest(grid: Sequence[float], lines: Mapping[str, Line]) -> tuple[list[Stretch], list[Change]]:
+def highest(grid: Sequence[float], lines: Mapping[str, Line]) -> tuple[list[Stretch], list[Takeover]]:
     """The stretches of the upper envelope from left to right, and the changes between them.
 
     Where the highest line ends, the change lies in the middle of the interval in which it ends.
     """
     stretches: list[Stretch] = []
-    changes: list[Change] = []
+    changes: list[Takeover] = []
     best, since = "", grid[0] if grid else 0.0
     for number, (left, right) in enumerate(pairwise(grid)):
         here = {
@@ -57,7 +57,7 @@ def highest(grid: Sequence[float], lines: Mapping[str, Line]) -> tuple[list[Stre
             at, follower = (left + right) / 2, _best_at(here, 0.5)
             stretches.append(Stretch(best, since, at))
             if follower:
-                changes.append(Change(at, best, follower, dropped=True))
+                changes.append(Takeover(at, best, follower, dropped=True))
             best, since, place = follower, at, 0.5
         else:
             best, place = best or _best_at(here, 0.0), 0.0
@@ -65,7 +65,7 @@ def highest(grid: Sequence[float], lines: Mapping[str, Line]) -> tuple[list[Stre
             place, follower = found
             at = left + (right - left) * place
             stretches.append(Stretch(best, since, at))
-            changes.append(Change(at, best, follower))
+            changes.append(Takeover(at, best, follower))
             best, since = follower, at
     if best and grid:
         stretches.append(Stretch(best, since, grid[-1]))

@@ -23,7 +23,7 @@ ONLY_NAMED = "only_named"
 class GpuCatalogue:
     """All known parts by canonical name, alias or NVML name in any spelling; a profile or 1/2, 1/4, 1/8 after it names a slice or share.
 
-    Letter case, signs, the vendor's name and the number of an SXM socket do not matter, nor does what a name says beyond the model, if it is true.
+    Letter case, signs, the vendor's name and the number of an SXM socket do not matter, nor do correct further words of a name.
     """
 
     def __init__(self, gpus: Iterable[Gpu], only_named: Callable[[], Iterable[Gpu]] = tuple) -> None:
@@ -91,7 +91,7 @@ class GpuCatalogue:
         return next(cut, None) or next((share_of(whole, divisor) for divisor in DIVISORS if parts[1] == f"1/{divisor}"), None)
 
     def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
-        """Parts of the model that `name` says, or whose name holds it, or else the spellings closest to it."""
+        """Parts of the model in `name`, or with `name` in their own, or else the closest spellings."""
         folded, model = name.strip().casefold(), spelled(name).model
         same = [gpu.name for gpu in self.all if model and spelled(gpu.name).model == model]
         holding = same or [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
@@ -124,7 +124,7 @@ def _by_spelling(gpus: Iterable[Gpu]) -> dict[str, Gpu]:
 def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
     """Every part of the files in `folder`; the optional folder `own` replaces parts by name. Raises `UserError` with all faults.
 
-    Files in `folder/only_named` are read when a name asks for them.
+    Files in `folder/only_named` are read when a name is not found in the others.
     """
     from planner.hardware.catalogue.entries import catalogue_files, read_catalogue
     from planner.reading import toml_files

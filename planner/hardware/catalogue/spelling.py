@@ -68,5 +68,5 @@ def agrees(given: Spelled, gpu: Gpu) -> bool:
 
 
 def is_commonest(name: str, gpu: Gpu) -> bool:
-    """Whether `name` is one of several parts', of which `gpu` is the commonest."""
+    """Whether several parts share `name` and `gpu` is the commonest of them."""
     return bool(gpu.commonest_of) and name != gpu.name and spelled(name) in map(spelled, gpu.commonest_of)

@@ -14,7 +14,7 @@ from planner.hardware.ceilings.products import products_of
 from planner.hardware.measurements.measurement import Measurement
 
 FEW_POINTS = 3
-"""A median of fewer residuals says little about the fit."""
+"""Fewest residuals whose median describes the fit."""
 
 
 class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):

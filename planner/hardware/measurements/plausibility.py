@@ -1,4 +1,4 @@
-"""Plausibility of a measured point: no part exceeds what its vendor says it can do at most."""
+"""Plausibility of a measured point: no part exceeds its vendor's limits."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LIMITS = {"AcceleratorCount": (1e-3, 1e6), "Price": (1e-6, 1e9), "SpotPrice": (1
 
 
 class UnusablePrices(Exception):  # noqa: N818  # an expected outcome, said in words
-    """A file of prices that cannot be used at all; the message says why."""
+    """A file of prices that cannot be used at all; the message is the reason."""
 
 
 class Row(msgspec.Struct, frozen=True):

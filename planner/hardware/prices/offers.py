@@ -57,7 +57,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     node_bytes_per_s: Price = None
     """Rate of all adapters of a node together, one direction."""
     most_nodes: Gpus | None = None
-    """Nodes that can be had at once, where it is not as the provider's record says."""
+    """Nodes that can be had at once, where the number differs from the provider's record."""
     by_discount: list[Name] = []
     """Prices above that follow from the provider's advertised discount, not from a price list."""
     as_of: str

@@ -52,7 +52,7 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     most_nodes: Gpus | None = None
     """Nodes of one cluster that anyone can order; None: not published."""
     most_nodes_by_agreement: Gpus | None = None
-    """Nodes of the largest cluster that the provider says it has rented out."""
+    """Nodes of the largest cluster that the provider states it has rented out."""
     by_agreement_alone: bool = False
     """Whether not even one can be ordered without a contract."""
     local_disk_bytes: Positive | None = None
@@ -142,7 +142,7 @@ def _faults(read: Sequence[Provider], path: Path) -> Iterator[Problem]:
 
 
 def with_discounts(offers: Sequence[Offer], providers: Mapping[str, Provider]) -> tuple[Offer, ...]:
-    """`offers`, each with the prices of commitments that follow from its provider's advertised discount, which its note says."""
+    """`offers`, each with the prices of commitments that follow from its provider's advertised discount; its note states that."""
     return tuple(_discounted(offer, providers.get(offer.provider)) for offer in offers)
 
 

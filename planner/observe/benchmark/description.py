@@ -47,7 +47,7 @@ def described_types() -> frozenset[str]:
 
 
 def require_few_layers(config: Mapping[str, Any], within: str = "model.") -> None:
-    """Raises `UserError` naming a key that asks for more layers than are traced."""
+    """Raises `UserError` naming a key with more layers than are traced."""
     for name, value in config.items():
         if isinstance(value, Mapping):
             require_few_layers(value, f"{within}{name}.")

@@ -17,9 +17,9 @@ from typing import Any, Literal
 from planner.reading import kind_of
 
 OLDEST = (3, 10)
-"""The benchmark's own floor; also that of the torch versions it knows."""
+"""Oldest Python of the benchmark, and of the torch versions it supports."""
 LOOK_S = 20.0
-"""A cold interpreter on a network disk may take this long to say its version."""
+"""A cold interpreter on a network disk may take this long to report its version."""
 LOOK_AGAIN_S = 0.05
 MOST_SAID = 1 << 20
 """Bytes kept of its output."""

@@ -164,7 +164,7 @@ def _open_journals(state: Path) -> Iterator[Path]:
 
 
 def _message(line: bytes) -> Message | None:
-    """The message in `line`; None for a type that only a newer worker knows. Raises one of `DAMAGE` for anything else."""
+    """The message in `line`; None for an unknown type, from a newer worker. Raises one of `DAMAGE` for anything else."""
     message = decode(line)
     if message is None:
         msgspec.json.decode(line, type=dict[str, Any])

@@ -1,6 +1,6 @@
 """One benchmark run as a stream of events, which both front ends show.
 
-Every result is in the store before its event is sent, and the last event says how many of them are on disk.
+Every result is in the store before its event is sent, and the last event states how many of them are on disk.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class BenchRun:
     async def _measure(self, interpreter: Interpreter, journal: Path | None) -> AsyncIterator[Event]:
         """The events of the worker, of another for each that breaks, and how it all ended."""
         last: Finished | Failed | None = None
-        how: tuple[FailureState, str] | None = None
+        broken: progress.Breakdown | None = None
         while last is None:
             kills_before = progress.memory_kills()
             try:
@@ -154,19 +154,18 @@ class BenchRun:
                     yield event
             finally:
                 await worker.close()
-            how = self._broken(worker)
-            if how is not None:
-                for event in self._lost(
-                    how[1], for_memory=worker.status == -signal.SIGKILL and progress.memory_kills() > kills_before
-                ):
+            broken = self._broken(worker)
+            if broken is not None:
+                for_memory = worker.status == -signal.SIGKILL and progress.memory_kills() > kills_before
+                for event in self._lost(progress.KILLED_FOR_MEMORY if for_memory else broken.reason, for_memory=for_memory):
                     yield event
-            last = self._last_event(how)
+            last = self._last_event(broken)
         for result in self._progress.lasting.values():
             measurement = await asyncio.to_thread(self._recorder.record, result)
             if measurement is not None and result.point in self._progress.points:
                 yield PointDone(self._progress.points[result.point], measurement)
         await asyncio.to_thread(self._close, journal, last.state if isinstance(last, Finished) else "failed")
-        yield self._last_event(how) or last  # how much is kept is known now
+        yield self._last_event(broken) or last  # how much is kept is known now
 
     def _close(self, journal: Path | None, state: RunState) -> None:
         """Note how the run ended, in the store and by the journal's name."""
@@ -177,7 +176,7 @@ class BenchRun:
     async def _events_from(self, worker: Worker) -> AsyncIterator[Event]:
         """The events of one worker, until it has closed its pipe or hangs."""
         watch = progress.HangWatch(self.request.silence_s)
-        lines = protocol.Lines()
+        lines = protocol.MessageReader()
         self._bye, self._error, self._hung = "", None, ""
         while True:
             try:
@@ -197,23 +196,22 @@ class BenchRun:
                     yield event
                 watch.note(message, self._progress.points)
 
-    def _broken(self, worker: Worker) -> tuple[FailureState, str] | None:
-        """Name and words for how a worker ended before its time; None when it came to an orderly end."""
+    def _broken(self, worker: Worker) -> progress.Breakdown | None:
+        """The breakdown of a worker; None when it came to an orderly end."""
         if self._stopping.is_set() or self._bye in {"stopped", "finished", "wall-cap"}:
             return None
         if self._hung:
-            return "hung", f"the worker hung ({self._hung}) and was killed"
+            return progress.Breakdown("hung", f"the worker hung ({self._hung}) and was killed")
         if self._error is not None:
-            return STATES.get(self._error.name, "crashed"), self._error.message
+            return progress.Breakdown(STATES.get(self._error.name, "crashed"), self._error.message)
         return progress.how_ended(worker.status)
 
-    def _lost(self, how: str, *, for_memory: bool) -> Iterator[Event]:
-        """The point a worker broke on, stored with the reason; then that another worker takes over, where one may."""
+    def _lost(self, reason: str, *, for_memory: bool) -> Iterator[Event]:
+        """The point a worker broke on, stored with the reason; then the start of another worker, where one may take over."""
         point = self._progress.open_point
-        how = progress.KILLED_FOR_MEMORY if for_memory else how
         broke_on = point or self._progress.points.get((self._error.point if self._error is not None else None) or "")
         if point is not None:
-            result = progress.lost_result(point, how, for_memory=for_memory)
+            result = progress.lost_result(point, reason, for_memory=for_memory)
             self._progress.follow(result)
             measurement = self._recorder.record(result)
             if measurement is not None:
@@ -223,7 +221,7 @@ class BenchRun:
         if self._restarting:
             self._progress.restart()
             where = f" during {broke_on.label}" if broke_on is not None else ""
-            yield WorkerRestarted(reason=f"{how}{where}", number=self._progress.restarts, most=progress.MOST_RESTARTS)
+            yield WorkerRestarted(reason=f"{reason}{where}", number=self._progress.restarts, most=progress.MOST_RESTARTS)
 
     def _arguments(self, journal: Path | None) -> list[str]:
         request = self.request
@@ -260,21 +258,21 @@ class BenchRun:
             elif measurement is not None:
                 yield PointDone(point, measurement)
 
-    def _last_event(self, how: tuple[FailureState, str] | None) -> Finished | Failed | None:
-        """End of the run, by its own last words or by how its process ended; None when another worker takes over."""
-        if how is not None and self._restarting:
+    def _last_event(self, broken: progress.Breakdown | None) -> Finished | Failed | None:
+        """End of the run, orderly or by a breakdown; None when another worker takes over."""
+        if broken is not None and self._restarting:
             self._restarting = False
             return None
         kept = f"{self._recorder.kept_text}{self._progress.restarts_text}"
         if self._stopping.is_set() or self._bye == "stopped":
             return self._finished("cancelled", f"Cancelled: {kept}")
-        if how is None or self._progress.through:
+        if broken is None or self._progress.through:
             return self._finished("finished", kept + (", ended at its time limit" if self._bye == "wall-cap" else ""))
-        state, words = how
-        said = f"{words[:1].upper()}{words[1:]}"
+        state, reason = broken
+        sentence = f"{reason[:1].upper()}{reason[1:]}"
         if state in NEXT_STEPS and not self._recorder.kept:
-            return self._failed(state, f"{said}.", NEXT_STEPS[state])
-        return self._failed(state, f"{said}: {kept}.", NEXT_STEPS.get(state, AGAIN))
+            return self._failed(state, f"{sentence}.", NEXT_STEPS[state])
+        return self._failed(state, f"{sentence}: {kept}.", NEXT_STEPS.get(state, AGAIN))
 
     def _finished(self, state: EndState, message: str) -> Finished:
         return Finished(

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bench import protocol
 
@@ -110,7 +110,7 @@ class RunProgress:
         self._too_large: dict[str, None] = {}
 
     def follow(self, message: protocol.Message) -> None:
-        """Note what `message` says."""
+        """Update the state by `message`."""
         if isinstance(message, protocol.Plan):
             self.points |= {point.id: point for point in message.points}
         elif isinstance(message, protocol.Start):
@@ -169,18 +169,25 @@ def lost_result(point: protocol.Point, detail: str, *, for_memory: bool) -> prot
     return protocol.plain_result(point, None, "", {}, "oom" if for_memory else "error", detail)
 
 
-def how_ended(status: int | None) -> tuple[FailureState, str]:
-    """Name and words for how a process ended by itself."""
+class Breakdown(NamedTuple):
+    """The end of a worker before its time."""
+
+    state: FailureState
+    reason: str
+
+
+def how_ended(status: int | None) -> Breakdown:
+    """The end of a process that nobody asked to end, by its exit status."""
     if status in KILLS and status is not None:
-        return "worker-killed", f"the worker was killed (signal {-status})"
+        return Breakdown("worker-killed", f"the worker was killed (signal {-status})")
     if status is not None and status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else ""
-        return "crashed", f"the worker crashed (signal {-status}{f', {name}' if name else ''})"
-    return "crashed", f"the worker crashed (exit status {status})"
+        return Breakdown("crashed", f"the worker crashed (signal {-status}{f', {name}' if name else ''})")
+    return Breakdown("crashed", f"the worker crashed (exit status {status})")
 
 
 def memory_kills() -> int:
-    """Number of processes killed for want of memory so far: of this container, else of the system; 0 where neither says."""
+    """Number of processes killed for want of memory so far: of this container, else of the system; 0 where neither is known."""
     for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
         try:
             lines = Path(path).read_text(encoding="ascii", errors="replace").splitlines()

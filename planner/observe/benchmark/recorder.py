@@ -44,7 +44,7 @@ class Recorder:
         return f"{text}, {waiting} {self.store.result}" if waiting else text
 
     def record(self, message: Message) -> Measurement | None:
-        """Keep what `message` says; returns the measurement if it was one. An impossible one is left out."""
+        """Store `message`; returns the measurement if it was one. An impossible one is left out."""
         try:
             measurement = self.read(message)
         except msgspec.ValidationError:

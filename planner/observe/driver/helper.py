@@ -80,26 +80,26 @@ Session = DriverSession | AmdSession
 def main(limit_s: float) -> None:
     """Open the driver, report the outcome, then answer questions; SIGALRM ends it `limit_s` after the last heartbeat."""
 
-    def tell(line: bytes = b"") -> None:
+    def send(line: bytes = b"") -> None:
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
 
-    tell()
+    send()
     try:
         with (DriverSession if library_found() else AmdSession).open() as session:
             table = ProcessTable()
-            tell(msgspec.json.encode(Reply("ready", session.ready)))
+            send(msgspec.json.encode(Reply("ready", session.ready)))
             signal.setitimer(signal.ITIMER_REAL, 0)
             for line in sys.stdin.buffer:
                 question = msgspec.json.decode(line, type=Question)
-                tell()
-                reply = _facts(session, tell) if question.facts else _reading(session, question, table, tell)
-                tell(msgspec.json.encode(reply))
+                send()
+                reply = _facts(session, send) if question.facts else _reading(session, question, table, send)
+                send(msgspec.json.encode(reply))
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            tell()
+            send()
     except NvmlError as error:
-        tell(msgspec.json.encode(Reply(error.open_state, describe_failure(error))))
+        send(msgspec.json.encode(Reply(error.open_state, describe_failure(error))))
     except OSError:
         return  # nobody reads the answer any more
 

@@ -107,7 +107,7 @@ def processes_of(ask: Ask, table: ProcessTable) -> tuple[ProcessSnapshot, ...] |
 
 def _process(record: Any, kind: ProcessKind) -> ProcessSnapshot:
     memory = record.usedGpuMemory
-    reasons: Mapping[str, str] = {} if memory is not None else {"memory_bytes": "the driver does not tell it of this process"}
+    reasons: Mapping[str, str] = {} if memory is not None else {"memory_bytes": "the driver does not report it for this process"}
     return ProcessSnapshot(
         pid=int(record.pid),
         kind=kind,

@@ -141,7 +141,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ResultFile:
     """One file's results with the settings that were given beside it."""
 
     where: str
@@ -150,7 +150,7 @@ class Given:
     settings: Mapping[str, Any]
 
 
-def compare(session: Estimates, given: Given, find_gpu: Callable[[str], Gpu | None], models: Iterable[str]) -> list[Compared]:
+def compare(session: Estimates, given: ResultFile, find_gpu: Callable[[str], Gpu | None], models: Iterable[str]) -> list[Compared]:
     """Every result of a file, compared; raises `UserError` with each setting that is missing or wrong, once."""
     find = Finders(find_gpu, frozenset(models))
     requests, problems = list[Request](), list[Problem]()
@@ -168,7 +168,7 @@ def compare(session: Estimates, given: Given, find_gpu: Callable[[str], Gpu | No
     ]
 
 
-def _compared(session: Estimates, given: Given, result: Result, request: Request, answer: Answer | UserError) -> Compared:
+def _compared(session: Estimates, given: ResultFile, result: Result, request: Request, answer: Answer | UserError) -> Compared:
     found = verdicts(answer, result.seen)
     stated = frozenset(given.settings) | frozenset(result.settings)
     refused = str(answer) if isinstance(answer, UserError) else ""

@@ -144,7 +144,7 @@ class Reader:
 
 
 def each_object(result: Callable[[dict[str, Any]], Result]) -> Callable[[Contents], Read]:
-    """A `read` for files of which every JSON object is one result."""
+    """A `read` for files in which every JSON object is one result."""
     return lambda contents: [result(one) for one in contents.objects]
 
 

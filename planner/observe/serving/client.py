@@ -34,7 +34,7 @@ class Timed:
     input_tokens: int | None = None
     """Count by the server; None: not reported."""
     cached_tokens: int = 0
-    """Tokens of the prompt that the server says it had in a cache."""
+    """Tokens of the prompt that the server reports as cached."""
     output_tokens: int = 0
     """Count of the server, else parts of the answer."""
     parts: int = 0
@@ -70,7 +70,7 @@ class Client:
     """API key; empty: none is sent."""
     seed: int = 0
     run: str = ""
-    """Part of the random seed, so that a server's cache knows no prompt of an earlier run."""
+    """Part of the random seed, so that a server's cache holds no prompt of an earlier run."""
     options: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})
     """Fields that vLLM, SGLang and llama.cpp take besides OpenAI's own, so that answers have the length asked for."""
 

@@ -19,9 +19,9 @@ TOOL = "gpu-planner bench serve"
 WARM = 3
 """Requests before anything is timed: they compile, and say how many tokens a word has."""
 CACHED_SHARE = 0.1
-"""Share of the prompts' tokens found in a cache above which a note says so: the time to the first token is then too short."""
+"""Share of the prompts' tokens found in a cache above which a note warns: the time to the first token is then too short."""
 LATE_SHARE = 0.05
-"""Mean lateness of a client, relative to the time between its requests or a tenth of a second, above which a note says so."""
+"""Mean lateness of a client, relative to the time between its requests or a tenth of a second, above which a note warns."""
 
 
 @dataclass(frozen=True, slots=True)

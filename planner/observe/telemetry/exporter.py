@@ -108,7 +108,7 @@ class _Seen:
         self.reasons: int | list[str] | None = None
 
     def take(self, other: _Seen) -> None:
-        """Add what `other` says of the same place."""
+        """Add the readings of `other`, of the same place."""
         self.labels = {**other.labels, **self.labels}
         self.values = other.values | self.values
         self.reasons = other.reasons if self.reasons is None else self.reasons

@@ -45,7 +45,7 @@ class Poller(Telemetry):
         self._start_driver = start_driver
         self._driver: Driver | None = None
         self._at_once = False
-        """Whether the next reading is due now, whatever the interval says."""
+        """Whether the next reading is due now, whatever the interval."""
         self._due_s = float("inf")
         """Time at which the next reading ought to begin."""
         self._listed_at_s: float | None = None
@@ -153,7 +153,7 @@ class Poller(Telemetry):
                     if not self._stopping:
                         self._publish(found)
                 self._rest(began_s)
-        except Exception as failure:  # noqa: BLE001  # a thread has no caller to tell; its owner shows `failure` as a stopped pane
+        except Exception as failure:  # noqa: BLE001  # a thread has no caller; its owner shows `failure` as a stopped pane
             self.failure = failure
         finally:
             self._close()

@@ -58,13 +58,13 @@ MOST = (
     *("memory_used_bytes", "memory_total_bytes", "memory_reserved_bytes", "memory_free_bytes", "power_limit_w", "max_sm_clock_hz"),
     *("ecc_uncorrected_volatile", "row_remap_pending", "row_remap_failed", "page_retirement_pending"),
 )
-"""Fields of which the highest reading counts."""
+"""Fields whose highest reading counts."""
 WANTED = frozenset((*MEANS.values(), *LINKS, *CLOCKS, *OVER_ALL, *MOST))
 REASON_BITS = {name: bit for bit, name in EVENT_REASONS.items() if bit in {0x4, 0x8, 0x20, 0x40, 0x80}}
-"""Reasons of power and heat -> their bit: each costs the server a query, which is asked of the GPUs alone that have any."""
+"""Reasons of power and heat -> their bit: each costs the server a query, which names only the GPUs with such a reason."""
 LEAST_REASON = min(REASON_BITS.values())
 MOST_HOSTS = 200
-"""Hosts that a query names; it asks all of them where more are held back."""
+"""Most hosts that a query names; with more held back it covers all hosts."""
 
 
 T = TypeVar("T")
@@ -150,14 +150,14 @@ class _Window:
     def _queries(self, names: Iterable[str]) -> Iterator[tuple[tuple[str, str], str]]:
         """((what, metric), query) of everything that is asked."""
         known = {name: meaning.field for name in names if (meaning := meaning_of(name)) and meaning.field in WANTED}
-        active = next((name for wanted in ACTIVITIES for name, of in known.items() if of == wanted), None)
+        active = next((name for wanted in ACTIVITIES for name, activity in known.items() if activity == wanted), None)
         window, steps, few = self._windows()
         runs = f"{self._select(active)} > {IDLE / self._scale(active):g}" if active else ""
-        for name, of in known.items():
+        for name, activity in known.items():
             selected = self._select(name)
-            if of in MOST:
+            if activity in MOST:
                 yield ("value", name), f"max by ({self.labels}) (max_over_time({selected}{window}))"
-            elif of in CLOCKS and active:
+            elif activity in CLOCKS and active:
                 yield ("value", name), f"avg by ({self.labels}) (avg_over_time(({selected} and {runs}){few}))"
             else:
                 yield ("value", name), f"avg by ({self.labels}) (avg_over_time({selected}{window}))"

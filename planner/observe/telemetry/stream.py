@@ -57,7 +57,7 @@ class Stream(Telemetry):
                         self._publish(due.snapshot)
                 self._wake.wait(rest_s)
                 self._wake.clear()
-        except Exception as failure:  # noqa: BLE001  # a thread has no caller to tell; its owner raises or shows `failure`
+        except Exception as failure:  # noqa: BLE001  # a thread has no caller; its owner raises or shows `failure`
             self.failure = failure
         finally:
             self._ended = True

@@ -57,7 +57,7 @@ def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -
             readings[device.host or host, device.index, device.uuid or ""].append(device)
     seconds = snapshots[-1].taken_at_s - snapshots[0].taken_at_s if snapshots else 0.0
     hosts = [snapshot.host for snapshot in snapshots]
-    return [observed_of(found, hosts, max(0.0, seconds), gpus, of) for (of, _, _), found in sorted(readings.items())]
+    return [observed_of(found, hosts, max(0.0, seconds), gpus, host) for (host, _, _), found in sorted(readings.items())]
 
 
 def observed_of(
@@ -109,7 +109,7 @@ def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapsho
 
     def total(field: str, share: str) -> float | None:
         shares = [(getattr(part, field), getattr(profiles[part.profile], share)) for part in parts]
-        return sum(value * of for value, of in shares) if all(value is not None for value, _ in shares) else None
+        return sum(value * weight for value, weight in shares) if all(value is not None for value, _ in shares) else None
 
     return msgspec.structs.replace(
         device,
@@ -131,7 +131,7 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def _mean_of(readings: Sequence[DeviceSnapshot], field: str) -> float | None:
-    """Mean of the known values of a field; written out, since a fleet asks for a million of them."""
+    """Mean of the known values of a field; written out, since a fleet needs a million of them."""
     total, known = 0.0, 0
     for one in readings:
         if (value := getattr(one, field)) is not None:

@@ -16,7 +16,7 @@ FEW = 0.01
 MOST_LISTED = 5
 
 
-class Lines:
+class NumberedLines:
     """The lines of the file at `path` that are not blank, with their numbers; `wrong` counts those that cannot be used."""
 
     def __init__(self, path: Path) -> None:

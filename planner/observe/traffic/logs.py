@@ -16,7 +16,7 @@ import msgspec
 
 from planner.errors import Problem, UserError
 from planner.numbers import as_number
-from planner.observe.traffic.lines import Lines
+from planner.observe.traffic.lines import NumberedLines
 from planner.observe.traffic.traces import seconds_of
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
@@ -31,7 +31,7 @@ OUTPUTS = ("completion_tokens", "output_tokens")
 
 def read_access_log(path: Path) -> Trace:
     """The answered POST requests of a text log; raises `UserError`."""
-    lines, builder = Lines(path), TraceBuilder("access log", str(path))
+    lines, builder = NumberedLines(path), TraceBuilder("access log", str(path))
     for number, line in lines:
         matched = ACCESS.match(line)
         if matched is None:
@@ -61,7 +61,7 @@ def _clock(matched: re.Match[bytes]) -> float:
 
 def read_json_log(path: Path) -> Trace:
     """The requests of a log of JSON objects; raises `UserError`."""
-    lines, builder = Lines(path), TraceBuilder("JSON access log", str(path))
+    lines, builder = NumberedLines(path), TraceBuilder("JSON access log", str(path))
     cached = False
     for number, line in lines:
         try:

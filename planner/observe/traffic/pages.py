@@ -61,7 +61,7 @@ def is_page(text: str) -> bool:
     return any(engine.prefix in text or engine.prefix.replace(":", "_") in text for engine in ENGINES)
 
 
-class Page:
+class MetricsPage:
     """The metrics of one page, those of all ranks and models added up."""
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +105,7 @@ def _is_of(engine: Engine, sample: Sample) -> bool:
 
 def read_pages(paths: Sequence[Path], seconds: float | None) -> Traffic:
     """Traffic between two pages, `seconds` apart, or since the engine started where there is one; raises `UserError`."""
-    pages = [Page(path) for path in paths]
+    pages = [MetricsPage(path) for path in paths]
     first, last = (None, pages[0]) if len(pages) == 1 else (pages[0], pages[-1])
     engine, where = last.engine, str(paths[-1])
     if len(pages) > 2 or (first is not None and first.engine is not engine):
@@ -143,7 +143,7 @@ def read_pages(paths: Sequence[Path], seconds: float | None) -> Traffic:
     )
 
 
-def _lengths(first: Page | None, last: Page, name: str, passed: Callable[[str], float | None]) -> Lengths | None:
+def _lengths(first: MetricsPage | None, last: MetricsPage, name: str, passed: Callable[[str], float | None]) -> Lengths | None:
     """Lengths by histogram, else the mean by totals; None where the page has neither, or no request came."""
     count = passed(f"{name}_count")
     if not count:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from planner.errors import Problem, UserError
 from planner.numbers import as_number
-from planner.observe.traffic.lines import Lines
+from planner.observe.traffic.lines import NumberedLines
 from planner.reading import read_file
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
@@ -32,7 +32,7 @@ CALLS = {"", "chat", "text_completion", "generate_content"}
 def read_spans(path: Path) -> Trace:
     """The model calls in `path`; raises `UserError`."""
     builder = TraceBuilder("OpenTelemetry spans", str(path))
-    lines = Lines(path)
+    lines = NumberedLines(path)
     cached = False
     for number, document in _documents(path, lines):
         for span in _spans(document):
@@ -61,7 +61,7 @@ def _known_prefix(trace: Trace) -> Trace:
     return replace(trace, prefix_tokens=np.nan_to_num(trace.prefix_tokens))
 
 
-def _documents(path: Path, lines: Lines) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _documents(path: Path, lines: NumberedLines) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Each document with the number of its line."""
     whole = _decoded(read_file(path, most_bytes=MOST_BYTES)) if path.stat().st_size <= MOST_BYTES else None
     if whole is not None:

@@ -18,7 +18,7 @@ import msgspec
 
 from planner.errors import Problem, UserError, nearest_names
 from planner.numbers import as_number
-from planner.observe.traffic.lines import Lines
+from planner.observe.traffic.lines import NumberedLines
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -48,7 +48,7 @@ def column_places(head: Sequence[str]) -> dict[str, int]:
 
 def read_table(path: Path) -> Trace:
     """The trace in `path`; raises `UserError` naming the columns that are missing."""
-    lines = Lines(path)
+    lines = NumberedLines(path)
     rows = _rows(lines)
     _, head = next(rows, (0, list[str]()))
     places = column_places(head)
@@ -82,7 +82,7 @@ def read_table(path: Path) -> Trace:
     return builder.trace(absolute=absolute, prefix_basis=basis)
 
 
-def _rows(lines: Lines) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: NumberedLines) -> Iterator[tuple[int, list[str]]]:
     for number, line in lines:
         try:
             yield number, cells_of(line)
@@ -131,7 +131,7 @@ class HashedRequest(msgspec.Struct):
 def read_hashed(path: Path) -> Trace:
     """The trace in `path`; raises `UserError`."""
     decoder = msgspec.json.Decoder(HashedRequest)
-    lines, found = Lines(path), list[HashedRequest]()
+    lines, found = NumberedLines(path), list[HashedRequest]()
     for number, line in lines:
         try:
             found.append(decoder.decode(line))

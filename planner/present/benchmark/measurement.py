@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.engine.estimate.proof import Proof
     from planner.hardware.measurements.measurement import Measurement, Run
     from planner.hardware.measurements.newest import Outlier
-    from planner.session.before_after import Change
+    from planner.session.before_after import MeasuringEffect
 
 
 def value_text(one: Measurement) -> str:
@@ -72,7 +72,7 @@ def environment_facts(facts: dict[str, Any], *, whole: bool) -> dict[str, str]:
     return {f"env {name}": str(value) for name, value in facts.items() if value not in (None, [], {})} if whole else {}
 
 
-def change_sections(change: Change) -> Iterator[Section]:
+def change_sections(change: MeasuringEffect) -> Iterator[Section]:
     """Plans before and after, then the check."""
     rows = []
     for plan in change.plans:

@@ -9,7 +9,7 @@ from planner.units import number_text
 if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan
 
-TOLD = (
+LISTED = (
     "input_tokens",
     "output_tokens",
     "sequence",
@@ -18,7 +18,7 @@ TOLD = (
     "optimizer",
     "engine",
 )
-"""Keys that change an answer most, in the order they are told; a report and the page of a row list all."""
+"""Keys that change an answer most, in the order they are listed; a report and the page of a row list all."""
 LATENCIES = ("request_s", "ttft_s", "tpot_s")
 
 
@@ -30,7 +30,7 @@ def chosen_text(plan: Plan) -> str:
     if not plan.rows:
         return ""
     assumed, task = (plan.best or plan.rows[0]).answer.assumed, plan.task
-    values = [f"{key} {_text(assumed[key])}" for key in TOLD if key in assumed]
+    values = [f"{key} {_text(assumed[key])}" for key in LISTED if key in assumed]
     parts = [f"chosen for you: {', '.join(values)}"] if values else []
     if task.get("task") == "serve":
         if "concurrency" in assumed and not task.get("request_rate_per_s") and not task.get("requests"):

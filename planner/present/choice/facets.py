@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Test = Callable[["PlanRow"], bool]
 LEAST_PREFIX, LEAST_INSIDE = 2, 3
-"""Letters from which a word stands for the names it begins, and for those of which it begins a later word."""
+"""Least letters of a word that stands for the names it begins, and for names in which it begins a later word."""
 JOINING = frozenset({"and", "or", "only", "on", "at", "in", "with"})
 """Words that mean nothing between conditions."""
 LONGEST_NUMBER = 6
@@ -239,7 +239,7 @@ class _Reading:
         return lists[kind]
 
     def _exact(self, kind: str, given: str) -> list[str]:
-        if kind == "country":  # every code there is; the search says which it does not know
+        if kind == "country":  # any code; the search rejects unknown ones
             return [given.upper()]
         if kind == "region" and set(given) & set("*?"):
             return [given]

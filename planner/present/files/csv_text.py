@@ -34,7 +34,7 @@ FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 STUDY_FIGURES = ("flop_per_s", "flop_per_usd", "step_s", "mfu", "memory_bytes")
 
 
-class Lines(NamedTuple):
+class PlainColumns(NamedTuple):
     """An answer as columns of plain values; unknown is None."""
 
     heads: Sequence[str]
@@ -46,7 +46,7 @@ def plan_csv(plan: Plan) -> str:
     return csv_text(*plan_lines(plan))
 
 
-def plan_lines(plan: Plan) -> Lines:
+def plan_lines(plan: Plan) -> PlainColumns:
     """A line a row of `plan`, SI units in the names."""
     names = ("rank", "verdict", "gpu", "here", "gpus", "layout", "provider", "instance", "market", "network", "bottleneck", "why")
 
@@ -58,7 +58,7 @@ def plan_lines(plan: Plan) -> Lines:
         known = [row.rank, row.verdict, row.gpu, int(row.here), *spread, *place, network_text(row), row.answer.bottleneck, row.why]
         return [*known, *_figures(read(row) for read in PLAN_FIGURES.values())]
 
-    return Lines([*names, *_heads(PLAN_FIGURES)], [cells(row) for row in plan.rows])
+    return PlainColumns([*names, *_heads(PLAN_FIGURES)], [cells(row) for row in plan.rows])
 
 
 def study_csv(answer: StudyAnswer) -> str:
@@ -66,7 +66,7 @@ def study_csv(answer: StudyAnswer) -> str:
     return csv_text(*study_lines(answer))
 
 
-def study_lines(answer: StudyAnswer) -> Lines:
+def study_lines(answer: StudyAnswer) -> PlainColumns:
     """A line a GPU and size, SI units in the names."""
     names = ("gpu", "here", "usd_per_gpu_h", *STUDY_FACTS, "flop_per_byte", "bottleneck", "reason")
     lines = [
@@ -79,7 +79,7 @@ def study_lines(answer: StudyAnswer) -> Lines:
         for curve in answer.curves
         for point in curve.points
     ]
-    return Lines([*names, *_heads(STUDY_FIGURES)], lines)
+    return PlainColumns([*names, *_heads(STUDY_FIGURES)], lines)
 
 
 def csv_text(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:

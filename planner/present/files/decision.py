@@ -83,7 +83,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(
     session: Session, workload: Workload, plan: Plan, command: PlanCommand, owning: Owning | None = None, terms: Terms | None = None
 ) -> Decision:
-    """The decision that `plan`, which `command` asks for, comes to; costs of owning are the workload's own where it states them."""
+    """The decision that follows from `plan`, made by `command`; costs of owning are the workload's own where it states them."""
     owning = workload.owning or owning
     priced = workload if owning is None else msgspec.structs.replace(workload, owning=owning)
     first = plan.best

@@ -167,7 +167,7 @@ _WIDE_ENDS = {
 }
 """Names of bartowski's files on the hub -> llama.cpp's mix that they have, but for embedding and head in q8_0 (his model cards), and their bits."""
 MIXES: dict[str, Mix] = _LLAMA_CPP | {
-    name: replace(_LLAMA_CPP[of], bits=bits, embedding="q8_0", head="q8_0") for name, (of, bits) in _WIDE_ENDS.items()
+    name: replace(_LLAMA_CPP[base], bits=bits, embedding="q8_0", head="q8_0") for name, (base, bits) in _WIDE_ENDS.items()
 }
 """Name of a format -> its mix."""
 

@@ -15,7 +15,7 @@ from planner.errors import Problem, UserError
 from planner.workload.checkpoints.tensors import StoredTensor
 
 LENGTHS = (256, 512)
-"""Tokens of the two prompts by which a description says what grows with their number."""
+"""Tokens of the two prompts whose comparison shows what grows with their number."""
 
 _SCALES = re.compile(r"(_scale|_scale_inv|\.scales?|_zero_point|input_scale|k_scale|v_scale|rotary_emb\.inv_freq)$")
 """Tensors of a format or a table; no parameters."""
@@ -83,7 +83,7 @@ def description_by_shapes(config: Mapping[str, Any], tensors: Iterable[StoredTen
 
 
 def _refuse_unsaid(config: Mapping[str, Any], tensors: list[StoredTensor], stack: str, where: str) -> None:
-    """Raises `UserError` for models with parts whose work no shape says."""
+    """Raises `UserError` for models with parts whose work does not follow from shapes."""
     for pattern, what in (
         (_PACKED, "packed weights, whose shapes are not the model's"),
         (_RECURRENT, "layers with a state"),
@@ -113,8 +113,8 @@ def _unsaid(where: str, why: str) -> UserError:
     )
 
 
-def _number_in(config: Mapping[str, Any], of: str, otherwise: int) -> int:
-    return next((value for name in _NAMES[of] if isinstance(value := config.get(name), int) and value > 0), otherwise)
+def _number_in(config: Mapping[str, Any], key: str, otherwise: int) -> int:
+    return next((value for name in _NAMES[key] if isinstance(value := config.get(name), int) and value > 0), otherwise)
 
 
 def _main_stack(tensors: Iterable[StoredTensor]) -> str:
@@ -134,7 +134,7 @@ def _layer(name: str, stack: str) -> int | None:
 
 
 def _with_experts_joined(tensors: Iterable[StoredTensor]) -> dict[str, tuple[int, ...]]:
-    """Name -> shape; matrices of single experts are one tensor with their number as its first side."""
+    """Name -> shape; matrices of single experts are joined into one tensor, whose first side is their number."""
     shapes: dict[str, tuple[int, ...]] = {}
     experts: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     for one in tensors:
@@ -206,8 +206,8 @@ def _attention(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]],
             scores[str(tokens)][path] = 2 * heads * (score + value) * tokens * tokens
             seen = min(tokens, sliding - 1) if sliding else tokens
             caches[str(tokens)] += [
-                {"path": ["layers", str(number), part], "shape": [1, of, seen, dim], "bytes": 2, "window": sliding}
-                for part, (of, dim) in zip(("keys", "values"), kept, strict=False)
+                {"path": ["layers", str(number), part], "shape": [1, heads, seen, dim], "bytes": 2, "window": sliding}
+                for part, (heads, dim) in zip(("keys", "values"), kept, strict=False)
             ]
     if not made:
         raise _unsaid(where, "no projections of keys are found among its tensors")

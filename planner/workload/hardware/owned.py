@@ -26,7 +26,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     link: Literal["nvlink", "pcie"] | None = None
     """Between the GPUs of a machine; absent: the usual one of the part."""
     power_limit_w: Positive | None = None
-    """Power cap of a GPU, slices of which obey it together; absent: the vendor's."""
+    """Power cap of a whole GPU, which its slices share; absent: the vendor's."""
     mig: Name | None = None
     """Profile of the slices its GPUs are cut into ('3g.40gb')."""
     purchase_usd: Dollars | None = None

@@ -65,7 +65,7 @@ _OTHER_TWO_STACKS = (
 )  # fmt: skip
 """Model types of an encoder and a decoder that are no family here."""
 _DECODER_ALONE = frozenset({"prophetnet", "trocr"})
-"""Model types of an encoder and a decoder of which transformers 5.23 builds the decoder alone."""
+"""Model types of an encoder and a decoder for which transformers 5.23 builds the decoder alone."""
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
@@ -130,7 +130,7 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 
 def in_published_format(found: Architecture, config: Mapping[str, Any]) -> Architecture:
-    """`found` with the format of its checkpoint, as a GGUF file or a `quantization_config` says."""
+    """`found` with the format of its checkpoint, by a GGUF file or a `quantization_config`."""
     from planner.workload.huggingface.quantization import mixed_formats, quantised_format
 
     if isinstance(told := config.get(TAKEN_AS), str):

@@ -259,9 +259,9 @@ def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tu
         return (), 0
     if attended and not heads:  # scores of more than the tokens: their sizes are known together alone
         heads, scores = 1, round(attended / 2)
-    of = Attending(layers=layers, kv_heads=max((one[3] for one in layer.cache if one[0]), default=1))
+    base = Attending(layers=layers, kv_heads=max((one[3] for one in layer.cache if one[0]), default=1))
     own = replace(
-        of,
+        base,
         heads=heads,
         score_dim=scores,
         value_dim=round(attended / heads) - scores if heads else 0,
@@ -272,14 +272,14 @@ def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tu
         wide_state=round(sum(size for size, width in kept if width >= 4)),
         scan_flop=max(0.0, linear),
     )
-    both = (replace(of, reach="window", cached=near, read=near),) if growing and near else ()
+    both = (replace(base, reach="window", cached=near, read=near),) if growing and near else ()
     return (own, *both), window
 
 
 def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[Attending, ...]) -> list[Sublayer]:
     """The layer's attention or MLP; vectors are counted with the attention, and a use of another layer's weights stores none."""
     own, borrowed = (
-        tuple((role, inputs, outputs) for (of, role, inputs, outputs, mine), count in sorted(layer.products.items()) for _ in range(count) if of == part and mine == which)
+        tuple((role, inputs, outputs) for (product_part, role, inputs, outputs, mine), count in sorted(layer.products.items()) for _ in range(count) if product_part == part and mine == which)
         for which in (True, False)
     )  # fmt: skip
     first = part == "attention"

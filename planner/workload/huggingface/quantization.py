@@ -14,7 +14,7 @@ from planner.workload.huggingface.mixed_formats import Rule, formats_in, left_ou
 from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 
 WHOLE = {"eetq": "int8", "fbgemm_fp8": "fp8", "fp8": "fp8", "mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
-"""`quant_method` -> format, where it says all."""
+"""`quant_method` -> format, where the method has only one."""
 _ALGORITHMS = {
     **dict.fromkeys(("FP8", "FP8_PB_WO", "FP8_PER_CHANNEL_PER_TOKEN"), "fp8"),
     "MXFP8": "mxfp8",
@@ -84,11 +84,11 @@ def mixed_formats(config: Mapping[str, Any], main: str, architecture: Architectu
     given = _given(config)
     if not given:
         return ()
-    of = _inner(given)
+    inner = _inner(given)
     kept = "fp8" if _text(given.get("quant_method")) == "fp8" and main != "fp8" else SIXTEEN_BITS
-    listed = [*formats_in(of.get("quantized_layers"), _ALGORITHMS), *_of_groups(of), *_of_modules(of)]
-    rest = SIXTEEN_BITS if _lists_what_is_packed(of) else main
-    return stored_parts([*listed, *left_out(of, kept)], main, rest, architecture)
+    listed = [*formats_in(inner.get("quantized_layers"), _ALGORITHMS), *_of_groups(inner), *_of_modules(inner)]
+    rest = SIXTEEN_BITS if _lists_what_is_packed(inner) else main
+    return stored_parts([*listed, *left_out(inner, kept)], main, rest, architecture)
 
 
 def _lists_what_is_packed(given: Mapping[str, Any]) -> bool:
@@ -144,8 +144,8 @@ def _bitsandbytes(given: Mapping[str, Any]) -> str:
 
 
 def _modelopt(given: Mapping[str, Any]) -> str:
-    of = _inner(given)
-    algorithm, layers = of.get("quant_algo"), of.get("quantized_layers")
+    inner = _inner(given)
+    algorithm, layers = inner.get("quant_algo"), inner.get("quantized_layers")
     if algorithm == "MIXED_PRECISION" and isinstance(layers, Mapping):
         algorithm = _mostly(layers)
     return _ALGORITHMS.get(str(algorithm).upper(), "") if algorithm else _compressed(given)
@@ -228,7 +228,7 @@ def _by_bits(kind: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def _auto_round(given: Mapping[str, Any]) -> str:
-    """AutoRound writes the tensors of other methods; GPTQ's unless it says AWQ's."""
+    """AutoRound writes the tensors of other methods: GPTQ's unless the config names AWQ's."""
     return _by_bits("awq" if "awq" in str(given.get("packing_format", "")) else "gptq")(given)
 
 

@@ -8,7 +8,7 @@ from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Matrices, Sublayer
 
 WINDOWED = ("sliding_attention", "chunked_attention")
-"""Values of `layer_types` of layers that attend to a window or to chunks, of which the widest window counts."""
+"""Values of `layer_types` for layers that attend to a window or to chunks; the widest window counts."""
 
 
 def line_sizes(
@@ -29,7 +29,7 @@ def line_sizes(
     `heads`, `kv_heads`, `head_dim`, `vocabulary`: what the library takes where the config does not have the key; None: it
     has to have it, and for the second and third: one key head a query head, and the width divided by the heads.
     `biased`: the config may ask for biases of all four projections. `whole`: the heads have to divide the width.
-    `ffn`, `layers`: the inner width and the depth where the config says them otherwise.
+    `ffn`, `layers`: the inner width and the depth where the config has them under other names.
     """
     width, layers = keys.size("hidden_size"), layers or keys.size("num_hidden_layers")
     heads = keys.size("num_attention_heads", default=heads)

@@ -27,7 +27,7 @@ TWO_STACKS = (
 
 
 def _within_blocks(sizes: dict[str, Any], layers: int, keys_seen: float, values_seen: float, *, bias: int = 0) -> Sublayer:
-    """Attention in `layers` layers in which every token is multiplied with so many keys and values, however long the prompt is."""
+    """Attention in `layers` layers in which every token is multiplied with a fixed number of keys and values, however long the prompt is."""
     width, heads, inner = sizes["width"], sizes["heads"], sizes["heads"] * sizes["head_dim"]
     seen = Attending(layers=layers, heads=heads, scan_flop=2 * inner * (keys_seen + values_seen))
     return Sublayer(
@@ -158,7 +158,7 @@ def _with_experts(
 
 @family("nllb-moe")
 def nllb_moe(keys: ConfigKeys) -> dict[str, Any]:
-    """Stacks of M2M-100, of which every few layers have experts, two of them for a token (arXiv:2207.04672).
+    """Stacks of M2M-100 with experts in every few layers, two of them for a token (arXiv:2207.04672).
 
     transformers 5.23 mistakes the mask of the first expert for expert numbers, and so runs every token through all experts.
     """
@@ -173,7 +173,7 @@ def nllb_moe(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("switch_transformers", Block(activation="relu"))
 def switch_transformers(keys: ConfigKeys) -> dict[str, Any]:
-    """T5 of which some layers have experts, one of them for a token."""
+    """T5 with experts in some layers, one of them for a token."""
 
     def sparse(side: str, layers: int) -> int:
         wanted = keys.count(f"num_sparse_{side}_layers", absent=3)

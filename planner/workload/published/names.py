@@ -43,7 +43,7 @@ def published_names() -> Names:
 
 
 def named_format(model: str) -> str | None:
-    """The storage format of weights that a model's name says: '…-AWQ', '…-FP8'."""
+    """The storage format of weights in a model's name: '…-AWQ', '…-FP8'."""
     formats = published_names().weights_in_names
     return next((formats[word] for word in re.split(r"[-_\s/]+", model.lower()) if word in formats), None)
 

@@ -33,7 +33,7 @@ PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
 
-class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source does not say enough, or asks what is not modelled
+class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source states too little, or something that is not modelled
     """The reason why no request can be made of a row."""
 
 
@@ -120,7 +120,7 @@ def _precision(row: Row) -> dict[str, Any]:
 
 
 def _engine(row: Row) -> dict[str, Any]:
-    """The engine, with its release where the framework column gives the engine's own; how it attends where the note says.
+    """The engine, with its release where the framework column gives the engine's own; its attention kernels where the note states them.
 
     The rows that fms-acceleration compares itself with are TRL's own way of QLoRA. llm-perf-bench runs llama.cpp's `main` of 2023: renamed in 2024-06, and
     without the split by layers that came in 2024-01 (ggml-org/llama.cpp#4766).
@@ -191,7 +191,7 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
         return {"input_tokens": inputs, "output_tokens": {"mean": outputs, "p50": outputs}, **load, **_queued(inputs, outputs)}
     if "ShareGPT" in row["note"]:
         spread = {"input_tokens": as_conversations(inputs), "output_tokens": as_conversations(outputs)}
-        return {name: {"mean": of.mean, "p50": of.p50} for name, of in spread.items()} | load
+        return {name: {"mean": lengths.mean, "p50": lengths.p50} for name, lengths in spread.items()} | load
     return {"input_tokens": inputs, "output_tokens": outputs, **load}
 
 
@@ -246,7 +246,7 @@ def _checkpointing(row: Row, named: str) -> str:
 def _recipe(row: Row) -> str:
     """Format of the training state: FP32 as named, autocast for '-mixed', else 16-bit parameters with FP32 master weights.
 
-    All 16-bit where the precision says 'true', or a fine-tuning says nothing else. Adapters are FP32 where the note says so.
+    All 16-bit where the precision is 'true', or a fine-tuning states nothing else. Adapters are FP32 where the note states it.
     """
     precision = row["precision"].lower()
     if precision in {"fp32", "float32", "32-true", "tf32", "tf32/fp32"}:

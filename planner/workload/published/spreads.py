@@ -33,7 +33,7 @@ OF_A_BATCH = {"request time": "batch request time", "time to first token": "pref
 """Kind that a latency counts as where one fixed batch is timed."""
 ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named"
 PROGRAM_OPEN = "training program not compared with published peaks"
-"""A library is named that many programs train by (PyTorch, Transformers, Megatron), or a program of which no peaks are known."""
+"""A library is named that many programs train by (PyTorch, Transformers, Megatron), or a program without published peaks."""
 NOMINAL = 0.9
 """Share of the truths that a range should hold."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -56,13 +56,13 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     engines: dict[str, float] = {}
     """Factor by engine, wider or narrower, as its logarithm."""
     classes: list[str] = []
-    """Architectures of GPUs, shapes of models and engines of services of which there are published values."""
+    """Architectures of GPUs, shapes of models and engines of services that have published values."""
     skew: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of the half width by which the range reaches further up, and less far down."""
 
 
 class Wider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Factor by which a fact widens the range, as its logarithm for each unit of the fact."""
+    """Logarithm of the factor by which each unit of a fact widens the range."""
 
     times: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     memory: Annotated[float, msgspec.Meta(ge=0)] = 0.0

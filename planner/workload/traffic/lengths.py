@@ -23,7 +23,7 @@ def as_conversations(mean: float) -> Lengths:
 
 
 def drawn_outputs(workload: Workload) -> int | Lengths | None:
-    """Output lengths as a simulation draws them: as given, but a mean alone spreads where clients send so many requests in all.
+    """Output lengths as a simulation draws them: as given, but a mean alone spreads where the number of requests is limited.
 
     Such a load ends with a drain, in which the longest answers run almost alone. A load that goes on, or comes at a rate, hardly depends on how
     lengths spread, nor does the rate of a job that a search finds places for. The same `p50` and mean say that all answers are alike.

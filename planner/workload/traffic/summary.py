@@ -18,9 +18,9 @@ COARSE = 4.0
 COUNTED = 20
 """Requests of a window in which they are counted instead."""
 LEAST_COVERED_S = 900.0
-"""An hour of which less is covered says nothing of the busiest one."""
+"""Least covered time of an hour that may count as the busiest one."""
 FEWEST = 30
-"""Requests below which bursts and percentiles say nothing."""
+"""Fewest requests that have bursts and percentiles."""
 
 
 class TrafficHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

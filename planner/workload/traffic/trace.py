@@ -38,7 +38,7 @@ class Trace(msgspec.Struct, frozen=True):
     begins: dt.datetime | None = None
     """Time of the first request; None: the source counts from it."""
     timed: bool = True
-    """Whether the source says when requests came; else all came at once."""
+    """Whether the source has the times of requests; else all came at once."""
     left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Reason -> requests that were left out."""
     prefix_basis: str = ""

@@ -117,10 +117,10 @@ def correlation(residuals: Sequence[Residual], pairs: Callable[[Residual, Residu
     for (kind, source, _, _), group in groups.items():
         for one, other in combinations(group[:MOST_OF_A_GROUP], 2):
             if pairs(one, other):
-                of = sums[kind, source]
-                of[0] += one.off * other.off
-                of[1] += (one.off**2 + other.off**2) / 2
-                of[2] += 1
+                pair_sums = sums[kind, source]
+                pair_sums[0] += one.off * other.off
+                pair_sums[1] += (one.off**2 + other.off**2) / 2
+                pair_sums[2] += 1
     known = [product / square for product, square, count in sums.values() if count >= LEAST_PAIRS and square > 0]
     return max(0.0, float(np.mean(known))) if known else 0.0
 

@@ -70,12 +70,12 @@ class Design:
         kinds = [kind for kind in KINDS if (self._kinds == kind).any()]
         families = sorted(set(self._families.tolist()))
         yield "base", ("", ""), np.ones(len(self._kinds))
-        yield from (("kind", (of, ""), (self._kinds == of) * 1.0) for of in kinds)
+        yield from (("kind", (kind, ""), (self._kinds == kind) * 1.0) for kind in kinds)
         for name, amount in zip(self.facts, amounts.T, strict=True):
             if name in LABELS:
-                yield from (("engine", (of, name), amount * (self._kinds == of)) for of in kinds)
+                yield from (("engine", (kind, name), amount * (self._kinds == kind)) for kind in kinds)
             elif name in UNSAID:
-                yield from (("unsaid", (of, name), amount * (self._families == of)) for of in families)
+                yield from (("unsaid", (family, name), amount * (self._families == family)) for family in families)
             else:
                 counts = [name not in WITHOUT_SLOPE.get(kind, ()) for kind in self._kinds]
                 yield "fact", ("", name), amount * counts
@@ -114,9 +114,9 @@ class Design:
         known = dict(zip((name for _, name in self.names), map(float, found), strict=True))
         kinds = [kind for kind in KINDS if (kind, "") in known]
         scales = {kind: known["", ""] + known[kind, ""] for kind in kinds}
-        facts = {name: value for (of, name), value in known.items() if name and not of}
+        facts = {name: value for (kind, name), value in known.items() if name and not kind}
         slopes = {
-            kind: {name: value for (of, name), value in known.items() if name and of in (kind, KINDS[kind])}
+            kind: {name: value for (fact_kind, name), value in known.items() if name and fact_kind in (kind, KINDS[kind])}
             | {name: -facts[name] for name in WITHOUT_SLOPE.get(kind, ()) if name in facts}
             for kind in kinds
         }
@@ -178,10 +178,10 @@ class LeftOut:
     @cached_property
     def nominal(self) -> Floats:
         """The half width of `NOMINAL` of every residual, by the other groups alone."""
-        of = list(zip(self.kinds.tolist(), self.open.tolist(), self.at_rate.tolist(), self.groups.tolist(), strict=True))
-        known = {key: self.factor(key[0], less=key[1], at_rate=key[2], without=key[3]) for key in set(of)}
+        columns = list(zip(self.kinds.tolist(), self.open.tolist(), self.at_rate.tolist(), self.groups.tolist(), strict=True))
+        known = {key: self.factor(key[0], less=key[1], at_rate=key[2], without=key[3]) for key in set(columns)}
         beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
-        return np.hypot(np.array([known[key] for key in of]) * self.scales, beside)
+        return np.hypot(np.array([known[key] for key in columns]) * self.scales, beside)
 
     def shape(self, share: float) -> float:
         """Half width of nominal `share` over that of `NOMINAL`, of all kinds together."""

@@ -58,8 +58,8 @@ class UnseenClasses:
             judged = np.zeros(len(sources), dtype=bool)
             for kind in set(way.kinds):
                 for name in set(way.groups[way.kinds == kind]) - {""}:
-                    of, rest = ((way.kinds == kind) & is_it for is_it in (way.groups == name, way.groups != name))
-                    judged |= of & (len(set(sources[rest])) >= ENOUGH_SOURCES)
+                    left_out, rest = ((way.kinds == kind) & is_it for is_it in (way.groups == name, way.groups != name))
+                    judged |= left_out & (len(set(sources[rest])) >= ENOUGH_SOURCES)
             found.append(judged)
         return found
 

@@ -12,7 +12,7 @@ import pytest
 
 from planner.engine.answers.plan import Plan
 from planner.engine.procurement.portfolio.local_search import Costs, choices, local_search
-from planner.engine.procurement.portfolio.options import Asked
+from planner.engine.procurement.portfolio.options import PlannedWorkload
 from planner.engine.procurement.portfolio.pool_cost import pool_cost
 from planner.engine.procurement.portfolio.records import Entry, Need, Pool, PortfolioFile, Problem, Source
 from planner.engine.procurement.portfolio.time_classes import hourly_factors, rounded_share, time_classes
@@ -228,7 +228,7 @@ def test_both_parts_of_a_service_hold_its_load_together() -> None:
     plan = msgspec.convert({"task": {}, "rows": [], "counts": {"considered": 0, "fit": 0, "shown": 0}}, Plan)
     for _ in range(50):
         load = [chance.uniform(0.1, 10) for _ in range(24)]
-        low, high = Asked(Entry(name="a", mixed=True, load=load), service=True, plan=plan).split()
+        low, high = PlannedWorkload(Entry(name="a", mixed=True, load=load), service=True, plan=plan).split()
         for factor in hourly_factors(low.entry):
             assert low.part(factor) + high.part(factor) == pytest.approx(factor)
             assert low.part(factor) == pytest.approx(low.upto)

@@ -18,7 +18,7 @@ from study_sample import sample_curve, sample_study
 
 from bench.kinds.transformer import study_shape
 from bench.study import DEPTH_LAWS as BENCH_LAWS
-from bench.study import Wish, steps
+from bench.study import StudyOptions, steps
 from bench.study import depth_of as bench_depth
 from planner.engine.answers.study import StudyAnswer, StudyCurve, story
 from planner.engine.study.crossovers import leaders
@@ -288,15 +288,15 @@ def test_the_shape_of_older_points_is_that_of_their_model(session: Session) -> N
 
 
 def test_the_plan_of_the_suite_ends_where_memory_does() -> None:
-    large = steps(Wish(), on_cpu=False, memory_bytes=80e9)
-    small = steps(Wish(), on_cpu=False, memory_bytes=24e9)
+    large = steps(StudyOptions(), on_cpu=False, memory_bytes=80e9)
+    small = steps(StudyOptions(), on_cpu=False, memory_bytes=24e9)
     assert [step.shape.width for step in large][:3] == [1024, 256, 4096]
     assert {step.shape.width for step in small} < {step.shape.width for step in large}
     assert max(step.needs_bytes for step in small) <= 24e9
-    batches = steps(Wish(axis="batch"), on_cpu=False, memory_bytes=80e9)
+    batches = steps(StudyOptions(axis="batch"), on_cpu=False, memory_bytes=80e9)
     assert len({step.shape for step in batches}) == 1
     assert batches[0].batch == 4
-    assert {step.shape.vocabulary for step in steps(Wish(), on_cpu=True, memory_bytes=16e9)} == {32768}
+    assert {step.shape.vocabulary for step in steps(StudyOptions(), on_cpu=True, memory_bytes=16e9)} == {32768}
 
 
 def test_the_svg_is_a_picture_of_every_curve() -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from planner.errors import UserError
 from widgets import state_files
 from widgets.background import questions
-from widgets.background.opened import Asked, first_question, read_left
+from widgets.background.opened import PlanQuestion, first_question, read_left
 from widgets.background.planner_process import UnansweredError, planner_process
 from widgets.options import AppOptions
 
@@ -107,9 +107,9 @@ except ProcessLookupError:
     pass
 else:
     raise AssertionError("the copy is there yet")
-assert process.first_plan(Asked({}, "", "measured")) is None
+assert process.first_plan(PlanQuestion({}, "", "measured")) is None
 try:
-    process.ask("answered_by", Asked({}, "", "measured"), ())
+    process.ask("answered_by", PlanQuestion({}, "", "measured"), ())
 except UnansweredError:
     pass
 else:
@@ -193,7 +193,7 @@ def test_it_ends_where_the_screen_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_preset_there_is_not_is_left_to_the_screen(tmp_path: Path) -> None:
-    code = 'with planner_process(options) as process:\n    assert process.first_plan(Asked({}, "", "measured")) is None'
+    code = 'with planner_process(options) as process:\n    assert process.first_plan(PlanQuestion({}, "", "measured")) is None'
     run(code, tmp_path, "nothing-of-that-name")
 
 

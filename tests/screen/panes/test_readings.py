@@ -35,7 +35,7 @@ from widgets.panes.ranking.pane import latencies
 from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
 from widgets.screens.picker import Item
-from widgets.screens.row.why import Page, explain
+from widgets.screens.row.why import PageStyle, explain
 
 
 def planned(**task: Any) -> Plan:
@@ -63,7 +63,7 @@ def test_what_is_left_or_missing_is_of_what_may_be_used_wherever_it_is_told(used
 
 
 def told_of(row: PlanRow, plan: Plan) -> str:
-    return "\n".join(line.plain for line in explain(row, plan, Page(UNICODE)))
+    return "\n".join(line.plain for line in explain(row, plan, PageStyle(UNICODE)))
 
 
 @pytest.mark.parametrize("columns", [20, 30, 60, 100, 190])
@@ -201,7 +201,7 @@ def test_why_is_folded_to_its_width_and_loses_nothing(width: int) -> None:
     row = msgspec.structs.replace(plan.rows[0], offer=msgspec.structs.replace(offer, note="marketplace minimum " * 4))
     energy = Figure(1.25, 0.817, 1.91, "spec")
     row = msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, energy_j_per_token=energy))
-    lines = [line.plain for line in explain(row, plan, Page(UNICODE, width))]
+    lines = [line.plain for line in explain(row, plan, PageStyle(UNICODE, width))]
     text = " ".join(" ".join(lines).split())
     assert "1.25 J" in text
     assert "817 mJ to 1.91 J" in text
@@ -268,7 +268,7 @@ async def test_panes_and_filter_are_there_before_the_first_plan(tmp_path: Path) 
 def test_what_is_not_supported_has_no_empty_parts() -> None:
     plan = planned()
     row = next(row for row in plan.rows if row.verdict == "not-supported")
-    lines = [line.plain for line in explain(row, plan, Page(UNICODE, 106))]
+    lines = [line.plain for line in explain(row, plan, PageStyle(UNICODE, 106))]
     assert "Speed" not in " ".join(lines)
     assert "Money" not in lines
 
@@ -352,12 +352,12 @@ def test_why_says_what_ones_own_gpus_cost() -> None:
     plan = planned()
     cost = OwnedAnswer(gpus=4, power_w=300.0, running_usd_per_h=1.2, depreciation_usd_per_h=8.4, words="300 W each")
     row = msgspec.structs.replace(plan.rows[0], offer=None, owned=cost, usd_per_h=Figure.exact(9.6))
-    text = " ".join(" ".join(line.plain for line in explain(row, plan, Page(UNICODE, 106))).split())
+    text = " ".join(" ".join(line.plain for line in explain(row, plan, PageStyle(UNICODE, 106))).split())
     assert "no rental offer" not in text
     assert "an hour 9.60 $ your own: power and place 1.20 $/h, loss in value 8.40 $/h" in text
     assert "300 W each" in text
     without = msgspec.structs.replace(row, owned=msgspec.structs.replace(cost, depreciation_usd_per_h=None))
-    assert "loss in value" not in "".join(line.plain for line in explain(without, plan, Page(UNICODE, 106)))
+    assert "loss in value" not in "".join(line.plain for line in explain(without, plan, PageStyle(UNICODE, 106)))
 
 
 async def test_the_keys_are_those_of_the_row_under_the_cursor(tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ from widgets.app import PlannerApp
 from widgets.drawing.styles import Paint
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
-from widgets.panes.lines import Lines
+from widgets.panes.lines import FoldedLines
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.grouping import Line
 from widgets.panes.ranking.painter import Painter
 from widgets.panes.ranking.sideways import Sideways
-from widgets.screens.row.levers import Change, LeverScreen
+from widgets.screens.row.levers import LeverScreen, Proposal
 from widgets.screens.row.time import TimeScreen
 
 
@@ -131,7 +131,7 @@ async def test_the_pane_of_this_machine_has_no_scroll_bar_left_by_a_wider_screen
             await settle(pilot)
             machine.show(machine.snapshot)
             await settle(pilot)
-            assert machine.virtual_size.height == len(str(machine.query_one(Lines).content).split("\n"))
+            assert machine.virtual_size.height == len(str(machine.query_one(FoldedLines).content).split("\n"))
 
 
 async def test_zoom_shows_every_figure_of_this_machine_on_the_smallest_screen(tmp_path: Path) -> None:
@@ -345,8 +345,8 @@ async def test_the_difference_that_a_change_makes_is_seen_whole_at_80_columns(tm
         row = app.table.highlighted
         assert row is not None
         changes = [
-            Change("spot prices", {}, "5.23 → 3.86 $ for the job (-26 %)"),
-            Change("reserved for a year", {}, "5.23 → 88,300 $ for the job (16,896×)"),
+            Proposal("spot prices", {}, "5.23 → 3.86 $ for the job (-26 %)"),
+            Proposal("reserved for a year", {}, "5.23 → 88,300 $ for the job (16,896×)"),
         ]
         await app.push_screen(LeverScreen(row, changes, UNICODE))
         await pilot.pause()
@@ -360,12 +360,12 @@ async def test_the_difference_that_a_change_makes_is_seen_whole_at_80_columns(tm
         assert "(16,896×)" in "\n".join(strip.text for strip in app.screen._compositor.render_strips()), "after a wider screen too"
         app.pop_screen()
         words = "int4 weights + up to 10 GPUs: then 10 × GH200 fits"
-        await app.push_screen(LeverScreen(row, [Change(words, {}, "41 % faster")], UNICODE))
+        await app.push_screen(LeverScreen(row, [Proposal(words, {}, "41 % faster")], UNICODE))
         await pilot.pause()
         assert f"{words}  41 % faster" in "\n".join(strip.text for strip in app.screen._compositor.render_strips())
         app.pop_screen()
         words = "int4 weights + 10 at once instead of 20: then 8 × RTX A4000 fits, but misses: p95 6.63 s, wanted 5.00 s"
-        await app.push_screen(LeverScreen(row, [Change(words, {}, "saves 5.8 GiB, 10 % faster")], UNICODE))
+        await app.push_screen(LeverScreen(row, [Proposal(words, {}, "saves 5.8 GiB, 10 % faster")], UNICODE))
         await pilot.pause()
         shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
         assert "but misses" in shown

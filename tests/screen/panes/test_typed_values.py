@@ -10,7 +10,7 @@ from textual.widgets import Input
 from tui_sample import PRESET, first_note, sample_options, settle
 
 from planner.errors import Problem
-from planner.present.labels import LABELS, key_of, told, with_labels
+from planner.present.labels import LABELS, key_of, problem_text, with_labels
 from planner.workload.tasks import Request, Targets
 from widgets.actions.sessions import open_session
 from widgets.app import PlannerApp
@@ -43,13 +43,13 @@ def test_a_key_is_no_label() -> None:
 
 
 def test_a_message_names_labels_beside_keys() -> None:
-    assert told(Problem("", "daily_users", "is not accepted beside request_rate_per_s.")) == (
+    assert problem_text(Problem("", "daily_users", "is not accepted beside request_rate_per_s.")) == (
         "users (daily_users): is not accepted beside load (request_rate_per_s)."
     )
     assert with_labels("of the batch, beside targets.p95_request_s and my_daily_users_file") == (
         "of the batch, beside p95 total (targets.p95_request_s) and my_daily_users_file"
     )
-    assert told(Problem("", "engine", "is unknown.")) == "engine: is unknown."
+    assert problem_text(Problem("", "engine", "is unknown.")) == "engine: is unknown."
 
 
 @pytest.mark.parametrize(("text", "says"), [("1.5", "no whole number; one with a fraction is a mean"), ("abc", "is no number")])

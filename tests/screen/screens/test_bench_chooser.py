@@ -93,13 +93,13 @@ async def test_the_suite_chosen_is_measured_with_the_products_of_the_form(tmp_pa
 
 def test_on_a_cpu_quick_leaves_out_products_that_take_longest_to_make(torch: ModuleType) -> None:
     from bench.machine.environment import find_device
-    from bench.suite import QUICK_CAP_S, Wish, jobs
+    from bench.suite import QUICK_CAP_S, SuiteOptions, jobs
 
-    wish = Wish(shapes=((2048, 28672, 8192), (16, 1024, 8192)))
-    found = {job.point.id: job.point for job in jobs("quick", find_device("cpu"), wish)}
+    options = SuiteOptions(shapes=((2048, 28672, 8192), (16, 1024, 8192)))
+    found = {job.point.id: job.point for job in jobs("quick", find_device("cpu"), options)}
     assert "gemm/bf16/2048x28672x8192" not in found
     assert found["gemm/bf16/16x1024x8192"].cap_s == QUICK_CAP_S
-    assert "gemm/bf16/2048x28672x8192" in {job.point.id for job in jobs("standard", find_device("cpu"), wish)}
+    assert "gemm/bf16/2048x28672x8192" in {job.point.id for job in jobs("standard", find_device("cpu"), options)}
 
 
 @needs_torch

@@ -9,17 +9,17 @@ from textual.widgets import OptionList, Static
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
-from widgets.omnibox.finding import Kind, Thing, find, near, setting
+from widgets.omnibox.finding import Kind, Suggestion, find, near, setting
 from widgets.omnibox.screen import MOST, OmniScreen
 from widgets.panes.workload.fields import fields_for
 from widgets.screens.picker import Item, PickerScreen
 
 THINGS = [
-    Thing("model", "llama-3.1-70b"),
-    Thing("model", "qwen3-4b"),
-    Thing("model", "qwen3-14b"),
-    Thing("gpu", "L40S"),
-    Thing("command", "undo", "takes the last change back"),
+    Suggestion("model", "llama-3.1-70b"),
+    Suggestion("model", "qwen3-4b"),
+    Suggestion("model", "qwen3-14b"),
+    Suggestion("gpu", "L40S"),
+    Suggestion("command", "undo", "takes the last change back"),
 ]
 SERVICE = {"task": "serve", "model": "qwen3-14b", "request_rate_per_s": 5, "sharding": "none"}
 
@@ -74,7 +74,7 @@ def test_a_field_takes_the_word_that_stands_in_it_while_it_is_empty() -> None:
     ],
 )
 def test_a_path_is_what_its_end_says(typed: str, kind: Kind, detail: str) -> None:
-    assert find(typed, [])[0] == Thing(kind, typed, detail)
+    assert find(typed, [])[0] == Suggestion(kind, typed, detail)
 
 
 async def test_a_preset_is_opened_by_its_path(tmp_path: Path) -> None:
@@ -93,7 +93,9 @@ async def test_of_more_things_than_are_listed_the_box_says_how_many(tmp_path: Pa
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         await app.push_screen(
-            OmniScreen(app, lambda: [Thing("model", f"{'ab'[number % 2]}-{number}") for number in range(2 * MOST + 2)], "Model")
+            OmniScreen(
+                app, lambda: [Suggestion("model", f"{'ab'[number % 2]}-{number}") for number in range(2 * MOST + 2)], "Model"
+            )
         )
         assert app.screen.query_one(OptionList).option_count == MOST
         assert str(app.screen.query_one("#omnibox").border_title) == f"Model · {MOST} of {2 * MOST + 2}"

@@ -21,7 +21,7 @@ from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.panes.key_line import KeyLine
 from widgets.screens.help import HelpScreen
 from widgets.screens.row.time import TimeScreen, time_lines
-from widgets.screens.row.why import Page, WhyScreen, explain
+from widgets.screens.row.why import PageStyle, WhyScreen, explain
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_why_says_whose_time_it_is_and_what_the_mean_request_waits_for() -> None
     row = plan.rows[0]
     assert row.answer.layout is not None
     busy = replace(row, answer=replace(row.answer, layout=replace(row.answer.layout, batch=87)))
-    lines = [line.plain for line in explain(busy, plan, Page(UNICODE, 106))]
+    lines = [line.plain for line in explain(busy, plan, PageStyle(UNICODE, 106))]
     (time,) = (line for line in lines if line.startswith("Time "))
     assert time == "Time   one request among 87: 36.2 ms, bound by bandwidth; T itemises it"
     (waits,) = (line for line in lines if "others and waiting" in line)
@@ -183,13 +183,13 @@ def test_why_says_whose_time_it_is_and_what_the_mean_request_waits_for() -> None
         "s",
     ]
     assert lines[head + 1].index("3.90 s") + len("3.90 s") == lines[head].index("p95") + len("p95"), "figures are below their heads"
-    assert max(len(line) for line in map(str, (line.plain for line in explain(busy, plan, Page(UNICODE, 72))))) <= 72
+    assert max(len(line) for line in map(str, (line.plain for line in explain(busy, plan, PageStyle(UNICODE, 72))))) <= 72
 
 
 def test_why_of_a_step_is_of_a_whole_step() -> None:
     plan = sample_plan(read_workload({"model": "qwen3-0.6b", "task": "train", "train_tokens": 1e9}, ""), "measured")
     step = replace(plan.rows[0], answer=replace(plan.rows[0].answer, request_s=None))
-    lines = [line.plain for line in explain(step, plan, Page(UNICODE, 106))]
+    lines = [line.plain for line in explain(step, plan, PageStyle(UNICODE, 106))]
     assert "Time   36.2 ms, bound by bandwidth; T itemises it" in lines
     assert not any("others and waiting" in line for line in lines)
 

@@ -65,10 +65,10 @@ class Drawing(msgspec.Struct, frozen=True):
     @property
     def left(self) -> int:
         """Cells left of the histories of a roomy block."""
-        return ROOMY_LABEL + ROOMY_VALUE + self.gauge + (EXTREMES if self.tells_extremes else 0)
+        return ROOMY_LABEL + ROOMY_VALUE + self.gauge + (EXTREMES if self.shows_extremes else 0)
 
     @property
-    def tells_extremes(self) -> bool:
+    def shows_extremes(self) -> bool:
         """Whether the mean and the highest of a history stand beside it."""
         return self.width >= EXTREMES_WIDTH
 
@@ -176,7 +176,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     head = Content.styled(shorten_end(title, drawing.width, drawing.symbols.ellipsis), "bold $accent")
     if device.state != "ok":
         return [head, lost_line(device)]
-    if drawing.tells_extremes:
+    if drawing.shows_extremes:
         before = drawing.left - EXTREMES
         head = Content.assemble(
             (f"{shorten_end(title, before - 1, drawing.symbols.ellipsis):<{before}}", "bold $accent"),
@@ -213,7 +213,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
 
 def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
     """Mean and highest of what the history shows, in degrees or on its scale; none where there is no room."""
-    if not drawing.tells_extremes:
+    if not drawing.shows_extremes:
         return []
     cells = drawing.cells(history, drawing.width - drawing.left)
     known = [value for value in history.values(name, cells) if value is not None]
@@ -345,8 +345,8 @@ def _marks(history: History, drawing: Drawing, device: str, indent: int, room: i
     line = Content.assemble(
         (f"{'benchmark':<{indent}}"[:indent], "$quiet"), (mark_line(found, cells, drawing.symbols.mark), "$accent")
     )
-    told = legend(found, max(20, drawing.width - LABEL), drawing.legend_lines, drawing.symbols.ellipsis)
-    return [line, *(Content.styled(f"{'':{LABEL}}{text}", "$quiet") for text in told)]
+    texts = legend(found, max(20, drawing.width - LABEL), drawing.legend_lines, drawing.symbols.ellipsis)
+    return [line, *(Content.styled(f"{'':{LABEL}}{text}", "$quiet") for text in texts)]
 
 
 def warnings_of_many(devices: Sequence[DeviceSnapshot], drawing: Drawing) -> list[Content]:

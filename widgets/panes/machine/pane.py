@@ -17,7 +17,7 @@ from planner.units import bytes_text, percent_text
 from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import styled_lines
 from widgets.panes.frame import frame_of
-from widgets.panes.lines import Lines
+from widgets.panes.lines import FoldedLines
 from widgets.panes.machine.gpu import (
     LEGEND_LINES,
     ROOMY_LEGEND_LINES,
@@ -84,7 +84,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def compose(self) -> ComposeResult:
         """One text."""
-        yield Lines("reading …", id="machine-text")
+        yield FoldedLines("reading …", id="machine-text")
 
     def show(self, snapshot: Snapshot) -> None:
         """Take in one reading."""
@@ -154,7 +154,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def say_off(self) -> None:
         """Say that this start does not watch."""
-        self.query_one(Lines).show([Content.styled("Not watched in this start.", "$quiet")])
+        self.query_one(FoldedLines).show([Content.styled("Not watched in this start.", "$quiet")])
 
     def on_resize(self) -> None:
         """Fit the histories to the new width."""
@@ -217,7 +217,7 @@ class MachineView(VerticalScroll, can_focus=True):
             if self.size.height >= HINT_HEIGHT:
                 lines += [*styled_lines(NO_GPU_HINT, width, "$quiet"), Content("")]
         lines += [*processes, *host(roomy=roomy is not None)]
-        self.query_one(Lines).show(lines, self.size.height)
+        self.query_one(FoldedLines).show(lines, self.size.height)
         self._entitle()
 
     def _gpus(self, snapshot: Snapshot, drawing: Drawing, height: int) -> list[Content]:

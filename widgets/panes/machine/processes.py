@@ -31,7 +31,7 @@ ORDERS: Mapping[str, Callable[[Line], Any]] = {
 def process_lines(devices: Sequence[DeviceSnapshot], drawing: Drawing, order: str = "memory") -> list[Content]:
     """Lines on the processes of each GPU in this order, or the reason why they are not known."""
     if drawing.recorded:
-        return _labelled("processes", f"{UNKNOWN} only this machine's driver tells who uses a GPU", drawing)
+        return _labelled("processes", f"{UNKNOWN} only this machine's driver lists the processes of a GPU", drawing)
     known = sorted(((device, one) for device in devices for one in device.processes or ()), key=ORDERS[order])
     lines = [_head(order, drawing)] if known else []
     lines += [_process(device, one, drawing) for device, one in known]

@@ -156,16 +156,16 @@ def columns_for(plan: Plan) -> tuple[DrawnColumn, ...]:
         "provider": max(WIDTHS["provider"], min(LONGEST_PROVIDER, provider)),
         "layout": max(NARROW["layout"], min(WIDTHS["layout"], layout)),
     }
-    told = [name for name in wanted if name in known and (name in {*IDENTITY, by} or _tells(known[name], solutions))]
-    return tuple(DrawnColumn(known[name], widths[name]) for name in told)
+    shown = [name for name in wanted if name in known and (name in {*IDENTITY, by} or _is_known(known[name], solutions))]
+    return tuple(DrawnColumn(known[name], widths[name]) for name in shown)
 
 
 def _longest(column: present.PlanColumn | None, rows: Sequence[PlanRow]) -> int:
     return max((len(column.text(row)) for row in rows), default=0) if column else 0
 
 
-def _tells(column: present.PlanColumn, solutions: Sequence[PlanRow]) -> bool:
-    """Whether a column says anything of the solutions; of none it may stay."""
+def _is_known(column: present.PlanColumn, solutions: Sequence[PlanRow]) -> bool:
+    """Whether any solution has a value in this column; without solutions every column stays."""
     return not solutions or any(column.text(row) != UNKNOWN for row in solutions)
 
 

@@ -99,8 +99,8 @@ class Painter(msgspec.Struct):
             used += sum(len(text) for text, _ in pieces) + fitted.gap
         else:
             if fitted.why:
-                told = any(column.id == "limit" for column, _ in fitted.columns)
-                why = shorten_clauses(_without_limit(row.why) if told else row.why, fitted.why - 1, symbols.ellipsis)
+                has_limit = any(column.id == "limit" for column, _ in fitted.columns)
+                why = shorten_clauses(_without_limit(row.why) if has_limit else row.why, fitted.why - 1, symbols.ellipsis)
                 segments.append(Segment(why, base if base.reverse else base + self.style("reason")))
         return Strip(segments).adjust_cell_length(width, base)
 

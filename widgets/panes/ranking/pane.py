@@ -49,17 +49,17 @@ def latencies(row: PlanRow, plan: Plan | None) -> str:
     Of 95 everything that is known; of 99 and 50 what was asked for.
     """
     targets = plan.task.get("targets", {}) if plan else {}
-    told = []
+    lines = []
     for percentile in ("p99", "p95", "p50"):
         parts = []
-        for what, of in LATENCIES:
-            found = getattr(getattr(row.answer, f"{of}_s"), percentile, None)
-            limit = targets.get(f"{percentile}_{of}_s")
+        for what, latency in LATENCIES:
+            found = getattr(getattr(row.answer, f"{latency}_s"), percentile, None)
+            limit = targets.get(f"{percentile}_{latency}_s")
             asked = isinstance(limit, int | float)
             if found is not None and (asked or percentile == "p95"):
                 parts.append(f"{what} {duration_text(found.value)}{f' of {duration_text(limit)}' if asked else ''}")
-        told += [f"{percentile}: {' · '.join(parts)}"] if parts else []
-    return "   ".join(told)
+        lines += [f"{percentile}: {' · '.join(parts)}"] if parts else []
+    return "   ".join(lines)
 
 
 class RankingView(Vertical):
@@ -107,10 +107,10 @@ class RankingView(Vertical):
             shown = Content.assemble(*parts)
             room = self._room - shown.cell_length
             texts = (f"{counts}   {SHOWS_ALL}".lstrip(), counts, counts.removesuffix(" that fit"))
-            told = next((text for text in texts if len(text) <= room), "")
-            if told:
+            behind = next((text for text in texts if len(text) <= room), "")
+            if behind:
                 break
-        line.update(shown + Content.styled(told, "$quiet"), layout=False)
+        line.update(shown + Content.styled(behind, "$quiet"), layout=False)
 
     def _here(self, plan: Plan) -> Content:
         """This machine's place in the plan, in sight wherever the table is scrolled to; G goes near it."""
@@ -137,11 +137,11 @@ class RankingView(Vertical):
         ranked = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")] if any(row.rank for row in plan.rows) else NEAREST
         by = table.order_words or (ranked.replace(" first", " last") if table.order.descending else ranked)
         spec = " · DATA SHEETS ONLY" if basis == "spec" else ""
-        told = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
+        counted = f"{gpus} · {by}{spec}{f' · {len(table.marked)} marked' if table.marked else ''}"
         more = ", c compares" if table.marked else ""
         more += " · h l shift" if table.wide else ""
         fit = "" if table.filtered else f" · {fit_text(plan)}"  # else the filter's line counts
-        texts = (told + more + fit, told + more + re.sub(r" of [\d,]+", "", fit), told + more)
+        texts = (counted + more + fit, counted + more + re.sub(r" of [\d,]+", "", fit), counted + more)
         title = next((text for text in texts if len(text) + TITLE_MARGIN <= room), gpus + more)
         signs = self._symbols.basis
         used = {row.basis for row in plan.rows} if table.signs_basis else set()
@@ -187,8 +187,8 @@ class RankingView(Vertical):
             )
             for number, lever in enumerate(levers)
         ]
-        if not levers and (told := latencies(row, plan)):
-            lines.append(Content.styled(shorten_clauses(told, self._room, self._symbols.ellipsis), "$quiet"))
+        if not levers and (words := latencies(row, plan)):
+            lines.append(Content.styled(shorten_clauses(words, self._room, self._symbols.ellipsis), "$quiet"))
         if row.offer is not None:
             lines.append(self._offer(row.offer))
         reason = self.query_one("#reason", Static)

@@ -73,8 +73,8 @@ class Choice(Static, can_focus=True):
             return next((item.label for item in self._items if item.value == self.value and item.label), self.value)
         if not self._chosen_for_you:
             return "auto"
-        told = f"auto: {self._chosen_for_you}"
-        return told if len(told) <= room else self._chosen_for_you
+        text = f"auto: {self._chosen_for_you}"
+        return text if len(text) <= room else self._chosen_for_you
 
     def action_open(self) -> None:
         """Show the list."""

@@ -125,9 +125,9 @@ class GroupLine(Static, can_focus=True):
         """Whether it is folded, how many of its fields hold a value, and how many are not as the preset has them."""
         self._folded = folded
         sign = self._symbols.folded if folded else self._symbols.drop_down
-        told = f"  {given} set" if folded and given else ""
+        count = f"  {given} set" if folded and given else ""
         mark = f" {self._symbols.changed}" if folded and changed else ""
-        self.update(Content.assemble((f"{sign} {self.group}", "bold"), (told, "$quiet"), (mark, "$secondary")), layout=False)
+        self.update(Content.assemble((f"{sign} {self.group}", "bold"), (count, "$quiet"), (mark, "$secondary")), layout=False)
 
     def action_fold(self, fold: str = "") -> None:
         """Open it ('open'), fold it ('fold'), or turn it round."""
@@ -179,10 +179,10 @@ class FieldLine(Horizontal):
 
     def _about(self, room: int) -> Content:
         """What the field takes, and its key in a preset."""
-        told = self.field.about or ", ".join(self.field.choices)
+        about = self.field.about or ", ".join(self.field.choices)
         with_key = room - KEY >= LEAST_WITH_KEY
         cells = min(MOST_ABOUT, room - KEY) if with_key else room
-        words = shorten_clauses(told, cells - GAP, self._symbols.ellipsis).ljust(cells)
+        words = shorten_clauses(about, cells - GAP, self._symbols.ellipsis).ljust(cells)
         return Content.assemble(" " * GAP, (words, "$quiet"), (self.field.key if with_key else "", "$quiet 60%"))
 
     def on_resize(self) -> None:

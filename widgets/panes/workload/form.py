@@ -19,7 +19,7 @@ from textual.widgets import Input, Static
 
 from planner.errors import Problem
 from planner.present.labels import with_labels
-from planner.workload.changes import LOADS, retold
+from planner.workload.changes import LOADS, with_title
 from widgets.actions.action import bindings
 from widgets.actions.moves import FORM
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -139,21 +139,21 @@ class Form(VerticalScroll, can_focus=False):
             await self._show(changed, words or ",".join(changes), typed=typed)
 
     async def undo(self) -> str:
-        """Take the last change back and tell it; empty when there is none."""
+        """Take the last change back and return it in words; empty when there is none."""
         return await self._step_to(self.history.undo(self.workload))
 
     async def redo(self) -> str:
-        """Make the change again that was taken back last and tell it; empty when there is none."""
+        """Make the change again that was taken back last and return it in words; empty when there is none."""
         return await self._step_to(self.history.redo(self.workload))
 
     async def _step_to(self, workload: dict[str, Any] | None) -> str:
         if workload is None:
             return ""
-        told = difference(self.workload, workload)
+        change = difference(self.workload, workload)
         self.workload, self.faults = workload, {}
         await self._rebuild()
         self.post_message(self.Changed(self.workload))
-        return told
+        return change
 
     async def action_reset(self) -> None:
         """Put the field with the cursor back to what the preset has; a value that was refused does not come back by undo."""
@@ -329,7 +329,7 @@ class Form(VerticalScroll, can_focus=False):
         self.history.keep(self.workload, change, typed=typed)
         if any(key in self.workload and key not in workload and change != key for key in LOADS):
             self.notify(difference(self.workload, workload), title="One load instead of another; undo brings it back", timeout=5)
-        self.workload = retold(workload, self._base)
+        self.workload = with_title(workload, self._base)
         await self._rebuild()
         self.post_message(self.Changed(self.workload))
 

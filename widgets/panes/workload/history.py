@@ -81,9 +81,9 @@ def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Differences in the words of the form: 'output 400 → 200'; several fields with commas."""
-    told = []
+    changes = []
     for key in changed_keys(before, after):
         field = next(field for field in spec.FIELDS if field.key == key)
         was, now = (values.show(field.kind, values.get(workload, key)) or field.empty for workload in (before, after))
-        told.append(f"{field.label} {was} → {now}")
-    return ", ".join(told) or "what the form does not show"
+        changes.append(f"{field.label} {was} → {now}")
+    return ", ".join(changes) or "what the form does not show"

@@ -23,7 +23,7 @@ from planner.present.choice.trial import Trial, alternatives, difference
 from planner.present.lines.folding import folded
 from planner.present.names import device_name
 from widgets.background import questions
-from widgets.background.opened import Asked
+from widgets.background.opened import PlanQuestion
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.panes.workload.values import put
@@ -42,7 +42,7 @@ BESIDE = 10
 """Cells of the number, the gaps and the border."""
 
 
-class Change(msgspec.Struct, frozen=True):
+class Proposal(msgspec.Struct, frozen=True):
     """One change to try."""
 
     words: str
@@ -56,10 +56,10 @@ async def open_screen(app: BaseApp) -> None:
     row, plan = app.table.highlighted, app.plan
     if row is None or plan is None:
         return
-    changes = [Change(one.words, one.change) for one in alternatives(plan.task)] if row.rank else await _helping(app, row, plan)
+    changes = [Proposal(one.words, one.change) for one in alternatives(plan.task)] if row.rank else await _helping(app, row, plan)
     screen = LeverScreen(row, changes[:MOST], app.symbols)
 
-    def chosen(change: Change | None) -> None:
+    def chosen(change: Proposal | None) -> None:
         if change is not None:
             app.run_worker(try_out(app, change), group="trial", exit_on_error=False)
 
@@ -68,11 +68,11 @@ async def open_screen(app: BaseApp) -> None:
         await _tell_effects(app, screen, plan)
 
 
-async def _helping(app: BaseApp, row: PlanRow, plan: Plan) -> list[Change]:
+async def _helping(app: BaseApp, row: PlanRow, plan: Plan) -> list[Proposal]:
     """Changes that would make the row a solution, or else anything fit."""
     levers = await app.search(questions.levers, row)
     known = [*levers, *(lever for lever in plan.levers if lever.change not in [one.change for one in levers])]
-    return [Change(lever.text, lever.change, cost_text(lever) or " ") for lever in known]
+    return [Proposal(lever.text, lever.change, cost_text(lever) or " ") for lever in known]
 
 
 async def _tell_effects(app: BaseApp, screen: LeverScreen, plan: Plan) -> None:
@@ -83,11 +83,11 @@ async def _tell_effects(app: BaseApp, screen: LeverScreen, plan: Plan) -> None:
             return
         changed = changed_by(workload, one.change)
         try:
-            found, _ = await app.session_thread.search(questions.ranking, Asked(changed, where, app.basis))
+            found, _ = await app.session_thread.search(questions.ranking, PlanQuestion(changed, where, app.basis))
             effect = difference(plan, found)
         except UserError as wrong:
             effect = wrong.problems[0].message
-        screen.tell(number, effect)
+        screen.show_effect(number, effect)
 
 
 def changed_by(workload: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def changed_by(workload: Mapping[str, Any], change: Mapping[str, Any]) -> dict[s
     return changed
 
 
-async def try_out(app: BaseApp, change: Change) -> None:
+async def try_out(app: BaseApp, change: Proposal) -> None:
     """Plan with the change; a badge says so until it is taken back."""
     if app.plan is None:
         return
@@ -118,7 +118,7 @@ def aligned(effects: Sequence[str]) -> list[str]:
     ]
 
 
-class LeverScreen(Overlay[Change | None]):
+class LeverScreen(Overlay[Proposal | None]):
     """Asks for one of the changes; a digit takes it at once."""
 
     DEFAULT_CSS = """
@@ -132,7 +132,7 @@ class LeverScreen(Overlay[Change | None]):
         *(Binding(str(number), f"take({number})", f"change {number}", show=False) for number in range(1, MOST + 1)),
     ]
 
-    def __init__(self, row: PlanRow, changes: Sequence[Change], symbols: Symbols) -> None:
+    def __init__(self, row: PlanRow, changes: Sequence[Proposal], symbols: Symbols) -> None:
         super().__init__()
         self._row, self.changes, self._symbols = row, list(changes), symbols
 
@@ -153,7 +153,7 @@ class LeverScreen(Overlay[Change | None]):
         """Words of changes as long as the new width allows."""
         self._draw()
 
-    def tell(self, number: int, effect: str) -> None:
+    def show_effect(self, number: int, effect: str) -> None:
         """Say what the change of this place makes of the answer."""
         self.changes[number] = replace(self.changes[number], effect=effect)
         if self.is_open:
@@ -172,7 +172,7 @@ class LeverScreen(Overlay[Change | None]):
             listing.set_options([Option(Content.styled("Nothing known would help it.", "$foreground"), disabled=True)])
         listing.highlighted = at if at is not None else (0 if self.changes else None)
 
-    def _option(self, number: int, one: Change, effect: str, room: int) -> Option:
+    def _option(self, number: int, one: Proposal, effect: str, room: int) -> Option:
         first, *more = folded(one.words, room)
         rest = "".join(f"\n  {line}" for line in more)
         return Option(

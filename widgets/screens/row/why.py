@@ -106,20 +106,20 @@ class WhyScreen(TextOverlay):
 
     def lines(self, width: int) -> list[Content]:
         """Every part of the detail."""
-        lines = explain(self._row, self._plan, Page(self._symbols, width), self._owned, self._network)
+        lines = explain(self._row, self._plan, PageStyle(self._symbols, width), self._owned, self._network)
         if self._levers:
             told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
             lines[place:place] = told
         return lines
 
-    def action_items(self, of: str) -> None:
+    def action_items(self, action: str) -> None:
         """Itemise the memory, or the time, instead."""
         self.dismiss()
-        self.app.call_later(self.app.run_action, f"act('{of}')")
+        self.app.call_later(self.app.run_action, f"act('{action}')")
 
 
-class Page(msgspec.Struct, frozen=True):
+class PageStyle(msgspec.Struct, frozen=True):
     """Style and width of the lines."""
 
     symbols: Symbols
@@ -161,7 +161,7 @@ def ends_text(figure: Figure, text: NumberText) -> str:
     return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
-def explain(row: PlanRow, plan: Plan, page: Page, owned: Owned | None = None, network: str = "") -> list[Content]:
+def explain(row: PlanRow, plan: Plan, page: PageStyle, owned: Owned | None = None, network: str = "") -> list[Content]:
     """Every line of the detail; `network`: what is between the nodes, in words."""
 
     def verdict(*_: object) -> Iterator[Content]:
@@ -185,7 +185,7 @@ def _heading(text: str, aside: str = "") -> Content:
     return Content.assemble((text, "bold $accent"), ("   " + aside if aside else "", "$quiet"))
 
 
-def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+def _verdict(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
     place = rank_text(row, plan) if row.rank is not None else VERDICT_WORDS[row.verdict]
     here = " · this machine" if row.here else ""
     yield Content.assemble((f"{page.symbols.verdict[row.verdict]} {place}{here}", f"bold {STYLES[row.verdict]}"))
@@ -203,7 +203,7 @@ def _verdict(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield Content.styled(" · ".join(part for part in (f"layout {layout.text}", nodes, *extra) if part), "$quiet")
 
 
-def memory_lines(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+def memory_lines(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content]:
     """Each component with its share of the GPU, what is needed and usable, and what still fits."""
     memory = row.answer.memory_bytes
     if memory is None:
@@ -229,7 +229,7 @@ def memory_lines(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
         yield from page.line("longest context", count_text(row.answer.max_context), "tokens fit")
 
 
-def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+def _time(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content]:
     """The seconds of each class of operator; of a service those of one request, and what the mean request takes beyond them."""
     seconds = {name: value for name, value in row.answer.seconds_by_class.items() if value > 0}
     if not seconds:
@@ -253,7 +253,7 @@ def _time(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
         yield from page.line("others and waiting", duration_text(waiting), f"until the {mean} of the mean request")
 
 
-def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+def _speed(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
     known = [one for one in row_figures(plan.task) if one.group in {"speed", "latency"}]
     figures = [figure for one in known if (figure := one.figure(row)) is not None]
     if figures:
@@ -267,7 +267,7 @@ def _speed(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
         yield from _latencies(row, page)
 
 
-def _latencies(row: PlanRow, page: Page) -> Iterator[Content]:
+def _latencies(row: PlanRow, page: PageStyle) -> Iterator[Content]:
     """A line for each latency: its mean and percentiles, and the range of the 95th."""
     head = "".join(f"{percentile:>{PERCENTILE}}" for percentile in PERCENTILES) + ("   range of p95" if page.width >= ROOMY else "")
     for label, name in LATENCIES:
@@ -284,7 +284,7 @@ def _latencies(row: PlanRow, page: Page) -> Iterator[Content]:
         yield Content.assemble((f"  {label:<{LATENCY}}", "$quiet"), values, (signs + reach, "$quiet"))
 
 
-def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+def _money(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
     offer = row.offer
     if row.verdict == "not-supported":
         return
@@ -317,13 +317,13 @@ def _money(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
             yield from page.figure(one.label_with_unit, one.figure(row), one.text)
 
 
-def _bought(owned: Owned, page: Page) -> Iterator[Content]:
+def _bought(owned: Owned, page: PageStyle) -> Iterator[Content]:
     yield _heading("To own instead", "O has other years and less use; gpu-planner report takes other terms")
     for sentence in owned.sentences():
         yield from page.folded("", sentence, 2)
 
 
-def _measured(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+def _measured(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
     now = throughput(row.answer)
     before = throughput(row.spec_answer) if row.spec_answer else None
     if now is None or before is None:
@@ -334,7 +334,7 @@ def _measured(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
     yield from page.line(throughput_label(plan.task), rate_text(now.value), change)
 
 
-def _assumed(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
+def _assumed(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content]:
     if not row.answer.assumed:
         return
     yield _heading("Assumed", "values nobody gave; set them to change them")
@@ -342,7 +342,7 @@ def _assumed(row: PlanRow, _plan: Plan, page: Page) -> Iterator[Content]:
         yield from page.folded(key, _plain(value), LABEL + 3)
 
 
-def _sources(row: PlanRow, plan: Plan, page: Page) -> Iterator[Content]:
+def _sources(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
     yield _heading("Sources")
     if row.offer is not None:
         source, as_of = row.offer.source, row.offer.as_of

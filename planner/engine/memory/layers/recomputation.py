@@ -21,7 +21,7 @@ UNPACKING: frozenset[Role] = frozenset({"q_b", "kv_b"})
 """Products that unpack the latents of attention."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptBytes(msgspec.Struct, frozen=True):
     """Bytes that checkpointing by operators leaves of the mean layer."""
 
     bytes: float
@@ -34,12 +34,12 @@ class Kept(msgspec.Struct, frozen=True):
     """The part of `bytes` that computing the layer again does not use: its input, and the output of its last product."""
 
 
-def kept_of_layer(a: Architecture, how: LayerExecution) -> Kept:
+def kept_of_layer(a: Architecture, how: LayerExecution) -> KeptBytes:
     """Bytes kept of a layer of `a` for each token by the list of `how`."""
     return _by_modules(a, how) if how.by_modules else _by_operators(a, how)
 
 
-def _by_operators(a: Architecture, how: LayerExecution) -> Kept:
+def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
     """Outputs of every second product; stored scores, products with a bias and those grouped by expert are computed again.
 
     Tokens are gathered again and reduced results are kept, so that half of the exchange is repeated.
@@ -58,7 +58,7 @@ def _by_operators(a: Architecture, how: LayerExecution) -> Kept:
                 last += layers * one.outputs * (one.role == "down")
     attention = 0.0 if how.eager else how.product_bytes * _attention_output(a) + STATISTIC * a.heads
     begin = how.residual_bytes * a.width
-    return Kept(
+    return KeptBytes(
         bytes=begin + attention + how.product_bytes * outputs / a.layers,
         products_again=1 - kept_flop / max(flop, 1.0),
         exchange_again=0.5,
@@ -66,7 +66,7 @@ def _by_operators(a: Architecture, how: LayerExecution) -> Kept:
     )
 
 
-def _by_modules(a: Architecture, how: LayerExecution) -> Kept:
+def _by_modules(a: Architecture, how: LayerExecution) -> KeptBytes:
     """Inputs of norms; queries, keys and values, or the latents they are made of; attention's output; inputs and inner width of experts."""
     w, begin = how.product_bytes, how.residual_bytes * a.width
     projected, again, flop = 0.0, 0.0, 0.0
@@ -78,7 +78,7 @@ def _by_modules(a: Architecture, how: LayerExecution) -> Kept:
     attention = w * projected / a.layers + (w + how.input_bytes) * _attention_output(a) + STATISTIC * a.heads
     routed = a.experts_per_token * ((how.input_bytes or w) * a.expert_width + (1 + a.gated) * w * a.expert_ffn + ROUTED_INDEX)
     experts = a.moe_layers / a.layers * (routed + STATISTIC * a.experts)
-    return Kept(
+    return KeptBytes(
         bytes=max(a.norms, 1) * begin + attention + experts,
         products_again=again / max(flop, 1.0),
         exchange_again=0.0,

@@ -17,7 +17,7 @@ from planner.engine.procurement.paying import TERMS
 from planner.engine.procurement.portfolio.pool_cost import pool_cost
 from planner.engine.procurement.portfolio.records import FILTERS, Entry, Need, Pool, PortfolioFile, Problem, Source
 from planner.engine.procurement.portfolio.time_classes import TimeClass, hourly_factors, rounded_share, time_classes
-from planner.engine.procurement.portfolio.ways import PARTS, PoolKey, Way, way_on
+from planner.engine.procurement.portfolio.ways import PARTS, PoolKey, SharedRow, way_on
 from planner.engine.search.supply.owned_nodes import parts_of
 from planner.engine.search.supply.quotes import admitted
 from planner.hardware.catalogue.gpus import Gpu
@@ -26,10 +26,10 @@ from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Workload
 
 TOO_DEAR = 3.0
-"""A pool where each workload alone costs so many times its cheapest place is left out."""
+"""A pool is left out where every workload alone costs this many times its cheapest place."""
 
 
-class Asked(NamedTuple):
+class PlannedWorkload(NamedTuple):
     """One workload with its plan."""
 
     entry: Entry
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
         """Requests a second of `load` that this part serves."""
         return max(0.0, min(load, self.upto) - self.above)
 
-    def split(self) -> list[Asked]:
+    def split(self) -> list[PlannedWorkload]:
         """Its base, which is the load of the quietest hour, and what comes above it; itself where it is not to be split, or there is no such hour."""
         base = min(hourly_factors(self.entry)) if self.service and self.entry.mixed else 0.0
         if not 0 < base < 1:
@@ -64,11 +64,11 @@ class Built(NamedTuple):
     """The problem, and the way each workload runs in each pool."""
 
     problem: Problem
-    ways: Mapping[tuple[int, int], Way]
+    ways: Mapping[tuple[int, int], SharedRow]
     classes: Sequence[TimeClass]
 
 
-def build(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Built:
+def build(asked: Sequence[PlannedWorkload], file: PortfolioFile, supply: Supply) -> Built:
     """The problem of `file`, whose workloads are `asked`."""
     pools = _pools(file, supply)
     keys = list(pools)
@@ -100,7 +100,7 @@ def build(asked: Sequence[Asked], file: PortfolioFile, supply: Supply) -> Built:
     return Built(problem, {(number, moved[place]): way for (number, place), way in ways.items() if place in moved}, classes)
 
 
-def _share(asked: Asked, row: PlanRow) -> float | None:
+def _share(asked: PlannedWorkload, row: PlanRow) -> float | None:
     """Share of the month that a job takes, rounded up; above 1: it does not end in time; None: a service, or a job without an end."""
     if asked.service or row.job_h is None:
         return None
@@ -108,7 +108,9 @@ def _share(asked: Asked, row: PlanRow) -> float | None:
     return share if share > 1 else rounded_share(share)
 
 
-def _need(asked: Asked, way: Way, number: int, classes: Sequence[TimeClass], share: float | None, parts: int) -> Need | None:
+def _need(
+    asked: PlannedWorkload, way: SharedRow, number: int, classes: Sequence[TimeClass], share: float | None, parts: int
+) -> Need | None:
     """Parts of GPUs (all of one where `parts` is 1) in every class of hours; None for a job that takes longer than the month."""
     layout = way.row.answer.layout
     assert layout is not None

@@ -10,7 +10,7 @@ import msgspec
 import planner
 from planner.engine.evaluate.task import Supply
 from planner.engine.procurement.portfolio.local_search import local_search, members, summed_needs
-from planner.engine.procurement.portfolio.options import Asked, Built, build
+from planner.engine.procurement.portfolio.options import Built, PlannedWorkload, build
 from planner.engine.procurement.portfolio.pool_cost import Mix, pool_cost
 from planner.engine.procurement.portfolio.records import Need, Placed, PoolUse, Portfolio, PortfolioFile, Problem
 from planner.units import HOURS_PER_MONTH
@@ -25,7 +25,7 @@ WITHOUT_HIGHS = "HiGHS is not installed (pip install 'gpu-planner[portfolio]'): 
 
 
 def portfolio_of(
-    asked: Sequence[Asked], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None = None
+    asked: Sequence[PlannedWorkload], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None = None
 ) -> Portfolio:
     """The cheapest mix for the workloads of `file`; without workloads placed where one of them runs nowhere.
 
@@ -44,7 +44,9 @@ def portfolio_of(
     return msgspec.structs.replace(split, alone_usd_per_month=whole.alone_usd_per_month, notes=[*split.notes, note])
 
 
-def _placed_as(asked: Sequence[Asked], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None) -> Portfolio:
+def _placed_as(
+    asked: Sequence[PlannedWorkload], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None
+) -> Portfolio:
     """The cheapest mix for `asked`, each in one pool."""
     built = build(asked, file, supply)
     problem = built.problem
@@ -120,7 +122,7 @@ def _hours(problem: Problem, units: Sequence[int]) -> float:
     return sum(share * count for share, count in zip(problem.weights, units, strict=True)) if units else 0.0
 
 
-def _placed(asked: Asked, built: Built, number: int, place: int) -> Placed:
+def _placed(asked: PlannedWorkload, built: Built, number: int, place: int) -> Placed:
     problem, way = built.problem, built.ways[number, place]
     need, layout, each = problem.needs[number, place], way.row.answer.layout, max(1, problem.parts // way.divisor)
     alone = min((_alone(problem, one, pool) for (other, pool), one in problem.needs.items() if other == number), default=math.inf)

@@ -20,7 +20,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     name: Name
     preset: Name | None = None
-    """A preset's name, or the path of a .toml file; absent: `set` says all."""
+    """A preset's name, or the path of a .toml file; absent: `set` has all settings."""
     set: dict[str, Any] = {}
     """Keys of the workload, dotted or as tables, over those of the preset."""
     load: Annotated[list[Annotated[float, Meta(ge=0, le=1e6)]], Meta(min_length=HOURS, max_length=HOURS)] | None = None

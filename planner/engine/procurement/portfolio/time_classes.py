@@ -12,7 +12,7 @@ from planner.engine.procurement.portfolio.records import HOURS, Entry
 
 LEAST_SHARE = 1e-9
 STEP = 1.1
-"""Shares of the month that jobs take are rounded up to powers of it, so that few classes are told apart."""
+"""Shares of the month that jobs take are rounded up to powers of it, so that there are few classes."""
 
 
 class TimeClass(NamedTuple):
@@ -40,7 +40,7 @@ def hourly_factors(entry: Entry) -> list[float]:
 
 
 def time_classes(entries: Sequence[Entry], services: Sequence[bool], job_shares: Iterable[float]) -> list[TimeClass]:
-    """The classes for `entries`, of which `services` says which have a load; `job_shares`: of the month that jobs may take, rounded.
+    """The classes for `entries`; `services`: whether each has a load; `job_shares`: of the month that jobs may take, rounded.
 
     Time is laid out from the quietest hour of the services to the busiest, and jobs take it from its beginning.
     """

@@ -21,7 +21,7 @@ PoolKey = tuple[str, int]
 """(GPU, GPUs of a node)."""
 
 
-class Way(NamedTuple):
+class SharedRow(NamedTuple):
     """A row of a plan, and how many of its replicas share one GPU."""
 
     row: PlanRow
@@ -46,7 +46,9 @@ class Way(NamedTuple):
 def on_shares(workload: Workload, plan: Plan) -> Workload:
     """`workload` on shares alone, of uncut GPUs of which one holds a replica by `plan`: the engine checks its memory and its latency there."""
     alone = (
-        row for row in plan.rows if row.rank and not row.here and split_name(row.gpu) is None and Way(row).replica_parts == PARTS
+        row
+        for row in plan.rows
+        if row.rank and not row.here and split_name(row.gpu) is None and SharedRow(row).replica_parts == PARTS
     )
     gpus = sorted({row.gpu for row in alone})
     parts = [f"{gpu} 1/{divisor}" for gpu in gpus for divisor in DIVISORS]
@@ -54,12 +56,12 @@ def on_shares(workload: Workload, plan: Plan) -> Workload:
     return msgspec.structs.replace(workload, own=own, gpus_considered=parts, max_gpus=None, capex_usd=None)
 
 
-def way_on(plan: Plan, shared: Plan | None, key: PoolKey, *, service: bool) -> Way | None:
+def way_on(plan: Plan, shared: Plan | None, key: PoolKey, *, service: bool) -> SharedRow | None:
     """The way that takes the least of the pool's GPUs, whole ones where it is the same; None where nothing runs there."""
     gpu, per_node = key
-    ways = [Way(row) for row in _solutions(plan, gpu) if _inside(row, service=service) <= per_node]
+    ways = [SharedRow(row) for row in _solutions(plan, gpu) if _inside(row, service=service) <= per_node]
     for divisor in DIVISORS if shared is not None else ():
-        ways += (Way(row, divisor) for row in _solutions(shared, f"{gpu} 1/{divisor}"))
+        ways += (SharedRow(row, divisor) for row in _solutions(shared, f"{gpu} 1/{divisor}"))
     return min(ways, key=lambda way: (way.parts, way.divisor), default=None)
 
 

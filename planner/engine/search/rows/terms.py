@@ -62,7 +62,7 @@ def assumed_of_spot(choice: Choice) -> dict[str, Any]:
 
 
 def wire_text(fabric: str, bytes_per_s: float | None) -> str:
-    """'EFA 400 Gb/s a GPU'; the name alone where it says its rate."""
+    """'EFA 400 Gb/s a GPU'; the name alone where it contains its rate."""
     return fabric if not bytes_per_s or fabric == NONE_SOLD or "b/s" in fabric else f"{fabric} {bits_text(bytes_per_s)} a GPU"
 
 

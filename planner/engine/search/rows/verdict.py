@@ -68,7 +68,7 @@ def _too_many(gpus: int, node: NodeType) -> str:
 
 
 def _no_offer(workload: Workload) -> str:
-    """Words for a GPU of which no offer is left: the term asked for, or that with the filters."""
+    """Reason why no offer of a GPU is left: the term asked for, or the term and the filters."""
     market = [] if workload.market == "any" else [workload.market]
     given = [key for key in FILTERS if getattr(workload, key)]
     return f"no offer passes the filters ({', '.join([*market, *given])})" if given else f"no {workload.market} offer"

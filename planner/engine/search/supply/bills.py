@@ -16,7 +16,7 @@ from planner.hardware.prices.providers import Provider
 from planner.workload.tasks import Term
 
 
-class Need(RowRecord, frozen=True):
+class GpuNeed(RowRecord, frozen=True):
     """GPUs and nodes that every row needs, and the speed it reaches, whoever rents them out; shape [rows]."""
 
     gpus: Floats

@@ -92,7 +92,7 @@ def usual_wire(gpu: Gpu, size: int, source: str) -> Wire:
 def quotes_of(workload: Workload, supply: Supply, considered: Collection[str]) -> Iterator[tuple[str, int, Quote]]:
     """(GPU, GPUs of a node, quote) of every offer of the GPUs `considered` (none named: all) that the workload admits, on every term asked for.
 
-    Raises `UserError` for a provider, a kind, a country or a network that nobody knows.
+    Raises `UserError` for an unknown provider, kind, country or network.
     """
     check_supply_keys(workload, supply)
     terms: Sequence[Term] = get_args(Term) if workload.market == "any" else (workload.market,)
@@ -169,7 +169,7 @@ def countries_asked(workload: Workload) -> frozenset[str]:
 
 
 def check_supply_keys(workload: Workload, supply: Supply) -> None:
-    """Raises `UserError` with every name among the filters that nobody knows."""
+    """Raises `UserError` with every unknown name among the filters."""
     problems, offers, records = Problems(), supply.offers, supply.providers.values()
     providers = {offer.provider for offer in offers}
     kinds: tuple[str, ...] = get_args(ProviderKind)

@@ -129,13 +129,13 @@ def minimax_m3(keys: ConfigKeys) -> dict[str, Any]:
         norm=2 * (dim + inner),
     )
     chosen = named.size("index_block_size", default=128) * blocks
-    of = {"chosen": chosen, "instead": (sparse,)} if choosing else {}
+    choice = {"chosen": chosen, "instead": (sparse,)} if choosing else {}
     frequency, listed = keys.items("moe_layer_freq"), keys.items("mlp_layer_types")
     experts = routed(keys, experts="num_local_experts", inner="intermediate_size", corrected=True)
     return (
         sizes
         | experts
-        | of
+        | choice
         | {
             "fused_gate_up": True,
             "dense_layers": listed.count("dense") if listed else frequency.count(0),

@@ -111,7 +111,7 @@ def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
 
 @family("gemma3n_text", Block(wide_norms=True, branch_norms=True))
 def gemma3n(keys: ConfigKeys) -> dict[str, Any]:
-    """Four copies of the residual stream (AltUp), of which one passes the layer; a narrow path beside attention (Laurel)."""
+    """Four copies of the residual stream (AltUp), one of which passes the layer; a narrow path beside attention (Laurel)."""
     given = keys.value("intermediate_size")
     listed = [one for one in given if isinstance(one, int) and 0 < one <= MOST_SIZE] if isinstance(given, list) else []
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=2, head_dim=256, ffn=max(listed, default=0))

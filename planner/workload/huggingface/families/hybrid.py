@@ -102,8 +102,8 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
     """Each layer is Mamba-2, attention, an MLP or experts, by `hybrid_override_pattern` or `layers_block_type`."""
     pattern = keys.value("hybrid_override_pattern")
     kinds = [_LETTERS.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else keys.items("layers_block_type")
-    of = {"mamba": "linear_attention", "attention": "full_attention"}
-    count = Counter(of.get(str(kind), str(kind)) for kind in kinds)
+    renamed = {"mamba": "linear_attention", "attention": "full_attention"}
+    count = Counter(renamed.get(str(kind), str(kind)) for kind in kinds)
     named = keys.also(head_dim=keys.size("attention_head_dim", default=128))
     sizes = line_sizes(named, kv_heads=8, biased=True, layers=len(kinds) or None)
     mixing, others = count["linear_attention"] + count["full_attention"], count["mlp"] + count["moe"]

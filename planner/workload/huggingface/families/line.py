@@ -38,7 +38,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     query_key_norm: Literal["", "head", "whole"] = ""
     """Norms of query and key over a head, or over the whole projection."""
     normed_by: str = ""
-    """The flag that asks for these norms; without one they are always there."""
+    """The flag for these norms; without a flag they are always there."""
     gated: bool = True
     joined_gate: bool = False
     gate: Literal["", "head", "whole"] = ""

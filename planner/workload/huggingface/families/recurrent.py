@@ -108,7 +108,7 @@ def _latent_delta(keys: ConfigKeys, *, low_rank: bool) -> dict[str, Any]:
     )
     if kinds := keys.items("mlp_layer_types"):
         experts["dense_layers"] = kinds.count("dense")
-    of = given if isinstance(given, dict) else {}
+    config = given if isinstance(given, dict) else {}
     layers, width = sizes["layers"], sizes["width"]
     gate = Sublayer(part="attention", layers=layers - linear, matrices=(("other", width, sizes["heads"] * sizes["value_dim"]),))
     depth = Sublayer(part="attention", layers=layers, other=2 * width, norm=2 * width)
@@ -119,11 +119,11 @@ def _latent_delta(keys: ConfigKeys, *, low_rank: bool) -> dict[str, Any]:
     delta = kimi_delta(
         sizes["width"],
         linear,
-        heads=of.get("num_heads") or keys.size("linear_num_heads", default=32),
-        dim=of.get("head_dim") or keys.size("linear_head_dim", default=128),
-        kernel=of.get("short_conv_kernel_size") or keys.size("linear_conv_kernel_dim", "short_conv_kernel_size", default=4),
+        heads=config.get("num_heads") or keys.size("linear_num_heads", default=32),
+        dim=config.get("head_dim") or keys.size("linear_head_dim", default=128),
+        kernel=config.get("short_conv_kernel_size") or keys.size("linear_conv_kernel_dim", "short_conv_kernel_size", default=4),
         low_rank=low_rank,
-        gate_low_rank=low_rank and not of.get("use_full_rank_gate"),
+        gate_low_rank=low_rank and not config.get("use_full_rank_gate"),
     )
     return sizes | experts | narrow | {"instead": (delta,) * (linear > 0), "beside": beside}
 

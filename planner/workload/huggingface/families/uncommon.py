@@ -42,9 +42,9 @@ def nemotron_nas(keys: ConfigKeys) -> dict[str, Any]:
     width, heads, dim = sizes["width"], sizes["heads"], sizes["head_dim"]
     found: Counter[tuple[Any, ...]] = Counter()
     for block in keys.items("block_configs"):
-        of = block if isinstance(block, dict) else {}
+        config = block if isinstance(block, dict) else {}
         for part, size in (("attention", "n_heads_in_group"), ("ffn", "ffn_mult")):
-            given = of.get(part)
+            given = config.get(part)
             one = given if isinstance(given, dict) else {}
             value = one.get(size)
             number = value if isinstance(value, int | float) else None
@@ -90,7 +90,7 @@ def doge(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("modernbert", Block(fused_gate=True))
 def modernbert(keys: ConfigKeys) -> dict[str, Any]:
-    """Same as its decoder, in both directions, with a fused query, key and value; the window is `local_attention` tokens."""
+    """Its decoder, in both directions, with a fused query, key and value; the window is `local_attention` tokens."""
     around = keys.size("local_attention", default=128)
     sizes = modernbert_decoder(keys.also(sliding_window=around)) | {"encoder": True, "fused_qkv": True}
     return sizes | read_head(keys, sizes, norms=True, pooler=False)
@@ -136,7 +136,7 @@ def xlstm(keys: ConfigKeys) -> dict[str, Any]:
     value = int(width * keys.factor("v_dim_factor", default=1.0))
     multiple = keys.size("ffn_round_up_to_multiple_of", default=64)
     ffn = multiple * -(-int(width * keys.factor("ffn_proj_factor", default=2.667)) // multiple)
-    chunk, each, of = keys.size("chunk_size", default=64), max(1, query // heads), max(1, value // heads)
+    chunk, each, value_dim = keys.size("chunk_size", default=64), max(1, query // heads), max(1, value // heads)
     memory = Sublayer(
         part="attention",
         layers=layers,
@@ -149,8 +149,8 @@ def xlstm(keys: ConfigKeys) -> dict[str, Any]:
         attending=(
             Attending(
                 layers=layers,
-                state=heads * (each * of + each + 1),
-                scan_flop=heads * (2 * chunk * (each + of) + 4 * each * of),
+                state=heads * (each * value_dim + each + 1),
+                scan_flop=heads * (2 * chunk * (each + value_dim) + 4 * each * value_dim),
             ),
         ),
     )  # fmt: skip

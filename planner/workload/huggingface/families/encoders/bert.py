@@ -140,7 +140,7 @@ def _narrow(keys: ConfigKeys, sizes: dict[str, Any], further: dict[str, Any]) ->
 
 @family("xmod", Block(attention_dropout=True))
 def xmod(keys: ConfigKeys) -> dict[str, Any]:
-    """RoBERTa with an adapter of every language behind each MLP, of which a token passes one."""
+    """RoBERTa with an adapter for every language behind each MLP; a token passes one of them."""
     sizes = _reader(Encoder())(keys)
     layers, width = sizes["layers"], sizes["width"]
     inner, languages = width // keys.size("adapter_reduction_factor", default=2), max(1, len(keys.items("languages")))

@@ -84,8 +84,8 @@ def roc_bert(keys: ConfigKeys) -> dict[str, Any]:
     """BERT for Chinese: embeddings of a sign's sound and shape beside its own, joined by a product."""
     sizes, width = read_encoder(Encoder(), keys), keys.size("hidden_size")
     sound, shape = (
-        keys.size(f"{of}_embed_dim", default=width_of) * keys.flag(f"enable_{of}", default=True)
-        for of, width_of in (("pronunciation", 768), ("shape", 512))
+        keys.size(f"{name}_embed_dim", default=width_of) * keys.flag(f"enable_{name}", default=True)
+        for name, width_of in (("pronunciation", 768), ("shape", 512))
     )
     rows = keys.size("pronunciation_vocab_size", default=910) * sound + keys.size("shape_vocab_size", default=24858) * shape
     joined = keys.flag("concat_input", default=True)
