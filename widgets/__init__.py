@@ -1,1 +1,1 @@
-"""The terminal front end; only this package knows Textual."""
+"""The terminal front end; the only package that imports Textual."""

@@ -117,11 +117,11 @@ class PlannerApp(BaseApp):
     # actions
 
     def action_help_quit(self) -> None:
-        """Say which key leaves: the one that leaves other programs copies here."""
+        """Name the key that leaves: the key that leaves other programs copies here."""
         self.notify(f"{self.state_of(BY_ID['quit']).keys} leaves the program.", timeout=3)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow leaving alone on a screen that is too small."""
+        """Allow nothing but leaving on a screen that is too small."""
         if action == "act" and {"-thin", "-low"} & self.main.classes:
             return parameters == ("quit",)
         return super().check_action(action, parameters)
@@ -268,13 +268,13 @@ class PlannerApp(BaseApp):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Give the ranking the rows that the panes below need for nothing: no GPU is watched, and no benchmark was run."""
+        """Give the ranking the screen rows of the panes below that are empty: no GPU is watched, and no benchmark was run."""
         snapshot = self.content.machine.snapshot
         idle = self.benchmark is None or self.benchmark.run.state == "idle"
         self.main.set_class(idle and snapshot is not None and not snapshot.devices, "-quiet")
 
     def on_run_changed(self, event: RunChanged) -> None:
-        """Show how far the benchmark is; a new measurement asks for a new plan."""
+        """Show the progress of the benchmark; a new measurement leads to a new plan."""
         if not self.ready or self.benchmark is None:
             return
         self.content.show_run(event.run, self.benchmark.marks)
@@ -286,7 +286,7 @@ class PlannerApp(BaseApp):
             self.ask_for_plan(self.form.workload)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A fault of the program is said and survived."""
+        """Report a fault of the program, and go on."""
         if event.state is WorkerState.ERROR and not self.leaving:
             self.asked = self.planned  # what was asked for may never be answered
             crash_report.report(self, event.worker.error)

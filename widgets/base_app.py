@@ -1,4 +1,4 @@
-"""State of the app: options, session, plan, panes. Actions, screens and panes are given this, never the app that routes to them."""
+"""State of the app: options, session, plan, panes. Actions, screens and panes get this class, never the app that routes to them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FOCUS = {"ranking": "#table", "memory": "#memory-view", "machine": "#machine-vie
 
 
 class BaseApp(MendedApp):
-    """The state of the program, and what actions and screens may ask of it."""
+    """The state of the program, and its interface for actions and screens."""
 
     ACTION_GROUPS: ClassVar[Mapping[str, Sequence[Action]]] = {}
     """Heading in the help -> its actions."""
@@ -130,7 +130,7 @@ class BaseApp(MendedApp):
         return bool(self.SINGLE & self.main.classes)
 
     def exit(self, *given: Any, **named: Any) -> None:
-        """Leave, and keep how the screen is for the next start."""
+        """Leave, and save the screen for the next start."""
         from widgets.remembered import remember
 
         remember(self)
@@ -143,12 +143,12 @@ class BaseApp(MendedApp):
 
     @property
     def ready(self) -> bool:
-        """Whether the panes have their content: messages that come earlier or later have no place on the screen."""
+        """Whether the panes have their content; messages that come earlier or later are dropped."""
         return self.panes is not None and not self.leaving
 
     @property
     def rows_outdated(self) -> bool:
-        """Whether the rows answer another workload than the one asked for last."""
+        """Whether the rows are for another workload than the newest one."""
         return self.asked != self.planned
 
     @property
@@ -219,7 +219,7 @@ class BaseApp(MendedApp):
         self.run_worker(self.plan_loop.ask(self.asked[0], where, self.basis), group="plan", exit_on_error=False)
 
     def state_of(self, action: Action) -> ActionState:
-        """An action as it stands now; with plain signs its keys are in words, as arrows would read like letters."""
+        """The current state of an action; with plain signs its keys are in words, as arrows would read like letters."""
         state = action.state(self, self.keymap.get(action.id))
         return state._replace(keys=state.keys.translate(KEYS_IN_WORDS)) if self.options.ascii_only else state
 
@@ -240,6 +240,6 @@ class BaseApp(MendedApp):
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def take_back(self, message: str) -> None:
-        """Show this message no longer: it has come true, or is true no more."""
+        """Remove this message: it no longer applies."""
         for note in [note for note in self._notifications if note.message == message]:
             self._unnotify(note)

@@ -1,4 +1,4 @@
-"""The user's own choices in config.toml: `[keys]` remaps actions by id, `[app]` sets the theme.
+"""The user's config.toml: `[keys]` remaps actions by id, `[app]` sets the theme.
 
 [keys]
 why = "v"

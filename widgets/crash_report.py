@@ -14,7 +14,7 @@ from widgets.state_files import LAST_FAULT, state_folder
 
 
 def crash_text(fault: BaseException, state: Path | None) -> str:
-    """Message after a fault that ended the program."""
+    """Message after a fault of the program that ended it."""
     return f"{_trace(fault)}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
 
 

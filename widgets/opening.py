@@ -30,7 +30,7 @@ WITH_PANES_S = 0.1
 
 
 async def begin(app: BaseApp) -> None:
-    """Open the first preset and plan it, then do everything that the first answer does without."""
+    """Open the first preset and plan it, then do everything that the first answer does not need."""
     with app.batch_update():  # laid out and painted once
         await fill_panes(app)
         unusable = use_settings(app)
@@ -59,7 +59,7 @@ async def first_answer(app: BaseApp, within_s: float) -> None:
 
 
 async def painted(app: BaseApp) -> None:
-    """Wait until what is on the screen now has been drawn: other work beside that would hold it up."""
+    """Wait until the screen has been drawn: other work at the same time would delay it."""
     drawn = asyncio.Event()
     app.screen.call_after_refresh(drawn.set)
     with contextlib.suppress(TimeoutError):
@@ -67,7 +67,7 @@ async def painted(app: BaseApp) -> None:
 
 
 def show_tour(app: BaseApp, unusable: Sequence[Problem]) -> None:
-    """Explain the screen at a first start, then say which settings cannot be used."""
+    """Explain the screen at a first start, then list the settings that cannot be used."""
 
     def notify(_: None = None) -> None:
         if unusable:
@@ -114,7 +114,7 @@ async def fill_panes(app: BaseApp) -> None:
 
 
 def use_settings(app: BaseApp) -> Sequence[Problem]:
-    """Take over the user's config.toml; what of it cannot be used comes back, and the rest holds."""
+    """Apply the user's config.toml; returns the problems of settings that cannot be used."""
     from widgets import config
 
     remappable = [action.id for group in app.ACTION_GROUPS.values() for action in group if action.scope != "textual"]
@@ -144,7 +144,7 @@ async def look_round(app: BaseApp) -> None:
 
 
 async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> None:
-    """Load a preset into the form and plan it; what is wrong with it is said, and the one before stays."""
+    """Load a preset into the form and plan it; if it is faulty, show its problems and keep the one before."""
     try:
         preset, workload = await app.ask(lambda session: load_preset(session, name))
     except UserError as wrong:
@@ -164,7 +164,7 @@ async def open_preset(app: BaseApp, name: str, fallback: str | None = None) -> N
 
 
 async def save_preset(app: BaseApp, name: str) -> None:
-    """Write the workload as the user's own preset; his own of that name is replaced, and the form goes on as the new one."""
+    """Save the workload as a preset of the user's own, replacing an own one of that name; the form then shows the new preset."""
     workload, where = dict(app.form.workload), str(app.preset.path) if app.preset else ""
 
     def saved(session: Session) -> tuple[Preset, dict[str, Any]]:
@@ -185,7 +185,7 @@ async def save_preset(app: BaseApp, name: str) -> None:
 
 
 def _shelves(session: Session) -> tuple[list[Item], list[Item]]:
-    """Every preset and model with its title; a preset that cannot be read is left to the one who opens it."""
+    """Every preset and model with its title; a preset that cannot be read is reported when it is opened."""
     from widgets.screens.picker import Item
 
     presets = []

@@ -51,13 +51,13 @@ def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
 
 
 def keep_modified(app: BaseApp, form: tuple[str, dict[str, Any]] | None) -> None:
-    """Keep the `form` that another takes the place of as a session, and say how it comes back."""
+    """Keep the `form` that is about to be replaced as a session, and show how to open it again."""
     if form is not None and state_files.save_session(app.options.state, form[1], form[0]).kept:
         app.notify(f"J takes {form[0]} up again, also after a restart.", title="The form that was changed is kept", timeout=6)
 
 
 def remember(app: BaseApp) -> None:
-    """Write down how the screen is; a folder that cannot be written loses nothing but this."""
+    """Save the screen for the next start; does nothing where the folder cannot be written."""
     if (left := as_left(app)) is not None:
         state_files.save_session(app.options.state, left)
 

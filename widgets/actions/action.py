@@ -12,7 +12,7 @@ Work = Coroutine[Any, Any, None]
 Run = TypeVar("Run", bound=Callable[[Any], Any])
 Scope = Literal["app", "table", "form", "choice", "group", "textual"]
 Condition = Callable[[Any], str | None]
-"""Given the app, the reason why the condition does not hold; None: it holds."""
+"""Called with the app; returns the reason why the condition does not hold, or None."""
 
 
 class Action(NamedTuple):
@@ -27,21 +27,21 @@ class Action(NamedTuple):
     description: str
     """One sentence, for help and palette."""
     run: Callable[[Any], Work | None] | None = None
-    """Does it, given the app; None: a widget does it, as `widget_action` says."""
+    """Called with the app; None: a widget runs its own `widget_action` instead."""
     needs: tuple[Condition, ...] = ()
     """Conditions that have to hold before it can run; the first that does not is the reason shown."""
     label_now: Callable[[Any], str | None] | None = None
-    """Another label that stands for the usual one now; None: the usual one."""
+    """Returns the label to show instead of the usual one, or None."""
     key_text: str = ""
     """Keys as shown; empty: the first of them."""
     rank: int = 0
-    """Order in the key line, smallest first; 0: not there."""
+    """Place in the key line, smallest first; 0: not in the key line."""
     scope: Scope = "app"
     """Scope of the keys; textual: everywhere, by Textual's own binding, which the user cannot remap."""
     widget_action: str = ""
     """Textual's name for what the widget does."""
     first: bool = False
-    """Whether it goes before the keys of the widget with the cursor, and before keys that come after it in a burst."""
+    """Whether it precedes the keys of the focused widget, and later keys of a burst."""
 
     def why_not(self, app: Any) -> str | None:
         """The reason why it cannot run now; None: it can."""

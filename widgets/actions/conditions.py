@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 STILL_OPENING = "Still opening."
 NO_PLAN = "The first plan is being worked out."
-"""Reason given before the first plan; an action asked for meanwhile follows with it."""
+"""Reason given before the first plan; an action requested before it runs once the plan is there."""
 
 
 def open_panes(app: BaseApp) -> str | None:

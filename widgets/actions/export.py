@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def copy(app: BaseApp, text: str, what: str) -> None:
-    """Send text to the terminal's clipboard, and keep it in a file for terminals that take none."""
+    """Send text to the terminal's clipboard, and write it to a file for terminals without a clipboard."""
     text = clean(text)
     app.copy_to_clipboard(text)
     result = write_whole(state_folder(app.options.state) / LAST_COPY, text + "\n")
@@ -73,7 +73,7 @@ async def _report(app: BaseApp, plan: Plan, preset: Preset, form: FileFormat) ->
 
 
 def write_file(app: BaseApp, name: str, suffix: str, text: str) -> None:
-    """Write an export, and tell where it is, or why it could not be written."""
+    """Write an export, and show its path, or why it could not be written."""
     result = write_export(text, name, suffix, app.options.state, dt.datetime.now(tz=dt.UTC))
     if result.kept:
         app.notify(str(result.path), title="Exported", timeout=5)

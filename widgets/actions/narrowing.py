@@ -11,7 +11,7 @@ from widgets.panes.answer import AnswerLine
 
 
 def use_filter(app: BaseApp, text: str) -> None:
-    """Take this as the filter from now on; the workload is planned again where it narrows the search otherwise than before."""
+    """Use this filter from now on; the workload is planned again if the filter changes the search."""
     from planner.present.choice.facets import read_facets
 
     before, app.facets = app.facets, read_facets(text, app.facet_names)
@@ -39,13 +39,13 @@ def clear_filter(app: BaseApp) -> None:
 
 
 def show_answer(app: BaseApp) -> None:
-    """Say the answer of the plan on screen, of the rows that pass the filter."""
+    """Show the answer of the plan, from the rows that pass the filter."""
     if app.plan is not None:
         app.main.query_one(AnswerLine).show(app.plan, app.trial, app.facets.keeps if app.facets.tests else None)
 
 
 def show_chips(app: BaseApp) -> None:
-    """Say what the filter asks for, and how many of all candidates it leaves."""
+    """Show the conditions of the filter, and how many of all candidates it leaves."""
     counts = ""
     if app.plan is not None and app.facets.changes:
         fit, whole = f"{app.plan.counts.fit:,}", app.whole

@@ -59,7 +59,7 @@ def plan_text(plan: Plan, form: FileFormat) -> str:
 
 
 def report_text(session: Session, workload: Workload, plan: Plan, form: FileFormat, command: PlanCommand) -> str:
-    """The decision that `plan` comes to, as `gpu-planner report` writes it; `command` asks for the plan again."""
+    """The decision that follows from `plan`, as `gpu-planner report` writes it; `command`: the command line of the plan."""
     from planner.present.files.decision import decide, sections
     from planner.present.files.document import as_html, as_markdown
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 RELIABLE = ("ok", "noisy")
 REPLAN_S = 3.0
-"""While a benchmark runs, plans are made again no oftener: on a CPU they take the cores that are being measured."""
+"""Least time between plans while a benchmark runs: on a CPU planning takes the cores that are being measured."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class RunChanged(Message):
 
     run: Run
     measured: bool = False
-    """Whether a new measurement was stored: the plan has to be made again."""
+    """Whether a new measurement was stored, so that the plan has to be made again."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class BenchmarkRunner:
         suite: str,
         polls: Callable[[], int],
     ) -> None:
-        """`suite` is measured where none is asked for; `polls`: how many times the app has read this machine so far."""
+        """`suite`: the default; `polls`: returns how many times the app has read this machine so far."""
         self._thread = thread
         self._post = post
         self._python = python
@@ -110,7 +110,7 @@ class BenchmarkRunner:
         return self.run.state == "running"
 
     async def measure(self, plan: Plan | None, *, suite: str | None = None, model: str | Mapping[str, Any] | None = None) -> None:
-        """Run a suite to its end; `plan` is what it will be compared with, `model` the one whose products are measured besides."""
+        """Run a suite to its end; `plan`: for comparison with the plan afterwards; `model`: its products are measured in addition."""
         from planner.observe.benchmark.events import BenchRequest
         from planner.observe.benchmark.process import BenchRun
 

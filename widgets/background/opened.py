@@ -1,4 +1,4 @@
-"""What the screen opens with: a preset, or what was left at the last end, as questions to a session. Knows nothing of Textual."""
+"""What the screen opens with: a preset, or what was left at the last end, as questions to a session. Imports nothing of Textual."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ScreenState(NamedTuple):
-    """The parts of a screen as it was left that decide its plan."""
+    """The parts of a saved screen that determine its plan."""
 
     preset: str
     workload: dict[str, Any]
@@ -39,7 +39,7 @@ def read_left(left: Mapping[str, Any]) -> ScreenState | None:
 
 
 def first_question(session: Session, left: ScreenState | None, preset: str) -> PlanQuestion:
-    """The plan that is asked for first: of the screen as it was `left`, else of `preset`. Raises `UserError`."""
+    """The question for the first plan: of the screen as it was `left`, else of `preset`. Raises `UserError`."""
     from planner.present.choice.facets import read_facets
 
     if left is None:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from widgets.options import AppOptions
 
 Forgotten = Literal["nothing", "measurements", "session"]
-"""Part of what the copy knows that has changed since the last question."""
+"""Data of the copy that is out of date since the last question."""
 FORGETS: tuple[Forgotten, ...] = ("nothing", "measurements", "session")
 """The least first; the greater includes the less."""
 
 YIELDING = 10
 """Steps of niceness of the copy, for machines that are busy: the frames of the screen come first, and the plan is wanted only after them."""
 LENGTH_BYTES = 8
-"""Size of the number that says how long a message is."""
+"""Size of the number before each message: its length."""
 
 UNSENT = (OSError, ValueError, OverflowError, TypeError)
 """Failures of sending: the copy has ended, its pipe is closed, or the form holds what msgpack cannot carry."""
@@ -42,7 +42,7 @@ class UnansweredError(Exception):
 
 
 class PlannerProcess:
-    """The copy, as seen by the process it was taken from. Made by `planner_process()`; one thread at a time asks it."""
+    """The copy, as seen by the process it was taken from. Made by `planner_process()`; used by one thread at a time."""
 
     def __init__(self, process: int, questions: BinaryIO, answers: BinaryIO) -> None:
         self._process, self._questions, self._answers = process, questions, answers
@@ -51,7 +51,7 @@ class PlannerProcess:
         self._forgotten: Forgotten = "nothing"
 
     def first_plan(self, asked: PlanQuestion) -> tuple[Plan, list[str]] | None:
-        """(the ranking that `asked` is answered with, faults of the measurements), once it is there; None: the first plan answers another question."""
+        """(the ranking that answers `asked`, faults of the measurements), once it is there; None: the first plan answers another question."""
         self._read_first()
         if self._first is None or self._first[0] != asked:
             return None
@@ -71,7 +71,7 @@ class PlannerProcess:
         return self._next(answer_types()[question])
 
     def forget(self, what: Forgotten) -> None:
-        """Have it read measurements, or all there is, anew before it answers the next question."""
+        """Have it read measurements, or everything, anew before the next answer."""
         self._forgotten = max(what, self._forgotten, key=FORGETS.index)
 
     def end(self) -> None:
@@ -141,7 +141,7 @@ def _start(options: AppOptions) -> PlannerProcess | None:
 
 
 def _work(options: AppOptions, asking: int, answering: int) -> None:
-    """Make the first plan, answer questions until nobody can ask any more, then end this process."""
+    """Make the first plan, answer questions until the pipe is closed, then end this process."""
     try:
         os.nice(YIELDING)
         keep_freed_memory()

@@ -1,4 +1,4 @@
-"""The session beside the screen, which never waits for it: searches in a process of their own, short questions in a thread."""
+"""The session behind the screen, which never waits for it: searches in a process of their own, short questions in a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTLED_S = 0.3
 
 
 class SessionThread:
-    """Asks the session one question at a time; it is opened by the first. Where there is a planner process, that has a session of its own."""
+    """Puts questions to the session one at a time; the first opens it. A planner process, where there is one, has a session of its own."""
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open = open_session
@@ -66,7 +66,7 @@ class SessionThread:
         await self.ask(_refreshed)
 
     async def reopen(self) -> None:
-        """Forget the session, once it has answered what it was asked before; the next question opens another, which reads all anew."""
+        """Forget the session once earlier questions are answered; the next question opens another, which reads everything anew."""
         self._outdated("session")
         await asyncio.get_running_loop().run_in_executor(self._executor, self._forget)
 
@@ -117,7 +117,7 @@ class PlanRefused(Message):
 
 
 class PlanLoop:
-    """Plans the newest workload asked for; older ones that had not begun are dropped."""
+    """Plans the newest workload; older ones that had not begun are dropped."""
 
     def __init__(self, thread: SessionThread, post: Callable[[Message], object]) -> None:
         self._thread = thread
@@ -143,15 +143,15 @@ class PlanLoop:
             self._running = False
 
     def forget(self) -> None:
-        """Drop what was asked for but not begun."""
+        """Drop the workload that waits."""
         self._wanted = None
 
     async def foretells(self, asked: PlanQuestion) -> bool:
-        """Whether `asked` was answered before it was asked, known once there is an answer."""
+        """Whether the first plan of the planner process answers `asked`; waits for that plan."""
         return self._first and await self._thread.first_plan(asked) is not None
 
     async def _plan(self, asked: PlanQuestion) -> None:
-        """The ranking at once; what would help the losers when nothing newer is asked for in the meantime."""
+        """The ranking at once; the changes that would help other rows if no newer workload comes meanwhile."""
         first, self._first = self._first, False
         try:
             found = await self._thread.first_plan(asked) if first else None

@@ -1,4 +1,4 @@
-"""Questions about a workload that take long: the planner process is asked them by name."""
+"""Slow questions about a workload, which the planner process answers by name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def ranking(session: Session, workload: Workload, basis: BasisChoice) -> tuple[Plan, Sequence[str]]:
-    """(the ranking without what would help, faults of the measurements that it rests on)."""
+    """(the ranking without changes that would help, faults of the measurements behind it)."""
     return session.plan(workload, basis=basis, levers=False), tuple(session.warnings)
 
 
 def advice(session: Session, workload: Workload, basis: BasisChoice) -> Plan:
-    """The plan with what would help its losers."""
+    """The plan with changes that would help the rows that are no solution."""
     return session.plan(workload, basis=basis, hints=True)
 
 

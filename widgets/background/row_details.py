@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from widgets.base_app import BaseApp
 
 QUIET_S = 0.3
-"""Rows that the cursor leaves sooner are not looked into."""
+"""Rows that the cursor leaves sooner have no details computed."""
 
 
 class RowDetails:
-    """Looks into the row that the cursor rests on."""
+    """Computes details of the row that the cursor rests on."""
 
     def __init__(self, app: BaseApp) -> None:
         self._app = app
         self._timer: Timer | None = None
 
     def look_into(self, row: PlanRow | None) -> None:
-        """Find out about `row` once the cursor has rested on it, and add that to its reason."""
+        """Compute the details of `row` once the cursor has rested on it, and add them to its reason."""
         if self._timer is not None:
             self._timer.stop()
         if row is None or row.verdict == "not-supported" or self._app.single:

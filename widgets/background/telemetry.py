@@ -115,7 +115,7 @@ class TelemetryWatch:
         self._post(SnapshotRead(snapshot))
 
     def thin(self, thin: bool) -> None:
-        """Read this machine at the slow interval alone, or as ever; a recording keeps its pace."""
+        """Read this machine at the slow interval only, or at the usual one; a recording keeps its pace."""
         if self._poller is not None:
             self._poller.thinned = thin
 

@@ -49,7 +49,7 @@ class Naming(NamedTuple):
     """Cells of a pattern beside its name."""
     unit: str = ""
     limit: bool = True
-    """Whether it says what may be used."""
+    """Whether it includes the usable memory."""
 
 
 NAMINGS = (
@@ -119,7 +119,7 @@ class MemoryBar(Widget):
         self._style = Paint({})
 
     def show(self, memory: MemoryBytes | None, empty_text: str = "") -> None:
-        """Show these bytes; `empty_text` says why there is nothing."""
+        """Show these bytes; `empty_text`: the reason where there are none."""
         if (memory, empty_text) != (self.memory, self._empty_text):
             self.memory, self._empty_text = memory, empty_text
             self.refresh()

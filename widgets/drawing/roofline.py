@@ -49,7 +49,7 @@ def rate(one: Operator) -> float:
 
 
 def chart(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> tuple[list[Content], list[Mark]]:
-    """The chart in `width` by `height` cells, and what its marks stand for; ([], []) where nothing is a product."""
+    """The chart in `width` by `height` cells, and its marks; ([], []) without products."""
     products = sorted((one for one in detail.operators if one.intensity), key=lambda one: -one.seconds)
     if not products:
         return [], []

@@ -28,7 +28,7 @@ Rendered = tuple[Region, Region, list[Strip]]
 
 
 class LeanCompositor(Compositor):
-    """A compositor that asks widgets for nothing but what changed."""
+    """A compositor that renders only the parts of widgets that changed."""
 
     _changed: Iterable[Region] = ()
     """Regions of a partial update, while it is rendered."""
@@ -73,7 +73,7 @@ def _has_room(widget: Widget) -> bool:
 
 
 def set_border_texts(widget: Widget, above: Content, below: Content) -> None:
-    """Set what stands in the border, and draw no more than its two lines anew."""
+    """Set the texts in the border, and draw only its two lines anew."""
     if (widget._border_title, widget._border_subtitle) == (above, below):
         return
     widget._border_title, widget._border_subtitle = above, below
@@ -86,7 +86,7 @@ _on_idle = Screen._on_idle
 
 
 async def _draw_after_key(screen: Screen[Any], event: events.Idle) -> None:
-    """Draw at once what a key changed, unless widgets have to be laid out anew, which is better done for all of them together."""
+    """Draw at once what a key changed, unless widgets need a new layout, which is better done for all of them together."""
     app: Any = screen.app  # a MendedApp, which imports this
     only_drawn = screen._dirty_widgets and not (screen._layout_required or screen._repaint_required or screen._recompose_required)
     if app.key_unanswered and only_drawn and screen.is_current and not app._batch_count:

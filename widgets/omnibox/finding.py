@@ -27,7 +27,7 @@ FILES: Mapping[str, tuple[Kind, str]] = {
 }
 """Ends of paths that are no config.json's: what such a file is."""
 MOST_NEAR = 3
-"""Names of a similar spelling that are offered where nothing is called as typed."""
+"""Names of a similar spelling that are offered where nothing matches the text."""
 SIGNS = re.compile(r"[^a-z0-9]+")
 """Signs between the parts of a name, which people leave out: 'llama3 70b' is found in 'llama-3.1-70b'."""
 MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
@@ -35,7 +35,7 @@ MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """Something that can be taken."""
+    """An entry of the box's list, which enter takes."""
 
     kind: Kind
     value: str

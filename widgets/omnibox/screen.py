@@ -1,4 +1,4 @@
-"""One box for everything: it finds as one types, shows what was found, and takes it with enter."""
+"""One box for everything: it searches while the user types, lists what it found, and enter takes an entry."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
 
 
 class OmniScreen(NarrowedList[Suggestion | None]):
-    """Asks for one thing; answers None when the user backs out."""
+    """Returns the entry that the user takes; None when the user backs out."""
 
     DEFAULT_CSS = """
     OmniScreen {
@@ -55,14 +55,14 @@ class OmniScreen(NarrowedList[Suggestion | None]):
     """
 
     def __init__(self, app: BaseApp, things: Callable[[], Sequence[Suggestion]], title: str, hint: str = HINT) -> None:
-        """`things`: all that can be found by now."""
+        """`things`: everything that can be found so far."""
         super().__init__()
         self._app, self._all, self._heading, self._accepts = app, things, title, hint
         self._things = things()
         self._found: Sequence[Suggestion] = ()
 
     def compose(self) -> ComposeResult:
-        """The text, what it may mean, and what is known of the one under the cursor."""
+        """The text, its possible meanings, and facts of the one under the cursor."""
         with Vertical(id="omnibox", classes="box") as box:
             box.border_title = Content(self._heading)
             box.border_subtitle = Content(KEYS)
@@ -113,7 +113,7 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         self.run_worker(self._look_up(), group="preview", exit_on_error=False)
 
     async def _look_up(self) -> None:
-        """Say what is known of the thing under the cursor."""
+        """Show facts of the entry under the cursor."""
         thing = self._current
         if thing is None:
             return
@@ -167,7 +167,7 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         self.run_worker(self._take(), group="take", exit_on_error=False)
 
     async def _take(self) -> None:
-        """Close with the thing under the cursor, unless nothing can be done with it: then say why, and stay."""
+        """Close with the entry under the cursor; if it cannot be used, show the reason and stay open."""
         thing = self._current
         if thing is None:
             return

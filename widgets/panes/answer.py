@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PLANNING = "planning"
 UNNOTICED_S = 0.3
-"""Time of a plan below which nothing says that one is being made."""
+"""Time of a plan below which nothing shows that one is being made."""
 LEAST_PART = 45
 """Cells below which no part of an answer is begun: where nothing fits, what is nearest, or helps, matters more than that it is whole."""
 LEAST_ANSWER = 20
@@ -27,7 +27,7 @@ LEAST_ANSWER = 20
 
 
 class AnswerLine(Static):
-    """The answer: what to do stands out, then how sure that is and what comes next.
+    """The answer: what to do, highlighted, then how sure that is and what comes next.
 
     Before it a badge where a change is tried out; behind it a word while another plan is made. An answer that is not to the workload
     in the form is dim, behind what is wrong with that.
@@ -43,7 +43,7 @@ class AnswerLine(Static):
         self._notice: Timer | None = None
 
     def wait(self) -> None:
-        """Another plan is being made: say so if it takes its time."""
+        """Another plan is being made: show that if it takes long."""
         if self._notice is None:
             self._notice = self.set_timer(UNNOTICED_S, self._say_planning)
 

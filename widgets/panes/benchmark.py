@@ -23,7 +23,7 @@ PointState = Literal["waiting", "running", "between", "done", "skipped", "failed
 """A point is between two rounds when it was measured and comes again."""
 OVER = ("done", "skipped", "failed")
 ROUNDING = 1e-9
-"""What three thirds may lack of a whole."""
+"""Rounding error of three thirds."""
 BAR = 10
 LABEL, MOST_LABEL = 28, 31
 """Cells of names, and of the longest there are: 'GEMM bf16 16,384×128,256×16,384'."""
@@ -104,7 +104,7 @@ class BenchmarkView(Vertical):
         self.draw()
 
     def set_stored(self, text: str) -> None:
-        """Say what earlier measurements there are."""
+        """Show the sentence about earlier measurements."""
         self._stored = text
         self.draw()
 
@@ -131,7 +131,7 @@ class BenchmarkView(Vertical):
             points.scroll_home(animate=False)
 
     def _suites(self, width: int) -> list[Content]:
-        """What there is to choose from, while nothing was measured."""
+        """The suites, while nothing was measured."""
         from widgets.background.benchmark import suites
 
         items = [labelled(suite.label, len(suite.label) + 2, suite.detail, width, "$quiet", "") for suite in suites(None)]

@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 
 class Clickable(Static):
-    """A line of which stretches do what an action does."""
+    """A line with stretches that run an action when clicked."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002  (Textual's name)
         super().__init__(id=id)

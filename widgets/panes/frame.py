@@ -1,4 +1,4 @@
-"""The frame of a pane: it stands on the screen before there is anything to put in."""
+"""The frame of a pane, which is on the screen before its content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Frame(Container):
         self.entitle()
 
     def entitle(self, title: str = "", aside: str = "", *, name: str = "") -> None:
-        """Set what the border says above and below; empty: the pane's name alone. `name` stands for the pane's own."""
+        """Set the texts in the border above and below; empty: the pane's name alone. `name` replaces the pane's own."""
         if self._said == (name, title, aside):
             return
         self._said = name, title, aside

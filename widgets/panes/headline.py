@@ -24,9 +24,9 @@ GAP = 3
 LEAST_NAME = 16
 """Cells that a preset's name keeps at least, where its middle makes room for the load."""
 ROUNDED = 10
-"""Mean tokens from which they are told as a whole number."""
+"""Mean tokens from which they are shown as a whole number."""
 MANY = 1000
-"""Requests a second from which they are told as a whole number."""
+"""Requests a second from which they are shown as a whole number."""
 
 
 class Headline(Static):

@@ -38,7 +38,7 @@ ROOMY = 100
 
 
 class KeyLine(Clickable):
-    """The keys of what can be done now, by rank; what the first plan will allow is dim until then."""
+    """The keys of actions that can run now, by rank; actions that need the first plan are dim until then."""
 
     def __init__(
         self,

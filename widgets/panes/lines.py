@@ -1,4 +1,4 @@
-"""A text that is drawn often: it asks for a new layout only when it has another number of lines, or another width."""
+"""A text that is drawn often: it needs a new layout only when its number of lines or its width changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 
 class FoldedLines(Static):
-    """Lines folded to the width there is, as high as they are many."""
+    """Lines folded to the width of the widget, which is as high as their number."""
 
     _laid_out = (0, 0)
     """Number of lines and width for which a layout was asked last: at another width the lines before may have been folded."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
 ROOMY = 10
-"""Rows from which the pane tells the components one by one."""
+"""Rows from which the pane lists the components one by one."""
 
 
 class MemoryView(Vertical, can_focus=True):
@@ -57,7 +57,7 @@ class MemoryView(Vertical, can_focus=True):
         self._draw()
 
     def on_resize(self) -> None:
-        """Fold for the new width; tell the components where there is room for them."""
+        """Fold for the new width; list the components where there is room for them."""
         self._draw()
 
     def _draw(self) -> None:

@@ -10,7 +10,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 60, 18
 
 
 class TooSmall(Static):
-    """Says how much room is needed and how much there is."""
+    """States the room that is needed and the room there is."""
 
     def __init__(self) -> None:
         super().__init__(id="too-small")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SCROLLBAR = 1
 """Cells kept free for it, so that it changes nothing when it comes."""
 LOOK_S = 1.0
-"""Interval at which a pane without new readings asks why."""
+"""Interval at which a pane without new readings looks for the reason."""
 HINT_HEIGHT = 12
 """Rows from which a pane without GPUs says how to see one."""
 NO_GPU_HINT = "gpu-planner --demo shows what a GPU has here; --replay FILE shows a recording (gpu-planner watch --record FILE)."
@@ -101,9 +101,9 @@ class MachineView(VerticalScroll, can_focus=True):
         self._marks = marks
 
     def follow(self, trouble_of: Callable[[], str], list_processes: Callable[[bool], None]) -> None:
-        """Say from now on what keeps readings away, as `trouble_of` tells it; nothing is drawn while it is the same.
+        """Show the reason why there are no readings, by `trouble_of`, from now on; nothing is drawn while it stays the same.
 
-        `list_processes` is told when somebody wants to see who uses the GPUs, and when nobody does any more.
+        `list_processes` is called when the list of processes is shown, and when it no longer is.
         """
         self._trouble_of, self._list_processes = trouble_of, list_processes
         self.set_interval(LOOK_S, self._look)
@@ -140,11 +140,11 @@ class MachineView(VerticalScroll, can_focus=True):
         return SPANS_S[self._span] if self._span else self._step_s
 
     def on_show(self) -> None:
-        """Ask again for what is in sight."""
+        """In sight again: list processes as before."""
         self._list_processes(self.lists_processes)
 
     def on_hide(self) -> None:
-        """Nobody looks: the driver is not asked who uses the GPUs."""
+        """Out of sight: processes are no longer listed."""
         self._list_processes(False)
 
     def set_paused(self, paused: bool) -> None:
@@ -153,7 +153,7 @@ class MachineView(VerticalScroll, can_focus=True):
         self._draw()
 
     def say_off(self) -> None:
-        """Say that this start does not watch."""
+        """Show that this start does not watch the machine."""
         self.query_one(FoldedLines).show([Content.styled("Not watched in this start.", "$quiet")])
 
     def on_resize(self) -> None:

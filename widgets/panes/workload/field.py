@@ -10,7 +10,7 @@ from planner.present.labels import LABELS
 from widgets.panes.workload.values import Kind, parse
 
 CHOSEN = "auto"
-"""Text of a field whose value is chosen; what was chosen stands behind it."""
+"""Text of a field whose value the planner chooses; its choice is shown behind it."""
 
 TRAIN, FINETUNE, GENERATE, SERVE, PREFILL = "train", "finetune", "generate", "serve", "prefill"
 TRAINS = (TRAIN, FINETUNE)

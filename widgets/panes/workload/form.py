@@ -123,7 +123,7 @@ class Form(VerticalScroll, can_focus=False):
         self._fill()
 
     async def open(self, preset: str, base: Mapping[str, Any], workload: Mapping[str, Any] | None = None) -> None:
-        """Show a preset, forgetting what came before; `workload`: what was made of it already."""
+        """Show a preset, and forget earlier changes; `workload`: the preset with changes already made."""
         self._preset, self.faults = preset, {}
         self.history.forget()
         self._base = copy.deepcopy(dict(base))
@@ -175,7 +175,7 @@ class Form(VerticalScroll, can_focus=False):
         self._fill()
 
     def show_problems(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Mark the fields at fault; answers the problems no field shows."""
+        """Mark the fields at fault; returns the problems that no field shows."""
         elsewhere = []
         shown = {line.field.key: line for line in self._lines}
         faults = {line: self.faults.get(key, "") for key, line in shown.items()}
@@ -239,7 +239,7 @@ class Form(VerticalScroll, can_focus=False):
             self._focus(focused)
 
     def _fill_headings(self, changed: Collection[str]) -> None:
-        """Say of each folded group how many of its fields are set."""
+        """Show for each folded group how many of its fields are set."""
         fields = spec.fields_for(self.workload)
         for heading in self._headings:
             keys = [field.key for field in fields if field.group == heading.group]

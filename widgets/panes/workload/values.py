@@ -20,7 +20,7 @@ NO, YES = "no", "yes"
 """The choices of a switch."""
 
 MOST_TOLD = 24
-"""Cells of what was typed in the words on what is wrong with it: a paste may be thousands."""
+"""Cells of a typed text that are repeated in a message about it: a paste may have thousands."""
 _SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 

@@ -27,14 +27,14 @@ MOST_GPUS = 8192
 
 
 def open_screen(app: BaseApp) -> None:
-    """Ask what as many of the highlighted GPU can run."""
+    """Open the models that as many of the highlighted GPU can run."""
     row = app.table.highlighted
     if row is not None:
         open_fit(app, row.gpu, row.answer.gpus)
 
 
 def open_fit(app: BaseApp, gpu: str, gpus: int) -> None:
-    """Ask what this number of a GPU can run."""
+    """Open the models that this number of a GPU can run."""
     app.push_screen(FitScreen(app, gpu, gpus, str(app.form.workload.get("task"))))
 
 
@@ -57,11 +57,11 @@ class FitScreen(TurningScreen):
         self._chosen[1] = TASKS.index(task) if task in TASKS else 0
 
     def action_more(self) -> None:
-        """Ask for the next power of two: 6 -> 8."""
+        """Go to the next power of two: 6 -> 8."""
         self._ask_for(1 << self._gpus.bit_length())
 
     def action_fewer(self) -> None:
-        """Ask for the power of two before: 6 -> 4."""
+        """Go to the power of two before: 6 -> 4."""
         self._ask_for(1 << (self._gpus - 1).bit_length() >> 1)
 
     def _ask_for(self, gpus: int) -> None:

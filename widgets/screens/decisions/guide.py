@@ -25,7 +25,7 @@ SUPPLY = (
     "own", "owning", "capex_usd", "price_usd_per_gpu_h", "market", "providers", "kinds", "regions", "countries", "certifications",
     "exclude", "fabric", "max_nodes", "gpus_considered", "max_gpus",
 )  # fmt: skip
-"""Keys of a workload that say the same of any task."""
+"""Keys of a workload that have the same meaning for any task."""
 LOW = 34
 """Rows of a screen below which questions and answer are not both in sight."""
 ASKS, READS, ANSWERS = (
@@ -39,7 +39,7 @@ NUMBERS = slice(2, None)
 
 
 def open_screen(app: BaseApp) -> None:
-    """Ask the five questions."""
+    """Open the five questions."""
     app.push_screen(GuideScreen(app))
 
 
@@ -174,7 +174,7 @@ def _known(one: Question, workload: Mapping[str, Any]) -> Any:
 def answers_of(asked: Sequence[Question], texts: Sequence[str], workload: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `Answers`: what the texts spell, and all else that the workload has, so that both mean the same plan.
 
-    Of a workload for another task than the first text only `SUPPLY` is taken. Raises `UserError` for what is no task or number.
+    If the first text is another task than the workload's, only its keys in `SUPPLY` are taken. Raises `UserError` for what is no task or number.
     """
     task, model, *_ = texts
     if task not in AMOUNTS:

@@ -38,11 +38,11 @@ load = [2, 1, 1, 1, 1, 2, 4, 6, 8, 10, 10, 10,
 name = "tuning"
 preset = "llama-3.1-8b-lora"
 runs_per_month = 4"""
-"""File with the least that is worth asking about: a service whose load goes with the hour, and a job."""
+"""A small example of the file: a service whose load varies over the day, and a job."""
 
 
 class PortfolioScreen(TurningScreen):
-    """The path of a file above the mix that it asks for."""
+    """The path of a file above the mix for it."""
 
     DEFAULT_CSS = """
     PortfolioScreen {

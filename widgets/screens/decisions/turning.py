@@ -1,4 +1,4 @@
-"""A scrolling answer that keys ask for anew: each key goes to the next of its choices."""
+"""A scrolling answer to a question with choices: each key goes to the next of its choices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def turn_bindings(turns: Sequence[Turn]) -> list[BindingType]:
 
 
 class TurningScreen(TextOverlay):
-    """Sections of an answer; what is wrong with the question stands in their place."""
+    """Sections of an answer, or the problems of the question."""
 
     WIDTH = 150
     DEFAULT_CSS = "TurningScreen #box { min-height: 60%; }"
@@ -44,9 +44,9 @@ class TurningScreen(TextOverlay):
     """Keys beside those of `TURNS`."""
     ASKING = "asking …"
     ENTITLED = False
-    """Whether the border says what the title of the first section does."""
+    """Whether the border has the title of the first section."""
     ASKS_AT_ONCE = True
-    """Whether it asks when it opens, not only when the user says so."""
+    """Whether the question is put when the screen opens, not only by a key."""
 
     def __init__(self, app: BaseApp, title: str) -> None:
         super().__init__(title)

@@ -58,7 +58,7 @@ class CompareScreen(TextOverlay):
 
 
 def compare(rows: Sequence[PlanRow], plan: Plan, symbols: Symbols, room: int) -> list[Content]:
-    """The lines, as many columns as there is room for; what is left out is said."""
+    """The lines, as many columns as there is room for, and a note on rows that are left out."""
     shown = rows[: max(1, (room - LABEL) // LEAST)]
     table = _Table(shown, plan.task, symbols, min(MOST, (room - LABEL) // len(shown)))
     lines = list(table.lines())

@@ -76,7 +76,7 @@ async def _helping(app: BaseApp, row: PlanRow, plan: Plan) -> list[Proposal]:
 
 
 async def _tell_effects(app: BaseApp, screen: LeverScreen, plan: Plan) -> None:
-    """Plan with each change, one after the other, and say what it makes of the answer."""
+    """Plan with each change, one after the other, and show the difference to the answer."""
     workload, where = app.planned
     for number, one in enumerate(screen.changes):
         if not screen.is_open:
@@ -99,7 +99,7 @@ def changed_by(workload: Mapping[str, Any], change: Mapping[str, Any]) -> dict[s
 
 
 async def try_out(app: BaseApp, change: Proposal) -> None:
-    """Plan with the change; a badge says so until it is taken back."""
+    """Plan with the change; a badge shows that until it is taken back."""
     if app.plan is None:
         return
     app.trial = Trial(change.words, app.plan)
@@ -119,7 +119,7 @@ def aligned(effects: Sequence[str]) -> list[str]:
 
 
 class LeverScreen(Overlay[Proposal | None]):
-    """Asks for one of the changes; a digit takes it at once."""
+    """Choice of one of the changes; a digit takes it at once."""
 
     DEFAULT_CSS = """
     LeverScreen {
