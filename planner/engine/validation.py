@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -109,9 +109,8 @@ def compared(experiments: Sequence[Experiment], answers: Sequence[Answer | Excep
 
 
 def _comparison(experiment: Experiment, value: PublishedValue, answer: Answer | Exception) -> Comparison:
-    figure, part, known = None, 0.0, 0.0
-    if isinstance(answer, Answer):
-        figure, part, known = figure_of(value.quantity, answer, experiment.request)
+    predicted = predicted_of(value.quantity, answer, experiment.request) if isinstance(answer, Answer) else Predicted(None)
+    figure = predicted.figure
     return Comparison(
         kind=kind_of(value.quantity, experiment.request),
         source=experiment.source,
@@ -125,8 +124,8 @@ def _comparison(experiment: Experiment, value: PublishedValue, answer: Answer | 
         predicted=figure.value if figure else None,
         low=figure.low if figure and value.quantity != "fits" else None,
         high=figure.high if figure and value.quantity != "fits" else None,
-        part_bytes=part,
-        known_bytes=known,
+        part_bytes=predicted.part_bytes,
+        known_bytes=predicted.known_bytes,
     )
 
 
@@ -138,21 +137,29 @@ def kind_of(quantity: str, request: Request) -> str:
     return KINDS.get(quantity) or ("serving throughput" if request.task == "serve" else "batch throughput")
 
 
-def figure_of(quantity: str, answer: Answer, request: Request) -> tuple[Figure | None, float, float]:
-    """(figure, bytes of it that are not counted, bytes that are known)."""
+class Predicted(NamedTuple):
+    """The predicted figure of a quantity; bytes as in `Comparison`."""
+
+    figure: Figure | None
+    part_bytes: float = 0.0
+    known_bytes: float = 0.0
+
+
+def predicted_of(quantity: str, answer: Answer, request: Request) -> Predicted:
+    """The figure of `answer` that a measured `quantity` is compared with."""
     if quantity == "fits":
-        return Figure(float(answer.fits), 0.0, 1.0, "spec"), 0.0, 0.0
+        return Predicted(Figure(float(answer.fits), 0.0, 1.0, "spec"))
     if quantity.endswith("_bytes"):
         return _memory(quantity, answer, request)
     found = getattr(answer, quantity)
-    return (found if found is None or isinstance(found, Figure) else found.mean), 0.0, 0.0
+    return Predicted(found if found is None or isinstance(found, Figure) else found.mean)
 
 
-def _memory(quantity: str, answer: Answer, request: Request) -> tuple[Figure | None, float, float]:
+def _memory(quantity: str, answer: Answer, request: Request) -> Predicted:
     """Memory of the device counts all, used what the driver keeps as well; reserved: without context and communicators; allocated: without any overhead."""
     memory = answer.memory_bytes
     if memory is None:
-        return None, 0.0, 0.0
+        return Predicted(None)
     apart = 0.0
     if quantity == "used_bytes":
         apart = -KEPT_BY_DRIVER * memory.capacity
@@ -164,7 +171,7 @@ def _memory(quantity: str, answer: Answer, request: Request) -> tuple[Figure | N
         apart = min(apart, engine.context_bytes + (0.0 if alone else engine.communicator_bytes))
     known = memory.weights + memory.optimizer + memory.kv_cache
     total = memory.total
-    return Figure(total.value - apart, max(total.low - apart, 0.0), total.high - apart, total.basis), apart, known
+    return Predicted(Figure(total.value - apart, max(total.low - apart, 0.0), total.high - apart, total.basis), apart, known)
 
 
 def score(kind: str, group: Sequence[Comparison], *, source: str | None = None, framework: str | None = None) -> Score:

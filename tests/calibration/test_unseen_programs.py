@@ -17,7 +17,7 @@ import pytest
 from engine_sample import ask_all
 
 from planner.engine.answers.answer import Answer
-from planner.engine.validation import figure_of
+from planner.engine.validation import predicted_of
 from planner.schema import read_struct
 from planner.workload.tasks import Request
 
@@ -39,7 +39,7 @@ def compared() -> dict[tuple[str, str], list[Compared]]:
         assert isinstance(answer, Answer), (row, answer)
         request = read_struct(Request, row["request"], "")
         for quantity, published in row["seen"].items():
-            figure, _, _ = figure_of(quantity, answer, request)
+            figure = predicted_of(quantity, answer, request).figure
             assert figure is not None, (row, quantity)
             one = Compared(math.log(figure.value / published), figure.low <= published <= figure.high)
             found.setdefault((row["group"], quantity), []).append(one)

@@ -12,7 +12,7 @@ import msgspec
 from planner.cli.exits import ExitCode
 from planner.cli.options import FILE, Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.streams import say, write_file, write_json
-from planner.cli.watch.rightsize import window
+from planner.cli.watch.rightsize import window_of
 from planner.cli.watch.source import Origin
 from planner.errors import Problem, UserError
 from planner.reading import read_json
@@ -92,7 +92,7 @@ def _observed(session: Session, seconds: float | None, replay: Path | None) -> l
     """Observed use of GPUs, where that was asked for."""
     if seconds is None and replay is None:
         return []
-    observed, _, reason = window(session, Origin(replay=replay), seconds)
+    observed, _, reason = window_of(session, Origin(replay=replay), seconds)
     if not observed:
         say(f"note: no GPU to profile: {reason}")
     return observed

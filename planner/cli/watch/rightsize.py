@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
@@ -108,9 +108,9 @@ def rightsize(
     observed, badges, reason = observe_fleet(fleet, session.gpus), list(servers), ""
     if exporters or not servers:
         watched = windows(session, origins, seconds)
-        observed += [gpu for found, _, _ in watched for gpu in found]
-        badges += [badge for _, badge, _ in watched if badge]
-        reason = watched[-1][2]
+        observed += [gpu for window in watched for gpu in window.observed]
+        badges += [window.badge for window in watched if window.badge]
+        reason = watched[-1].nvml_detail
     if not observed:
         say(f"no GPU to judge: {reason}")
         return ExitCode.NOTHING_FOUND
@@ -184,19 +184,29 @@ def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]
     return found
 
 
-def windows(session: Session, origins: Sequence[Origin], seconds: float | None) -> list[tuple[list[Observed], str, str]]:
+class Window(NamedTuple):
+    """The GPUs that one source showed."""
+
+    observed: list[Observed]
+    badge: str
+    """Name of a source that is not this machine now: DEMO, REPLAY."""
+    nvml_detail: str
+    """Reason where there are no GPUs."""
+
+
+def windows(session: Session, origins: Sequence[Origin], seconds: float | None) -> list[Window]:
     """The window of each source, all watched at once; the host of its address names the GPUs of each."""
     if len(origins) == 1:
-        return [window(session, origins[0], seconds)]
+        return [window_of(session, origins[0], seconds)]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(len(origins)) as pool:
         hosts = [(one.source or "").partition("://")[2].partition("/")[0] for one in origins]
-        return list(pool.map(lambda one, host: window(session, one, seconds, host), origins, hosts))
+        return list(pool.map(lambda one, host: window_of(session, one, seconds, host), origins, hosts))
 
 
-def window(session: Session, origin: Origin, seconds: float | None, host: str = "") -> tuple[list[Observed], str, str]:
-    """(observations, the badge of their source, the reason if there are none)."""
+def window_of(session: Session, origin: Origin, seconds: float | None, host: str = "") -> Window:
+    """The GPUs of `origin` over its last, or the next, `seconds`; `host`: their name where the source has none."""
     from planner.observe.telemetry.window import observe
 
     recording = origin.recording()
@@ -205,7 +215,7 @@ def window(session: Session, origin: Origin, seconds: float | None, host: str = 
         snapshots = [one for one in recording.snapshots if seconds is None or one.taken_at_s >= last_s - seconds]
     else:
         snapshots = _watched(origin, seconds or DEFAULT_SECONDS)
-    return observe(snapshots, session.gpus, host), snapshots[-1].badge or "", snapshots[-1].nvml_detail
+    return Window(observe(snapshots, session.gpus, host), snapshots[-1].badge or "", snapshots[-1].nvml_detail)
 
 
 def _watched(origin: Origin, seconds: float) -> list[Snapshot]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -106,15 +106,24 @@ def quotes_of(workload: Workload, supply: Supply, considered: Collection[str]) -
         size = offer.gpus
         while priced and size <= (offer.gpus_max or offer.gpus):
             gpu = supply.find_gpu(offer.gpu)
-            wire, machines, cluster, to_order, assumed = _reach(offer, supply, gpu, size, workload)
+            reach = _reach(offer, supply, gpu, size, workload)
             for term, price in priced:
-                cost = price * size / offer.gpus
-                yield offer.gpu, size, Quote(cost, term, offer, provider, wire, machines, cluster, to_order, assumed)
+                yield offer.gpu, size, Quote(price * size / offer.gpus, term, offer, provider, *reach)
             size *= 2
 
 
-def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload) -> tuple[Wire, int, int, int, tuple[str, ...]]:
-    """(network, nodes at once, nodes joined, nodes of those that anyone can order, what is assumed) of `offer`."""
+class _Reach(NamedTuple):
+    """Network and number of an offer's nodes, under the names of `Quote`."""
+
+    wire: Wire
+    machines: int
+    cluster: int
+    to_order: int
+    assumed: tuple[str, ...]
+
+
+def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload) -> _Reach:
+    """The nodes of `size` GPUs that `offer` has."""
     provider, known = supply.providers.get(offer.provider), supply.network_of(offer)
     whole = size == (offer.gpus_max or offer.gpus)
     assumed = []
@@ -141,7 +150,7 @@ def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload
     wire = wire_given(workload, gpu, size) or wire
     if wire.basis == "assumed":
         assumed.append("fabric")
-    return wire, most, most if wire.bytes_per_s > 0 else 1, to_order, tuple(assumed)
+    return _Reach(wire, most, most if wire.bytes_per_s > 0 else 1, to_order, tuple(assumed))
 
 
 def admitted(offer: Offer, provider: Provider | None, workload: Workload) -> bool:
