@@ -74,12 +74,16 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
     enough, hopeless = tried[every, place], over[:, -1] > HOPELESS
     too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, tried, 0.0).max(axis=1), enough - 1))
     short = np.where(place > 0, tried[every, np.maximum(place - 1, 0)], enough - 1)
-    finer = whole_groups(np.ceil(short[:, None] + (enough - short)[:, None] * FINER), streams[:, None])
-    over, steady_finer = _over(replica, np.repeat(every, FINER.size), finer.ravel(), targets)
-    within = over.reshape(rows, -1) <= 1
-    chosen = np.where(within.any(axis=1), row.size + every * FINER.size + np.argmax(within, axis=1), every * multiples + place)
-    replicas = np.concatenate([tried.ravel(), finer.ravel()])[chosen]
-    return Screened(replicas, too_few, hopeless, joined([steady, steady_finer]).take(chosen))
+    chosen, further = every * multiples + place, np.flatnonzero(enough - short > streams)  # elsewhere no number is between the two
+    if further.size:
+        finer = short[further, None] + (enough - short)[further, None] * FINER
+        finer = whole_groups(np.ceil(finer), streams[further, None])
+        over, steady_finer = _over(replica, np.repeat(further, FINER.size), finer.ravel(), targets)
+        within = over.reshape(finer.shape) <= 1
+        found = row.size + np.arange(further.size) * FINER.size + np.argmax(within, axis=1)
+        chosen[further] = np.where(within.any(axis=1), found, chosen[further])
+        tried, steady = np.concatenate([tried.ravel(), finer.ravel()]), joined([steady, steady_finer])
+    return Screened(tried.ravel()[chosen], too_few, hopeless, steady.take(chosen))
 
 
 def whole_groups(replicas: Floats, streams: Floats) -> Floats:

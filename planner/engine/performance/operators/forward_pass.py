@@ -114,6 +114,20 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Flo
     `rows`: tokens. `context`: tokens each of them attends to, the mean. `new`: tokens of each sequence in this pass.
     `head_rows`: tokens the output head is applied to, each stage bearing an equal share of it.
     """
+    layers = t.model.layers / t.layout.pp
+    attention = attention_pass_s(t, rows, context, new)
+    exchange_s = context_exchange_s(t, rows, new, attention / layers)
+    return Pass(
+        **by_tokens(t, rows, head_rows, exchange_s),
+        attention=attention,
+        latency=latency_pass_s(t, new),
+        host=layers * launch_s(t, context, new),
+        shape=(rows, context, new, head_rows),
+    )
+
+
+def by_tokens(t: Table, rows: Floats, head_rows: Floats, exchange_s: Floats | float = 0.0) -> dict[str, Floats]:
+    """The fields of a pass that follow its numbers of tokens alone; `exchange_s` of one layer between its GPUs comes to their collectives."""
     m, s, c = t.model, t.layout, t.chip
     layers, factor = m.layers / s.pp, t.engine.device_factor
     took, bound = {}, {}
@@ -132,19 +146,14 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Flo
         )
     ends, bound_ends = ends_s(t, rows, head_rows)
     elementwise = elementwise_bytes(t, rows) / c.bandwidth_bytes_per_s + quantise_s(t, rows) + adapters_s(t, rows)
-    attention = attention_pass_s(t, rows, context, new)
-    between = added(layer_collectives_s(t, rows)) + context_exchange_s(t, rows, new, attention / layers)
-    return Pass(
-        matmul=layers * per_layer * factor,
-        attention=attention,
-        elementwise=layers * elementwise * factor,
-        head=ends * factor,
-        communication=layers * between + stage_handover_s(t, rows) * (s.pp - 1) / s.pp + host_weights_s(t, rows),
-        latency=latency_pass_s(t, new),
-        host=layers * launch_s(t, context, new),
-        compute_bound=(layers * bound_layer + bound_ends) * factor,
-        shape=(rows, context, new, head_rows),
-    )
+    between = added(layer_collectives_s(t, rows)) + exchange_s
+    return {
+        "matmul": layers * per_layer * factor,
+        "elementwise": layers * elementwise * factor,
+        "head": ends * factor,
+        "communication": layers * between + stage_handover_s(t, rows) * (s.pp - 1) / s.pp + host_weights_s(t, rows),
+        "compute_bound": (layers * bound_layer + bound_ends) * factor,
+    }
 
 
 def attention_pass_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:

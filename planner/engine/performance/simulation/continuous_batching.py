@@ -52,10 +52,7 @@ def run_batches(time: IterationTime, rules: BatchingRules, traffic: Traffic, *, 
     s = ReplicaState(time, rules, traffic, warm, measured)
     steps = 0
     while steps % LOOK_EVERY or s.goes_on().any():
-        _admit(s)
-        while np.count_nonzero(s.in_flight > s.slots):
-            s.add_slots()
-        never_full = s.never_full()
+        never_full = _admit(s)
         preempted = not never_full and preempt(s)
         _iterate(s, never_full=never_full, preempted=preempted)
         steps += 1
@@ -86,11 +83,12 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
     )
 
 
-def _admit(s: ReplicaState) -> None:
-    """Admit what has arrived, in order, while there is room."""
+def _admit(s: ReplicaState) -> bool:
+    """Admit what has arrived, in order, while there is room; whether every cache holds then all that is in flight to the end."""
     requests, admitted = s.requests, False
     while True:
-        s.has_room = s.room()
+        never_full = s.never_full()
+        s.has_room = s.room(never_full=never_full)
         admits = s.has_room & (s.next_arrival_s <= s.clock_s)
         run = admits.nonzero()[0]
         if not run.size:
@@ -104,6 +102,9 @@ def _admit(s: ReplicaState) -> None:
         s.next_arrival_s, s.next_claim = requests.arrival_s[s.next_admitted], requests.claims[s.next_admitted]
     if admitted:
         s.prompt_tokens, s.pairs = requests.prompt_tokens_before[s.next_admitted], requests.pairs_before[s.next_admitted]
+        while np.count_nonzero(s.in_flight > s.slots):
+            s.add_slots()
+    return never_full
 
 
 def _iterate(s: ReplicaState, *, never_full: bool, preempted: bool) -> None:
@@ -114,17 +115,18 @@ def _iterate(s: ReplicaState, *, never_full: bool, preempted: bool) -> None:
     """
     pending = s.prompt_tokens - s.prompt_tokens_done
     prompting = pending > 0
-    decoding = s.running > 0
     if np.count_nonzero(prompting):
         _compute_prompts(s, pending, prompting)
         decoding = (s.running > 0) & (s.next_end > s.iteration)
         if not never_full:
-            room = s.room()
+            room = s.room(never_full=False)
             s.has_room = np.where(prompting, room, s.has_room) if preempted else room  # what was preempted waits for the next event
             decoding &= ~short_of_cache(s)
         decoding &= ~(s.has_room & (s.next_arrival_s <= s.clock_s))
         if s.prompt_tokens_done is not s.prompt_tokens:
             decoding &= s.prompt_tokens <= s.prompt_tokens_done
+    else:
+        decoding = s.running > 0
     if np.count_nonzero(decoding):
         _decode(s, decoding, never_full=never_full)
     _finish(s)
@@ -212,10 +214,9 @@ def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats
     if not never_full:
         room = np.floor((s.rules.capacity - s.held) / np.maximum(s.growth, 1.0))
         count = np.minimum(count, np.maximum(np.where(s.rules.reserve, np.inf, room) if s.any_reserve else room, 1.0))
-    twice = (s.next_arrival_s - s.clock_s) * 2.0
-    twice[~(decoding & s.has_room)] = NEVER_S
+    twice = np.where(decoding & s.has_room, (s.next_arrival_s - s.clock_s) * 2.0, NEVER_S)
     steady = first_s - slope * 0.5
-    until_arrival = np.ceil(twice / np.maximum(steady + np.sqrt(steady**2 + slope * twice), 1e-30))
+    until_arrival = np.ceil(twice / np.maximum(steady + np.sqrt(steady * steady + slope * twice), 1e-30))
     return np.minimum(count, np.maximum(until_arrival, 1.0))
 
 

@@ -63,9 +63,10 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         return prompts_s if prompts_s.any() else None, decoding_s if decoding_s.any() else None
 
     @cached_property
-    def _has_mixed(self) -> bool:
-        """Whether prompt tokens beside decoding sequences take any run longer."""
-        return bool(self.time.mixed_floor_s.any() or (self.time.mixed_factor != 1).any())
+    def _longer(self) -> Floats | None:
+        """Share by which prompt tokens beside decoding sequences take longer than alone; None: they take no run longer."""
+        mixed = self.time.mixed_floor_s.any() or (self.time.mixed_factor != 1).any()
+        return self.time.mixed_factor - 1 if mixed else None
 
     def decoding_s(self, running: Floats, context: Floats) -> Floats:
         """The device's time to decode `running` [runs] sequences with `context` [runs] tokens in the cache."""
@@ -84,6 +85,7 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         time = self.time
         heads = self.head_s.ravel()[self._first[1] + (rows + completed).astype(np.int64)]
         of_prompts_s, of_decoding_s = self._latency_s
+        decodes = beside > 0
         rows_s = self._rows_s(self._decoded(tokens, completed), rows, beside)
         if time.encoder_s is not None:
             rows_s = rows_s + between(time.encoder_s, tokens) * (tokens > 0)
@@ -91,11 +93,11 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         if of_prompts_s is not None:
             device_s += of_prompts_s
         if of_decoding_s is not None:
-            device_s += of_decoding_s * (beside > 0)
+            device_s += of_decoding_s * decodes
         device_s += time.cached_s * context
-        if self._has_mixed:
-            slower = 1 + (time.mixed_factor - 1) * tokens / np.maximum(tokens + beside, 1.0)
-            device_s = np.where(beside > 0, np.maximum(device_s * slower, time.mixed_floor_s), device_s)
+        if self._longer is not None:
+            slower = 1 + self._longer * tokens / np.maximum(tokens + beside, 1.0)
+            device_s = np.where(decodes, np.maximum(device_s * slower, time.mixed_floor_s), device_s)
         return (device_s if self._prompt_floor_s is None else np.maximum(device_s, self._prompt_floor_s)) + time.host_s
 
     def _decoded(self, tokens: Floats, completed: Rows) -> Floats:
@@ -142,6 +144,6 @@ def _steps_s(time: IterationTime, count: Floats, head_s: Floats) -> Floats:
         return steps_s
     rows = time.graphs.rows(count)
     run, number = (rows > count).nonzero()
-    place = place_of(rows[run, number], run)
+    place = place_of(rows[run, number], run * KNOTS.size)
     steps_s[run, number] = place.of(time.rows_s) + place.of(time.head_s)
     return steps_s

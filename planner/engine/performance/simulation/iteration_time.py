@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Floats, RowRecord, Rows, Table
 from planner.engine.columns.limits import chunk_tokens, most_sequences
-from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, forward, latency_pass_s
+from planner.engine.performance.operators.forward_pass import Pass, attention_pass_s, by_tokens, forward, latency_pass_s
 from planner.engine.performance.operators.host_memory import prefix_load_s
 from planner.engine.performance.operators.launches import launch_s
 from planner.engine.performance.prefill_decode.engine_limits import padded_rows
@@ -136,24 +136,24 @@ class Interpolation(NamedTuple):
         return low + (flat[1:].take(self.at) - low) * self.above / self.width
 
 
-def place_of(tokens: Floats, row: Rows) -> Interpolation:
-    """The place of each number of `tokens` ≥ 0, those below 1 at 1, in the row `row` of a table."""
+def place_of(tokens: Floats, first: Rows) -> Interpolation:
+    """The place of each number of `tokens` ≥ 0, those below 1 at 1, in the row of a flat table that begins at `first`."""
     tokens = np.maximum(tokens, 1.0)
     knot = _knot_below(tokens)
-    return Interpolation(row * KNOTS.size + knot, tokens - KNOTS.take(knot), KNOT_WIDTHS.take(knot))
+    return Interpolation(first + knot, tokens - KNOTS.take(knot), KNOT_WIDTHS.take(knot))
 
 
 def between(values: Floats, tokens: Floats) -> Floats:
     """`values` [rows, knots] at each row's number of `tokens` [rows] ≥ 0: linear between the knots, and constant below 1."""
-    return place_of(tokens, np.arange(len(values))).of(values)
+    return place_of(tokens, np.arange(len(values)) * KNOTS.size).of(values)
 
 
 def iteration_time(table: Table) -> IterationTime:
     """The times of every row's replica, at the mean lengths of its job."""
     rows = table.rows
-    upright, one = table.upright(), np.ones(1)
+    upright = table.upright()
     each = np.maximum(KNOTS / micro_batches(upright), 1.0)
-    knots = forward(upright, each, one, one, head_rows=each)
+    knots = by_tokens(upright, each, head_rows=each)
     pp, single = np.broadcast_to(table.layout.pp, rows), np.ones(rows)
 
     def full(value: Floats | float) -> Floats:
@@ -168,8 +168,8 @@ def iteration_time(table: Table) -> IterationTime:
     decode, prompt = (np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2))  # two are a prompt
     least = np.minimum(decode, prompt)
     time = IterationTime(
-        rows_s=_by_knot(knots.matmul + knots.elementwise + knots.communication, pp) + (least * pp)[:, None],
-        head_s=_by_knot(knots.head, pp),
+        rows_s=_by_knot(knots["matmul"] + knots["elementwise"] + knots["communication"], pp) + (least * pp)[:, None],
+        head_s=_by_knot(knots["head"], pp),
         sequence_s=sequence_s + table.engine.host_sequence_s,
         cached_s=cached_s,
         prompt_s=prompt_s,
@@ -230,6 +230,8 @@ def _by_knot(seconds: Floats, pp: Floats) -> Floats:
 
 def _pictures_s(table: Table) -> Floats:
     """Seconds of the pictures of a prompt for each of its tokens; 0 where no prompt has one."""
+    if table.tower is None:
+        return np.zeros(table.rows)
     batch = batch_of(replace(table, layout=replace(table.layout, sequences=np.ones(1))), continuous=True)
     tower = tower_passes(table, batch)
     fresh = np.maximum(table.job.input_tokens - table.job.prefix_tokens, 1.0)

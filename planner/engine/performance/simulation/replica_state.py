@@ -98,8 +98,10 @@ class ReplicaState:
         self.next_sent = np.where(self.closed, first + np.maximum(traffic.clients, traffic.in_flight), self.queue_end)
         """Position of the next request that a client sends."""
         tokens = traffic.input_tokens + traffic.output_tokens
-        self.ample: Flags = (rules.sequences >= self.width) & (tokens.sum(axis=1) + tokens.max(axis=1) < rules.capacity)
-        """Whether all requests of the run could be in flight at once."""
+        self.unlimited: Flags = rules.sequences >= self.width
+        """Whether as many requests as there are may be in flight at once."""
+        self.ample: Flags = tokens.sum(axis=1) + tokens.max(axis=1) < rules.capacity
+        """Whether the cache holds all of them at once."""
         self._start(traffic, first)
         self.next_arrival_s = self.requests.arrival_s[self.next_admitted]
         self.next_claim = self.requests.claims[self.next_admitted]
@@ -137,6 +139,7 @@ class ReplicaState:
     def _summarise_rules(self) -> None:
         self.all_mixed, self.any_reserve = bool(self.rules.mixed.all()), bool(self.rules.reserve.any())
         self.any_closed, self.all_ample = bool(self.closed.any()), bool(self.ample.all())
+        self.all_unlimited = bool(self.unlimited.all())
 
     def add_slots(self) -> None:
         """Make room for half as many sequences again."""
@@ -159,10 +162,10 @@ class ReplicaState:
             self.ended.clear()
         return (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
 
-    def room(self) -> Flags:
-        """Whether the next request of each run could be admitted."""
-        if self.all_ample:
-            return self.ample
+    def room(self, *, never_full: bool) -> Flags:
+        """Whether the next request of each run could be admitted; `never_full`: as far as the cache goes, it could."""
+        if never_full:
+            return self.unlimited if self.all_unlimited else self.in_flight < self.rules.sequences
         return (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
 
     def never_full(self) -> bool:

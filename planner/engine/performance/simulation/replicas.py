@@ -15,7 +15,7 @@ from planner.engine.performance.prefill_decode.passes import mean_if_any
 from planner.engine.performance.prefill_decode.speculative_decoding import rounds_of, tokens_per_round
 from planner.engine.performance.simulation.batching_rules import BatchingRules
 from planner.engine.performance.simulation.continuous_batching import run_batches
-from planner.engine.performance.simulation.iteration_time import IterationTime, place_of
+from planner.engine.performance.simulation.iteration_time import KNOTS, IterationTime, place_of
 from planner.engine.performance.simulation.load import Load
 from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summarise, with_saturated
 from planner.engine.performance.simulation.traffic import traffic_of
@@ -41,8 +41,8 @@ the p99 of log-normal lengths came out up to 40 % short."""
 class _RequestTime(RowRecord, frozen=True):
     """Time of a request among others, T(B) = o·step(B) + B·prompt(B). Columns of shape [rows], beside the tables of `time`."""
 
-    row: Rows
-    """Row of the tables that each row reads."""
+    first: Rows
+    """Start of the row of the flat tables that each row reads."""
     rate_per_s: Floats
     outputs: Floats
     tokens_each: Floats
@@ -50,7 +50,7 @@ class _RequestTime(RowRecord, frozen=True):
     most: Floats
     """Most requests in flight."""
     prompt_rows: Floats
-    """Tokens of a prompt that one GPU computes in the layers that generate."""
+    """Tokens in the layers that generate on one GPU, of no prompt and of one; shape [rows, 2]."""
     attention_s: Floats
     """Attention of a prompt, and a draft's pass over it."""
     sequence_s: Floats
@@ -63,10 +63,9 @@ class _RequestTime(RowRecord, frozen=True):
 
     def parts_s(self, time: IterationTime, in_flight: Floats) -> tuple[Floats, Floats]:
         """(step of all in flight, a prompt among them)."""
-        rows, draft = in_flight * self.tokens_each, time.draft
-        both = place_of(np.concatenate((rows, self.prompt_rows + rows)).reshape(2, -1), self.row)  # without a prompt, and with one
+        both, draft = place_of(in_flight * self.tokens_each + self.prompt_rows.T, self.first), time.draft
         alone, beside = both.of(time.rows_s)
-        rows_s = alone + both.first.of(time.head_s) if draft is None else place_of(in_flight, self.row).of(draft.round_s)
+        rows_s = alone + both.first.of(time.head_s) if draft is None else place_of(in_flight, self.first).of(draft.round_s)
         device = rows_s + self.sequence_s * in_flight
         step = (device if self.floor_s is None else np.maximum(device, self.floor_s)) + self.host_s
         prompt = (beside - alone + self.attention_s) * self.mixed_factor
@@ -111,21 +110,21 @@ def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
     prompt_rows = fresh * time.row_share[row]
     attention_s = time.prompt_s[row] * fresh + time.pair_s[row] * fresh * (load.prefix_tokens + fresh / 2)
     kept = inputs + outputs * longer * np.where(rules.reserve[row], 1.0, 0.5)
-    tokens_each, steps = np.ones(row.size), outputs
+    tokens_each, steps, first = np.ones(row.size), outputs, row * KNOTS.size
     if time.encoder_s is not None and time.encodes is not None:
-        attention_s = attention_s + place_of(fresh, row).of(time.encoder_s)
+        attention_s = attention_s + place_of(fresh, first).of(time.encoder_s)
         prompt_rows = np.where(time.encodes[row] > 0, 1.0, prompt_rows)
     if draft is not None:
         steps = outputs / tokens_per_round(draft.proposed[row], draft.acceptance[row])
-        attention_s = attention_s + place_of(prompt_rows, row).of(draft.prompt_s)
+        attention_s = attention_s + place_of(prompt_rows, first).of(draft.prompt_s)
         tokens_each = draft.proposed[row] + 1
     return _RequestTime(
-        row=row,
+        first=first,
         rate_per_s=load.rate_per_s,
         outputs=steps,
         tokens_each=tokens_each,
         most=np.minimum(rules.sequences[row], rules.capacity[row] / kept),
-        prompt_rows=prompt_rows,
+        prompt_rows=np.stack((np.zeros(row.size), prompt_rows), axis=1),
         attention_s=attention_s,
         sequence_s=time.sequence_s[row] + time.cached_s[row] * (inputs + outputs * longer / 2),
         host_s=time.host_s[row],
