@@ -18,6 +18,7 @@ from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.request_latency import Latency, blended
 from planner.engine.performance.simulation.batching_rules import batching_rules
 from planner.engine.performance.simulation.benchmark_run import MOST_REQUESTS, simulate_benchmark
+from planner.engine.performance.simulation.capacity import most_answered
 from planner.engine.performance.simulation.iteration_time import iteration_time
 from planner.engine.performance.simulation.load import replica_load
 from planner.engine.performance.simulation.replicas import simulate
@@ -116,13 +117,14 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
         return e
     simulated, replicas = [jobs[row] for row in rows], replicas[rows]
     load = replica_load(simulated, replicas, surge=np.array([job.workload.targets.burst for job in simulated]))
-    table, most = e.table.take(rows), np.broadcast_to(e.memory.max_sequences, e.table.rows)[rows]
-    time, rules = iteration_time(table), batching_rules(table, most)
+    table = e.table.take(rows)
+    time, rules = iteration_time(table), batching_rules(table, sequences_that_fit(table))  # of a full cache, whatever the load
     of_long_run, of_benchmark = np.arange(endless.sum()), np.arange(endless.sum(), rows.size)
-    found = list[Summary]()
+    found, most_per_s = list[Summary](), np.zeros(0)
     if of_long_run.size:
-        own = of_long_run
-        found.append(simulate(time.take(own), rules.take(own), load.take(own), seeds=SEEDS, measured=MEASURED))
+        long_run = time.take(of_long_run), rules.take(of_long_run), load.take(of_long_run)
+        most_per_s = most_answered(*long_run, seeds=SEEDS)
+        found.append(simulate(*long_run, seeds=SEEDS, measured=MEASURED, most_per_s=most_per_s))
     if of_benchmark.size:
         own = of_benchmark
         warm = np.array([job.workload.warmup_requests or 0 for job in simulated]) / replicas
@@ -131,8 +133,9 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     summary = joined(found)
     requests_per_s = e.serve.requests_per_s.copy()
     requests_per_s[rows[of_benchmark]] = summary.requests_per_s[of_benchmark]
-    answered = np.where(summary.saturated[of_long_run], 0.0, load.rate_per_s[of_long_run])  # all, where no queue grows
-    requests_per_s[rows[of_long_run]] = np.maximum(requests_per_s[rows[of_long_run]], np.nextafter(answered, np.inf))
+    long_rows, all_of_it = rows[of_long_run], np.nextafter(load.rate_per_s[of_long_run], np.inf)
+    kept_up = np.maximum(requests_per_s[long_rows], all_of_it)
+    requests_per_s[long_rows] = np.where(summary.saturated[of_long_run], most_per_s, kept_up)
     in_step = np.array([job.uniform_loop for job in jobs]) * endless
     served = with_simulated(e.serve, summary, rows)
     ttft, tpot, request = (_partly(in_step, getattr(e.serve, name), getattr(served, name)) for name in LATENCIES)

@@ -120,6 +120,51 @@ def test_a_service_that_keeps_up_answers_what_comes(given: list[tuple[dict[str, 
             assert answer.requests_per_s.value == pytest.approx(rate)
 
 
+spread = st.builds(
+    lambda median, factor: {"mean": median * 2, "p50": median, "p95": median * factor}, st.integers(50, 400), st.integers(8, 12)
+)
+"""Numbers of tokens that differ widely: a few long prompts look like a queue that grows."""
+
+
+@settings(unshrunk, max_examples=2)
+@given(st.lists(st.tuples(service, st.one_of(st.none(), spread), st.sampled_from([0, 1, 2])), min_size=5, max_size=5))
+def test_no_load_is_answered_above_what_can_be_answered(given: list[tuple[dict[str, Any], dict[str, int] | None, int]]) -> None:
+    """What a service can answer does not depend on what it is asked, and exactly the loads up to it are answered."""
+    shares = (0.3, 0.62, 0.9, 0.97, 1.0, 1.01, 1.1, 1.3, 20.0)
+    services = [
+        {**one, "arrival_variation": variation} | ({"input_tokens": inputs} if inputs else {}) for one, inputs, variation in given
+    ]
+    most = [rate_of(answer) for answer in answers_to(*({**one, "request_rate_per_s": 1e5} for one in services))]
+    asked = [(one, rate, rate * share) for one, rate in zip(services, most, strict=True) for share in shares]
+    found = answers_to(*({**one, "request_rate_per_s": rate} for one, _, rate in asked))
+    for (_, rate, load), answer in zip(asked, found, strict=True):
+        if answer.fits:
+            assert rate_of(answer) == pytest.approx(min(rate, load), rel=1e-9)
+            assert (answer.request_s is not None) == (load <= rate)
+
+
+def test_a_full_cache_answers_what_it_was_said_to_serve() -> None:
+    """Answers grow: a cache runs more sequences than it holds whole ones, and answers more than these would."""
+    fields = {
+        "model": "llava-1.5-13b",
+        "gpu": "H200",
+        "engine": "sglang",
+        "task": "serve",
+        "input_tokens": 1500,
+        "output_tokens": 700,
+    }
+    rates = [2.0, 3.0, 4.0, 4.5, 5.0, 5.5, 6.0, 8.0, 20.0]
+    answers = answers_to(*({**fields, "request_rate_per_s": rate} for rate in rates))
+    answered = [rate_of(answer) for answer in answers]
+    assert answered == sorted(answered)
+    assert answered[-1] < rates[-1]
+
+
+def rate_of(answer: Answer) -> float:
+    assert answer.requests_per_s is not None
+    return answer.requests_per_s.value
+
+
 @pytest.mark.parametrize("gpu", ["A100 80GB SXM", "RTX 4090"])
 @pytest.mark.parametrize("model", ["mixtral-8x7b", "llama-2-7b"])
 def test_llama_cpp_takes_no_less_for_more_sequences(model: str, gpu: str) -> None:

@@ -28,6 +28,8 @@ LEAST_SLOPE = 0.1
 """Least of f'·B/f in `request_times`: nearer to saturation the expansion around the mean no longer holds."""
 MOST_BUSY = 0.95
 """Most of the share of time that prompts take, for the same reason."""
+FULL = 0.98
+"""Share of what a replica admits at which it does not keep up any more."""
 SETTLED_SHARE = 0.5
 """Multiple of the requests in flight that pass before any is measured."""
 SWING_STREAM = 6
@@ -99,7 +101,7 @@ class _RequestTime(RowRecord, frozen=True):
                 in_flight[going] = after
                 going, these, after = going[moves], these.take(moves), after[moves]
         in_flight[going] = after
-        return in_flight, in_flight < 0.98 * self.most
+        return in_flight, in_flight < FULL * self.most
 
 
 def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Rows) -> _RequestTime:
@@ -139,6 +141,12 @@ def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple
     return _request_time(time, rules, load, np.arange(load.rate_per_s.size)).in_flight(time)
 
 
+def steady_limit(time: IterationTime, rules: BatchingRules, load: Load) -> Floats:
+    """Requests a second below which `steady_state` finds that a replica keeps up. Shape [rows]."""
+    of = _request_time(time, rules, load, np.arange(load.rate_per_s.size))
+    return FULL * of.most / of.seconds(time, FULL * of.most)
+
+
 class Steady(RowRecord, frozen=True):
     """Requests at a rate without a simulation. Shape [rows]."""
 
@@ -172,17 +180,27 @@ def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
     return Steady(keeps_up, seconds + wait_s, np.hypot(by_load, np.sqrt(mean) * prompt_s / seconds))
 
 
-def simulate(time: IterationTime, rules: BatchingRules, load: Load, *, seeds: int, measured: int) -> Summary:
+def limited(rules: BatchingRules, load: Load) -> BatchingRules:
+    """`rules` with at most as many requests in flight as `load` has clients, or its engine is limited to."""
+    most = np.where(load.concurrency > 0, np.minimum(load.concurrency, rules.sequences), rules.sequences)
+    return replace(rules, sequences=most)
+
+
+def simulate(
+    time: IterationTime, rules: BatchingRules, load: Load, *, seeds: int, measured: int, most_per_s: Floats | None = None
+) -> Summary:
     """Simulate each replica under its `load`; a row that cannot keep up is `saturated`, its latencies infinite.
 
-    Every row has `seeds` runs, numbered from 0, with `measured` requests in each after those that make it steady. Rows with about
+    It keeps up with `most_per_s` [rows] and no more; None: as long as its queue does not grow within a run. Every row has `seeds` runs, numbered from 0, with `measured` requests in each after those that make it steady. Rows with about
     as many requests in flight are simulated together, as they take about as many steps; so are those whose outputs are alike, as
     these end in order (see `completions`).
     """
     closed, rows = load.closed, load.rate_per_s.size
-    limit = np.where(load.concurrency > 0, np.minimum(load.concurrency, rules.sequences), rules.sequences)
-    rules = replace(rules, sequences=limit)
+    rules = limited(rules, load)
+    limit = rules.sequences
     in_flight, keeps_up = steady_state(time, rules, load)
+    if most_per_s is not None:
+        keeps_up &= load.rate_per_s <= most_per_s
     in_flight = np.where(closed, limit, in_flight)
     load = replace(load, concurrency=np.where(load.concurrency > 0, load.concurrency, limit))
     kind = load.outputs.varies * 1
@@ -196,7 +214,10 @@ def simulate(time: IterationTime, rules: BatchingRules, load: Load, *, seeds: in
         _simulate_runs(time.take(row[runs]), rules.take(row[runs]), load.take(row[runs]), spans.take(runs), seed[runs], measured)
         for runs in _blocks(spans.requests, kind[row], seeds)
     ]
-    return with_saturated(joined(parts or [NO_ROWS]), index, rows)
+    found = joined(parts or [NO_ROWS])
+    if most_per_s is not None:
+        found = replace(found, saturated=np.zeros(index.size, dtype=bool))
+    return with_saturated(found, index, rows)
 
 
 class _Spans(RowRecord, frozen=True):
