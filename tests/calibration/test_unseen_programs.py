@@ -1,7 +1,7 @@
 """Published speeds and peaks of programs to which nothing was fitted: errors and coverage of what the planner says of them.
 
 tests/data/unseen/programs.jsonl: one request a line, with what its source measured. Training by KempnerForge, torchtitan, OLMo-core, prime-rl, NeMo, ms-swift,
-fsdp_qlora, LitGPT, TRL and six other programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, vLLM on MI300X. Limits stand a little beyond what was found.
+fsdp_qlora, LitGPT, TRL, nanoGPT, PEFT and seven other programs; one stream of llama.cpp and Ollama on parts from P100 and Strix Halo to B300, AutoAWQ, vLLM on MI300X. Limits stand a little beyond what was found.
 """
 
 from __future__ import annotations
@@ -89,6 +89,15 @@ FOUND = {
     ("Ollama on GB10", "decode_tokens_per_s"): (2, 0.24, 0.95),
     ("llama-bench of 2025 and 2026", "decode_tokens_per_s"): (7, 0.18, 0.70),
     ("llama-bench of 2025 and 2026", "prefill_s"): (8, 0.06, 0.95),
+    ("AutoAWQ on RTX 4090", "prefill_s"): (14, 0.32, 0.60),
+    ("AutoAWQ on RTX 4090", "allocated_bytes"): (14, 0.15, 0.75),
+    ("AutoAWQ on RTX 4090", "decode_tokens_per_s"): (10, 0.70, 0.0),
+    ("torchtitan 0.2.2 on two nodes of H200", "tokens_per_s_per_gpu"): (2, 0.05, 0.95),
+    ("torchtitan 0.2.2 on two nodes of H200", "reserved_bytes"): (2, 0.10, 0.95),
+    ("nanoGPT, GPT-2 124M", "step_s"): (1, 0.30, 0.0),
+    ("nanoGPT, GPT-2 124M", "tokens_per_s"): (1, 0.05, 0.95),
+    ("GPT-Simple, 2.8B", "tokens_per_s"): (1, 0.15, 0.95),
+    ("PEFT on A100, OpenLLaMA 7B", "device_bytes"): (5, 0.19, 0.75),
 }
 """(program, quantity) -> (values, median error at most, share inside the range at least).
 

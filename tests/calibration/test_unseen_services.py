@@ -5,7 +5,8 @@ are their means; NIM's and tt-inference-server's releases are taken by month. `r
 to twice their mean, and its times to the first token are taken where one client sends alone, as later runs find the prompts of earlier ones in the
 cache. `latencies`: requests one by one and fixed batches, of which the other files have few. `later`: closed loops found after the ranges
 and constants of 2026-11-26 were fitted. `reports`: runs in issues, pull requests and a repository, found on 2026-11-27. `tuned`: pull
-requests that tune kernels of experts, found later that day. These rows are never part of the folder that ranges and
+requests that tune kernels of experts, found later that day. `elsewhere`: single streams of desktop parts, fixed batches of TurboMind, bursts of vLLM 0.5.4 and closed
+loops of a cloud, found after those. These rows are never part of the folder that ranges and
 constants are fitted to, and were written before the program was asked.
 """
 
@@ -66,6 +67,10 @@ MEDIANS = {
     ("tuned", "tpot_s"): 0.35,
     ("tuned", "requests_per_s"): 0.10,
     ("tuned", "ttft_s"): 0.60,
+    ("elsewhere", "decode_tokens_per_s"): 0.11,
+    ("elsewhere", "output_tokens_per_s"): 0.10,
+    ("elsewhere", "ttft_s"): 0.40,
+    ("elsewhere", "tpot_s"): 0.35,
 }
 """File and kind of figure -> largest median error.
 
@@ -79,10 +84,12 @@ INSIDE = {
     ("reports", "output_tokens_per_s"): 0.70,
     ("reports", "tpot_s"): 0.70,
     ("tuned", "ttft_s"): 0.5,
+    ("elsewhere", "output_tokens_per_s"): 0.80,
+    ("elsewhere", "tpot_s"): 0.80,
 }
 """File and kind of figure -> least share inside the ranges, where it is not `USUAL`: how long a first token waits depends on how load generators send requests."""
 USUAL = 0.85
-LEAST_VALUES = {"services": 150, "recent": 100, "latencies": 34, "later": 120, "reports": 85, "tuned": 13}
+LEAST_VALUES = {"services": 150, "recent": 100, "latencies": 34, "later": 120, "reports": 85, "tuned": 13, "elsewhere": 85}
 """File -> values that it has more of."""
 
 
