@@ -156,11 +156,19 @@ def terms_of(t: Table) -> list[Term]:
 def _warm_up(t: Table, terms: list[Term]) -> Term:
     """Bytes that an engine takes at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
 
-    vLLM computes both before it gives the cache what is left.
+    vLLM computes both before it gives the cache what is left. Where its usual number of requests leaves no room and none is asked for, it is
+    started with that of small GPUs ("Please try lowering `max_num_seqs`").
     """
     passing = added(term.bytes for term in terms if term.component in {"activations", "logits"})
-    sampled = most_sequences(t) * t.model.vocabulary * t.engine.sampler_bytes
-    tried = np.maximum(np.maximum(sampled, chunk_tokens(t) * prompt_pass(t).per_token), passing)
+    beside = added(term.bytes for term in terms if term.component != "kv_cache") - passing
+    prompts = np.maximum(chunk_tokens(t) * prompt_pass(t).per_token, passing)
+    logits = t.model.vocabulary * t.engine.sampler_bytes
+    most = most_sequences(t)
+    tried = np.maximum(most * logits, prompts)
+    starts = beside + tried + sum(_cache_of_sequence(t)) <= usable_of(t.chip, t.job)
+    chosen = (t.job.max_num_seqs == 0) & (t.engine.small_sequences > 0)
+    fewest = np.where(chosen, np.minimum(most, t.engine.small_sequences), most)
+    tried = np.where(starts, tried, np.maximum(fewest * logits, prompts))
     tried = np.where(t.engine.sampler_bytes > 0, tried, passing)
     return Term(
         "logits",
@@ -168,7 +176,8 @@ def _warm_up(t: Table, terms: list[Term]) -> Term:
         tried - passing,
         "{tried:bytes} - {passing:bytes} of the above",
         {"tried": tried, "passing": passing},
-        "the most tokens at once, and sampling for the most requests: logits, their FP32 copy and what sorts them (vLLM: profile_run)",
+        "the most tokens at once, and sampling for the most requests: logits, their FP32 copy and what sorts them (vLLM: profile_run); as many requests as on small GPUs "
+        "where its usual number leaves no room",
     )
 
 

@@ -117,7 +117,7 @@ def test_what_is_given_is_not_assumed() -> None:
 @pytest.mark.parametrize(("gpu", "dtype"), [("V100 SXM2 32GB", "fp16"), ("T4", "fp16"), ("L4", "bf16")])
 @pytest.mark.parametrize("task", ["generate", "finetune"])
 def test_a_part_without_bf16_computes_in_fp16(task: str, gpu: str, dtype: str) -> None:
-    answer = ask(**request_of(task, model="llama-3.2-1b", gpu=gpu))
+    answer = ask(**request_of(task, model="qwen3-0.6b", gpu=gpu))
     assert answer.assumed["dtype"] == dtype
     assert answer.reason is None
 

@@ -14,7 +14,7 @@ from planner.units import GIB
 H100, A100 = {"gpu": "H100 SXM5 80GB"}, {"gpu": "A100 80GB SXM"}
 LOAD = {"task": "serve", "input_tokens": 512, "output_tokens": 512, "concurrency": 1}
 STARTS: list[tuple[str, dict[str, Any], float | None, float | None]] = [
-    ("vllm-project/vllm#23278", {"model": "gpt-oss-120b", "engine": "vllm@0.10.1", **H100}, 65.97, -2.14),
+    ("vllm-project/vllm#23278", {"model": "gpt-oss-120b", "engine": "vllm@0.10.1", "max_num_seqs": 1024, **H100}, 65.97, -2.14),
     ("vllm-project/vllm#33155", {"model": "gpt-oss-120b", "engine": "vllm@0.14.1", **H100}, 64.38, None),
     ("vllm-project/vllm#27508", {"model": "gpt-oss-120b", "engine": "vllm@0.11.0", "memory_fraction": 0.95, **H100}, None, 1.71),
     ("myoceane.fr (2026)", {"model": "gpt-oss-20b", "engine": "vllm@0.19.0", "memory_fraction": 0.65, **A100}, 13.72, 36.56),
@@ -65,6 +65,26 @@ def test_experts_in_mxfp4_are_padded_as_marlin_takes_them() -> None:
     experts = 24 * 32 * ((2880 * 5760 + 2880 * 2880) * 4.25 / 8 + (5760 + 2880) * 2)
     more = experts * (3072 * 2944 / 2880**2 - 1)
     assert padded - plain == pytest.approx(more, rel=1e-3)
+
+
+def test_a_service_that_its_trial_keeps_from_starting_is_tried_with_fewer_requests() -> None:
+    """gpt-oss 120B by vLLM 0.10.1 on one H100 leaves no room for 1,024 requests, of 201,088 logits each; 256 are what small GPUs admit."""
+    given = {"model": "gpt-oss-120b", "engine": "vllm@0.10.1", **H100}
+    usual, asked, fewer = (ask(**LOAD | given | more) for more in ({}, {"max_num_seqs": 1024}, {"max_num_seqs": 256}))
+    assert [answer.fits for answer in (usual, asked, fewer)] == [True, False, True]
+    assert memory_of(usual) == memory_of(fewer)
+    spared = memory_of(asked).total.value - memory_of(usual).total.value
+    assert spared == pytest.approx((1024 - 256) * 201088 * 36, rel=0.15)
+
+
+@pytest.mark.parametrize("gpu", ["A100 80GB SXM", "H100 SXM5 80GB", "H100 PCIe"])
+def test_seventy_billion_parameters_in_16_bit_are_served_by_two_gpus_of_80_gb(gpu: str) -> None:
+    """Published runs are (Massed-Compute/gpu-benchmark, 2026-07: 32 clients at two H100, 416 tokens a second); a cache of one request would give 21."""
+    given = {"model": "llama-3.1-70b", "engine": "vllm@0.8.5", "gpu": gpu, "gpus": 2, "tp": 2}
+    answer = ask(**{"task": "serve", "input_tokens": 128, "output_tokens": 128, "concurrency": 32} | given)
+    assert answer.fits
+    assert answer.max_concurrency is not None
+    assert answer.max_concurrency >= 16
 
 
 @pytest.mark.parametrize(("engine", "bytes_each"), [("vllm@0.15.0", 36), ("vllm@0.19.0", 14)])

@@ -78,7 +78,7 @@ def test_a_power_cap_of_ones_own_slows_what_arithmetic_limits(session: Session) 
 
 
 def test_more_gpus_than_there_are_is_no_solution(session: Session) -> None:
-    plan = _plan(session, own=[{"gpu": "L4"}], request_rate_per_s=500.0, gpus_considered=["L4"])
+    plan = _plan(session, own=[{"gpu": "L40S"}], request_rate_per_s=500.0, gpus_considered=["L40S"])
     (row,) = _own(plan)
     assert row.rank is None
     assert "there are 1" in row.why

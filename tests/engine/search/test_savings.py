@@ -88,7 +88,7 @@ def test_nothing_is_saved_where_nothing_is_paid() -> None:
     assert not found.levers
 
 
-@pytest.mark.parametrize("rate", [20.0, 60.0])
+@pytest.mark.parametrize("rate", [30.0, 60.0])
 def test_levers_of_services_are_what_their_commands_simulate(rate: float) -> None:
     base = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 900, "output_tokens": 20, "request_rate_per_s": rate}
     base |= {"max_gpus": 2, "gpus_considered": ["RTX 4090"], "targets": {"p95_request_s": 5.0}}
