@@ -24,6 +24,10 @@ _PIECES = (
     "times as long: 0.35 to 0.46 on RTX 4090 (0.8.5, io.net's 29 loads); a slow server takes as long: 0.38 for Qwen3-Coder 30B (H100, vllm-project/vllm#25444)"
 )
 
+_V0_HOST = (
+    "0.1 ms of a sequence: scheduler, sampler, detokenizer and workers are one Python loop, which takes 62 % of a loaded step (0.5.3, vLLM's post on 0.6.0); 0.04 to 0.2 "
+    "in 20 throughputs of 0.5.4 and 0.6.0 on one to eight A100 and H100 (LambdaLabsML/vllm-benchmark, 2024-09), the most beside A100, whose hosts are older"
+)
 _BLOCKS = "norms and activations are fused with rounding by scales of tensors and tokens (FUSED_OPS of vllm.compilation.fusion, 0.11), not by those of blocks"
 
 FIRST = (
@@ -39,7 +43,7 @@ FIRST = (
         kernels_per_layer=11,
         release="before 0.8 (V0)",
         host_step_s=3.0e-3,
-        host_sequence_s=36e-6,
+        host_sequence_s=100e-6,
         context_bytes=1.4 * GIB,
         communicator_bytes=2.1 * GIB,
         slack=0.02,
@@ -53,7 +57,7 @@ FIRST = (
         communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
         source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 and max_seq_len_to_capture 8192 by default: longer contexts and prompts run "
         f"without CUDA graphs; {_EAGER}; {_BLOCKS}; prompts that wait for each other: of 1.5 to 3.25, what meets both sources of loops best, each of which "
-        "agrees without the other (InferenceX, AIConfigurator's silicon data; 2026-11-23)",
+        "agrees without the other (InferenceX, AIConfigurator's silicon data; 2026-11-23); {_V0_HOST}",
     ),
     Engine(
         name="sglang",
@@ -189,6 +193,7 @@ _V1 = replace(
     geforce_launches=3.5,
     front_end_s=6e-3,
     host_step_s=0.3e-3,
+    host_sequence_s=36e-6,
     prefill_chunk=8192,
     most_sequences=1024,
     small_sequences=256,

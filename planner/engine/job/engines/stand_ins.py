@@ -50,6 +50,7 @@ STAND_INS = {
         "unpack each matrix to FP16 and multiply it by cublasHgemm, which adds up in FP16 (exllamav2's q_gemm.cu)",
         differs={"fp16_accumulate": True, "unpacks": True},
     ),
+    "autoawq": StandIn("AutoAWQ", GENERIC, _WIDE, "AutoAWQ: modules of a few kernels in place of transformers' (fuse_layers)"),
     "mlc": StandIn("MLC LLM", "gpt-fast", _LIKE, "MLC LLM: compiled kernels and CUDA graphs"),
     "aphrodite": StandIn("Aphrodite", "vllm", "is a fork of", "Aphrodite Engine's README: built on vLLM's paged attention"),
     "vllm-omni": StandIn("vLLM-Omni", "vllm", "answers in text by", "vLLM-Omni extends vLLM"),
