@@ -31,7 +31,8 @@ def golden(name: str) -> dict[str, Any]:
 
 def flops(a: Architecture, tokens: int) -> float:
     """FLOPs as the eager code makes them: scores of all tokens, whatever a window hides."""
-    return sum(one.flop for one in pass_products(a, tokens, tokens, head_rows=tokens, new=tokens, windows=False))
+    everywhere = replace(a, window=None, chosen=None)
+    return sum(one.flop for one in pass_products(everywhere, tokens, tokens, head_rows=tokens, new=tokens))
 
 
 def cache_bytes(a: Architecture, tokens: int) -> float:

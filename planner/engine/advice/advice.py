@@ -55,7 +55,7 @@ class RightSizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     observed: Observed
     judgement: Judgement
     price: Quote | None
-    """Assumed price; None: nobody in the catalogue rents the GPU out, and no price was given."""
+    """Assumed price; None: no offer in the catalogue, and no price given."""
     actions: list[Action]
     rent_or_buy: BreakEven | None = None
 
@@ -71,7 +71,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of those that have a price; None: none has."""
     waste_usd_per_month: float
     at_most: bool
-    """Whether a part of the waste is what could be saved at most."""
+    """Whether a part of the waste is an upper bound."""
 
 
 class Suspect(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class FleetSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Every GPU of the window, and what concerns several of them."""
+    """Every GPU of the window, and findings about several of them."""
 
     gpus: list[RightSizing]
     together: list[Action] = []

@@ -1,4 +1,4 @@
-"""Cheaper GPUs that would do the same work: by the engine where the workload is known, else by what was observed to be needed."""
+"""Cheaper GPUs for the same work: by the engine where the workload is known, else by the observed needs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> ObservedNeed:
 
 
 def unmet(need: ObservedNeed, gpu: Gpu, chip: Chip) -> str | None:
-    """The first thing of `need` that `gpu` does not have, by what is reached, not by the data sheet; None: it has all."""
+    """The first item of `need` that `gpu` does not have, by reachable rates, not by the data sheet; None: it has all."""
     single = gpu.compute_flop_per_s.get("fp32")
     has = (
         ("memory", need.memory_bytes, chip.capacity_bytes),

@@ -80,7 +80,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(seen: Observed) -> Judgement:
-    """The zones of `seen`, the limiter, and what rests unknown."""
+    """The zones of `seen`, the limiter, and what remains unknown."""
     if seen.readings == seen.lost:
         because = ["no reading was answered"]
         return Judgement(limiter="unknown", headline=GONE, zones=zones_of(seen), because=because, cannot_know=[])
@@ -156,7 +156,7 @@ def _headline(seen: Observed, limiter: Limiter) -> str:
 
 
 def _limiter(seen: Observed) -> tuple[Limiter, list[str]]:
-    """The first thing that stands in the way, with the numbers; waste and danger come before speed."""
+    """The first limit, with its numbers; waste and danger come before speed."""
     for test in (_idle, _capacity, _held_back, _roofs, _waiting):
         found = test(seen)
         if found is not None:

@@ -17,7 +17,7 @@ from planner.engine.advice.observation import Observed
 from planner.units import HOURS_PER_MONTH, percent_text
 
 LEAST_PEERS = 4
-"""GPUs without which nobody is judged by the others."""
+"""Fewest GPUs that are compared with each other."""
 LEAST_SLOW = 0.07
 """Deviation of clocks among equal boards at equal work: the binning of chips and the temperature of a rack."""
 LEAST_USE = 0.5

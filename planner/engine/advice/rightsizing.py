@@ -1,4 +1,4 @@
-"""Right-sizing: from what was observed of GPUs to what to change, in order, and what each change saves a month.
+"""Right-sizing: from observed GPUs to changes, in order, with the saving of each a month.
 
 Savings are (what it costs now - what it would cost) · 730 h, at the cheapest current offers or at the price given. "At most" marks
 savings that rest on something counters do not show; `how` is the sum with its numbers.
@@ -86,7 +86,7 @@ def _case(seen: Observed, prices: Mapping[Term, Mapping[str, Quote]], inputs: In
 
 
 def _cheaper(case: Case, gpu: Gpu, price: Quote, notes: dict[str, None]) -> tuple[list[Candidate], Answer | None]:
-    """Cheaper GPUs that would do, checked by the engine where the workload is known and can be what was seen."""
+    """Cheaper GPUs that suffice, checked by the engine where the workload is known and agrees with the observation."""
     inputs, limiter = case.inputs, case.judgement.limiter
     parts, on_demand = inputs.find_gpu.values(), case.prices["on-demand"]
     if inputs.workload is not None and limiter != "idle":

@@ -35,7 +35,7 @@ class LeverState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Lever(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that makes a workload fit, or cheaper, and what it costs."""
+    """A change that makes a workload fit, or cheaper, and its cost."""
 
     change: dict[str, Any]
     """Keys of the workload and their new values."""
@@ -54,7 +54,7 @@ class Lever(msgspec.Struct, frozen=True, kw_only=True):
     before: LeverState | None = None
     """First row without the change, where something fits already; the change makes it cheaper."""
     after: LeverState | None = None
-    """First row with it: what its own command ranks first."""
+    """First row of the plan with the change."""
 
 
 class OwnedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,7 +160,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: float | str
     """The state afterwards."""
     factor: float | None = None
-    """Over what it is now; None of an input that is no amount."""
+    """New over present value; None for an input that is no amount."""
     gpu: str
     """Ranks first then."""
 

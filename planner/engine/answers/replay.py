@@ -58,7 +58,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut: int = 0
     """Requests longer than the cache, cut to it as an engine's limit on length does."""
     missed: list[str] = []
-    """Targets that are not met, with what was found."""
+    """Targets that are not met, with the values found."""
     hours: list[ReplayHour] = []
     replicas_needed: int | None = None
     """Replicas of the hour that needs most."""

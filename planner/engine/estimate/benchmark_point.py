@@ -32,7 +32,7 @@ LEAN_PROMPT = 0.35
 
 
 def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Prediction | None:
-    """The prediction for `point` beside what was measured, to be kept; None where there is neither."""
+    """The prediction for `point` beside its measured value, for the store; None where there is neither."""
     figure = predicted_figure(point, gpu, ceilings, architecture) if point.value else None
     if figure is None or not point.value:
         return None
@@ -52,7 +52,7 @@ def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Arch
 
 
 def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
-    """The prediction for `point` on `gpu` by `ceilings`; None for what the planner has no formula for, or cannot name."""
+    """The prediction for `point` on `gpu` by `ceilings`; None for kinds of points without a formula."""
     if point.kind == "gemm":
         return _product(point, ceilings)
     if point.kind in STREAMS:
@@ -78,7 +78,7 @@ def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architect
 
 
 def request_of(point: Measurement, gpu: str) -> Request | None:
-    """The point as a candidate to be evaluated; None where it does not say enough of itself."""
+    """The point as a candidate; None where its parameters do not suffice."""
     given = point.parameters
     try:
         model = model_of_point(given)

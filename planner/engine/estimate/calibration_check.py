@@ -1,4 +1,4 @@
-"""Whether measured ceilings predict better than published ones what had no part in fitting them: whole steps, prompts and decoding."""
+"""Whether measured ceilings predict better than published ones the points they were not fitted to: whole steps, prompts and decoding."""
 
 from __future__ import annotations
 

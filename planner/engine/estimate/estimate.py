@@ -33,7 +33,7 @@ from planner.workload.tasks import Request
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """One request with its job, its chip, its layout and what was assumed for that."""
+    """One request with its job, chip and layout, and the assumptions behind the layout."""
 
     request: Request
     job: Job

@@ -1,4 +1,4 @@
-"""The layout of a request: what it states, and what is assumed where it leaves a degree open."""
+"""The layout of a request, with assumptions for the degrees it leaves open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL_OF_WEIGHTS = 0.8
 
 
 def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[float], dict[str, object]]:
-    """(layout, what was assumed for it); absent degrees are filled in so that tp·pp·dp·cp = gpus.
+    """(layout, assumptions); absent degrees are filled in so that tp·pp·dp·cp = gpus.
 
     Raises `UserError` for degrees, batches or links that do not fit together.
     """

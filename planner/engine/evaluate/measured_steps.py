@@ -1,4 +1,4 @@
-"""Training steps that were measured on a device, against what the formulas say of the very same step."""
+"""Training steps measured on a device, compared with the formulas for the same step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from planner.workload.tasks import Recipe, Workload
 TRANSFER_SPREAD = 0.25
 """90 % half width of carrying the ratio of one step over to another size of model and batch."""
 DECIDES = 0.5
-"""Least share of a step that has to follow an attribute for the step to say something of it."""
+"""Least share of a step that has to depend on an attribute for the step to determine it."""
 SLOPE_STEP, SOLVING_STEPS = 0.01, 12
 _RECIPES: dict[str, Recipe] = {"amp": "amp", "fp32": "fp32", "bf16": "bf16", "mixed": "mixed"}
 
@@ -32,7 +32,7 @@ _RECIPES: dict[str, Recipe] = {"amp": "amp", "fp32": "fp32", "bf16": "bf16", "mi
 def with_measured_steps(
     chip: Chip, points: tuple[TrainPoint, ...], architecture: Callable[[str | dict[str, Any]], Architecture]
 ) -> Chip:
-    """`chip` with what measured steps show of it.
+    """`chip` corrected by measured steps.
 
     A step that waits for its host shows the time of a launch; one that keeps the device busy shows `train_factor`, measured ÷ predicted
     device time, as the geometric mean over the points of the same dtype. A step in which neither decides shows nothing.
@@ -42,7 +42,7 @@ def with_measured_steps(
     if launches and chip.is_cpu == 0:
         chip = replace(chip, launch_s=chip.launch_s * _mean(launches), launch_spread=TRANSFER_SPREAD)
     factors = [ratio for step in steps if (ratio := _solved(step, replace(chip, train_factor=1.0), "train_factor")) is not None]
-    return replace(chip, train_factor=_mean(factors), train_spread=TRANSFER_SPREAD) if factors else chip
+    return replace(chip, train_factor=_mean(factors)) if factors else chip
 
 
 class MeasuredStep(msgspec.Struct, frozen=True):

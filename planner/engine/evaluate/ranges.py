@@ -1,4 +1,4 @@
-"""Ranges of times: what published measurements show of the error of a kind of figure, wider the less is known of the question."""
+"""Ranges of times: the error of a kind of figure by published measurements, wider the less is known of the question."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _requests_of_means(job: Job) -> float:
 
 
 def _facts_of_job(job: Job) -> dict[str, float]:
-    """The engine, what is not known of it, and how its load comes."""
+    """Facts about the engine, its unknowns, and the arrival of its load."""
     engine, serves = job.workload.engine, job.task == "serve"
     return {
         job.engine.label if engine else ENGINE_OPEN: float(not engine or not job.train),

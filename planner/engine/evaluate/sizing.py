@@ -18,7 +18,7 @@ from planner.workload.tasks import Targets
 SCREENED = 2.0 ** (np.arange(-8, 7) / 4)
 """Multiples of the screened replicas among which Little's law picks where to begin."""
 FINER = np.array([0.25, 0.5, 0.75])
-"""Shares of the way from the last of these that is not enough to the first that is, which are tried then."""
+"""Shares of the way between the last number that is not enough and the first that is, which are tried next."""
 SURELY = 1.35
 """Above this ratio to a limit by Little's law a number of replicas is not simulated: the mean alone is above the limit."""
 HOPELESS = 1.5

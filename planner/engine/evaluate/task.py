@@ -107,7 +107,7 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _networks(self) -> dict[tuple[str, str], NodeNetwork | None]:
-        """Networks that were asked for."""
+        """Networks found so far."""
         return {}
 
     @cached_property

@@ -40,7 +40,7 @@ OCTAVES, STEPS, TURNS = 24, 48, 3
 
 
 def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
-    """Latencies of `row` of the plan for `task` against the load; None for what is no service of replicas that read and decode.
+    """Latencies of `row` of the plan for `task` against the load; None unless it is a service whose replicas read and decode.
 
     Every latency has the range of the row's own figure of its kind.
     """
@@ -121,7 +121,7 @@ class _Replica:
         return simulate(self.time.take(same), self.rules.take(same), self._load(times), seeds=SEEDS, measured=MEASURED)
 
     def most(self, asked: float) -> float:
-        """The highest rate that is answered, by Little's law; `asked` is the rate of the plan."""
+        """The highest rate that the replica keeps up with, by Little's law; `asked`: the rate of the plan."""
         same = np.zeros(STEPS, dtype=np.int64)
         low, high = float(2 ** (-OCTAVES / 2)), float(2 ** (OCTAVES / 2))
         for _ in range(TURNS):
@@ -133,7 +133,7 @@ class _Replica:
 
 
 def _loads(asked: float, full: float | None, replicas: int) -> Floats:
-    """The loads to simulate, from low to high, among them the one asked for."""
+    """The loads to simulate, from low to high, the load of the plan among them."""
     if full is None:
         return np.unique(np.maximum(np.ceil(np.array(TIMES_ASKED) * asked), float(replicas)))
     return np.unique(np.array([share * full for share in SHARES_OF_FULL] + [asked] * (asked <= full)))

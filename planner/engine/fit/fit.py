@@ -65,7 +65,7 @@ def fit_models(
 ) -> Fit:
     """Models of `catalogue` (name -> architectures) that run on `gpus` of `gpu` with the settings of `base`; the model of `base` is ignored.
 
-    Raises `UserError` where no model at all can be asked so.
+    Raises `UserError` where the settings suit no model at all.
     """
     by_kind: dict[str, list[_Candidate]] = defaultdict(list)
     refused: dict[Competition, Answer | UserError] = {}

@@ -46,7 +46,7 @@ def verdict_of(answer: Answer, request: Request, chance: float) -> tuple[Verdict
 
 
 def ranked(rows: Sequence[FitRow], order: Order) -> list[FitRow]:
-    """Solutions first, in the order asked for and numbered; then rows that miss a target, and then the rest, the nearest first."""
+    """Solutions first, in the wanted order and numbered; then rows that miss a target, and then the rest, the nearest first."""
     by = _ORDERS[order]
     in_order = sorted(rows, key=lambda row: (_VERDICTS.index(row.verdict), _short(row), *by(row), row.model))
     return [

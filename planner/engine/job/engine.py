@@ -25,7 +25,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     released: str = ""
     """Month in which that release came out, "2025-03"; "": before any other record's."""
     release: str = ""
-    """Releases the record holds for, in words; said when none was named."""
+    """Releases the record holds for, in words; shown when the workload names none."""
     peaks_compared: bool = False
     """A program that trains whose own memory was compared with published peaks; libraries hold what the program around them makes them hold."""
     runs: str = ""
@@ -41,11 +41,11 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     compute_capability: tuple[int, int] = (0, 0)
     """Least compute capability of an NVIDIA GPU it runs on, by its installation page as of 2026-08; (0, 0): any."""
     eager_attention: bool = False
-    """Attention scores go through memory unless flash attention is asked for."""
+    """Attention scores go through memory unless the workload names flash attention."""
     ampere_attention: bool = False
-    """Fused attention is FlashAttention 2 on every part, unless another kernel is asked for."""
+    """Fused attention is FlashAttention 2 on every part, unless the workload names another kernel."""
     triton_attention: bool = False
-    """Fused attention is compiled by Triton on parts of AMD (AOTriton before 0.11), unless another kernel is asked for."""
+    """Fused attention is compiled by Triton on parts of AMD (AOTriton before 0.11), unless the workload names another kernel."""
     eager_by_family: bool = False
     """They do so for the families that transformers has no fused attention for."""
     masks_windows: bool = False
@@ -82,7 +82,7 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     compiles_loss: bool = False
     """A fused loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are."""
     layer_split: bool = False
-    """Several GPUs hold layers one after the other, unless tensor parallelism is asked for."""
+    """Several GPUs hold layers one after the other, unless the workload names tensor parallelism."""
     most_pipelined_zero: int = 3
     """Highest ZeRO stage that its pipelines take."""
     fp8_cache: bool = False

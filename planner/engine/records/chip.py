@@ -66,7 +66,6 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Half width of the logarithm of `launch_s`, which is the host's."""
     knee: N
     train_factor: N
-    train_spread: N
     nvlink_latency_2: N
     nvlink_latency_8: N
     nvlink_efficiency_2: N

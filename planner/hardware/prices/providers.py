@@ -55,7 +55,6 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Nodes of the largest cluster that the provider states it has rented out."""
     by_agreement_alone: bool = False
     """Whether not even one can be ordered without a contract."""
-    local_disk_bytes: Positive | None = None
     as_of: str
     source: str
     note: str = ""

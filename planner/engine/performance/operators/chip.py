@@ -110,7 +110,6 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         launch_spread=ceilings.launch_s.spread,
         knee=ceilings.knee,
         train_factor=ceilings.train_factor.value,
-        train_spread=ceilings.train_factor.spread,
         **_collectives(ceilings),  # type: ignore[arg-type]  # names of rates alone
         grouped_rate=ceilings.grouped_rate.value if ceilings.grouped_rate else 1.0,
         **_exchange(gpu, ceilings),  # type: ignore[arg-type]  # names of ratios alone

@@ -83,16 +83,14 @@ def pass_products(
     streams: float = 1.0,
     tp: float = 1,
     expert_tp: float | None = None,
-    windows: bool = True,
     in_window: float = 0.0,
 ) -> list[Gemm]:
     """The products of one forward pass of `tokens` through all layers, each of which attends to `attended` tokens (mean).
 
-    `windows`: layers that attend to a window, or to chosen tokens, attend to no more; else scores are made of all of them.
-    `in_window`: tokens that scores of layers with a window are made of, where it is a mask; 0: those of the window.
-    `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence computed now (all of one sequence
-    unless said). `source`: tokens of an encoder's output. `touched`: experts of a layer that get a token (all of them), and `streams` times the tokens come to them. `tp`: ranks that
-    share every product, `expert_tp` those that share one of an expert, where they are others.
+    Layers with a window, or with chosen tokens, attend to no more; `in_window`: tokens that scores of layers with a window are made of,
+    where it is a mask; 0: the window. `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence in this pass; None:
+    one sequence. `source`: tokens of an encoder's output. `touched`: experts of a layer that get a token; None: all. `streams`: times that
+    the tokens come to them. `tp`: ranks that share every product; `expert_tp`: ranks that share one of an expert; None: the same.
     """
     routed = tokens * streams * a.experts_per_token / (touched or a.experts or 1)
     weighted = [
@@ -101,7 +99,7 @@ def pass_products(
         else _weighted(one, tokens, one.layers * one.copies, tp)
         for one in own_matrices(a)
     ]
-    scores = _attention(a, tokens, attended, source, new or tokens, tp, windows=windows, in_window=in_window)
+    scores = _attention(a, tokens, attended, source, new or tokens, tp, in_window)
     return [*weighted, *_convolutions(a, tokens, tp), *scores, *_head(a, tokens, head_rows, tp)]
 
 
@@ -119,9 +117,9 @@ def _weighted(one: Matrix, rows: float, count: float, tp: float) -> Gemm:
 
 
 def _attention(
-    a: Architecture, tokens: float, attended: float, source: float, new: float, tp: float, *, windows: bool, in_window: float
+    a: Architecture, tokens: float, attended: float, source: float, new: float, tp: float, in_window: float
 ) -> Iterator[Gemm]:
-    most = {"window": a.window, "chosen": a.chosen} if windows else {}
+    most = {"window": a.window, "chosen": a.chosen}
     for one in a.attention:
         each, seen = one.layers * one.heads / tp * tokens / new, min(attended, most.get(one.reach) or attended)
         seen = {"source": source, "window": in_window or seen}.get(one.reach, seen)
