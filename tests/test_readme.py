@@ -73,7 +73,7 @@ def test_every_make_target_shown_exists(paper: str) -> None:
     assert named or paper.startswith("docs/")
 
 
-@pytest.mark.parametrize("paper", [*PAPERS, "CHANGELOG.md", "docs/README.md"])
+@pytest.mark.parametrize("paper", [*PAPERS, "CHANGELOG.md", "docs/README.md", "docs/decisions/README.md"])
 def test_every_file_linked_exists(paper: str) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / paper).read_text())
     local = [link for link in links if "://" not in link]
