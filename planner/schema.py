@@ -48,11 +48,17 @@ def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "")
 
 def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where: str, key: str) -> Iterator[Problem]:
     fields = _fields(kind)
+    place, inner = getattr(kind, "KEYS_WITHIN", ("", None))
+    known = {name: f"{place}.{name}" for name in (_fields(inner) if inner else ())} | {name: name for name in fields}
     for name in given:
-        if name not in fields:
-            near = nearest_names(str(name), fields)
-            hint = "" if near else f" Known keys: {', '.join(fields)}."
-            yield Problem(where, _join(key, str(name)), f"unknown key.{hint}", near)
+        if name in fields:
+            continue
+        if name in known:
+            yield Problem(where, _join(key, str(name)), f"unknown key here; it is known as {known[name]}.")
+            continue
+        near = tuple(known[one] for one in nearest_names(str(name), known, most=2))
+        hint = "" if near else f" Known keys: {', '.join(fields)}."
+        yield Problem(where, _join(key, str(name)), f"unknown key.{hint}", near)
     for name, field in fields.items():
         if name in given:
             yield from _faults_of_value(field.type, given[name], where, _join(key, name))

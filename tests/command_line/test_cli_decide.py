@@ -146,6 +146,18 @@ def test_a_portfolio_is_read_placed_and_printed(run_planner: RunPlanner, tmp_pat
     assert "'name'" in wrong.stderr
 
 
+def test_keys_of_a_workload_that_stand_outside_its_settings_are_sent_there(run_planner: RunPlanner, tmp_path: Path) -> None:
+    file = tmp_path / "stock.toml"
+    file.write_text('max_gpus = 8\nmonth = 3\n[[workload]]\nname = "chat"\nrequest_rate_per_s = 3\nmodle = "qwen3-8b"\n')
+    done = run_planner("portfolio", str(file))
+    assert done.returncode == 2
+    first, second, third, fourth = done.stderr.splitlines()
+    assert first.endswith("max_gpus: unknown key here; it is known as workload.set.max_gpus.")
+    assert "month: unknown key. Did you mean 'months'" in second
+    assert third.endswith("workload[0].request_rate_per_s: unknown key here; it is known as set.request_rate_per_s.")
+    assert "workload[0].modle: unknown key. Did you mean 'set.model'" in fourth
+
+
 def test_five_questions_are_asked_on_a_terminal(run_planner: RunPlanner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = iter(["serve", "qwen3-8b", 5000.0, 2.0, 24])
     asked = []

@@ -53,6 +53,8 @@ CHOICE = (
     _choice("open", "enter,space", "enter", "choose", "Open the list of a field that holds one of several values.", "open"),
     _choice("previous", "left", "←", "previous", "Previous value of such a field.", "step(-1)"),
     _choice("next", "right", "→", "next", "Next value of such a field.", "step(1)"),
+    _choice("first", "home", "home", "first", "First value of such a field.", "go(0)"),
+    _choice("last", "end", "end", "last", "Last value of such a field.", "go(-1)"),
 )
 GROUP = (
     _group("turn", "enter,space", "enter", "open, fold", "Open a group of fields, or fold it.", "fold"),

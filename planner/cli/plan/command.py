@@ -38,7 +38,7 @@ DEFAULT_GPUS = 12
     "--top",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="At most this many rows. Without it a table has the best row of each GPU, other forms every row.",
+    help="At most this many rows, and the best of every --gpu. Without it a table has the best row of each GPU, other forms every row.",
 )
 @click.option("--memory", is_flag=True, help="Itemise the memory of the best row of each --gpu (with --json of every row).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time of the same rows, operator by operator.")

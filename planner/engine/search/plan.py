@@ -130,7 +130,7 @@ def _owed_whole(rows: Sequence[PlanRow]) -> Iterator[str]:
 
 
 def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
-    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each part of one's own.
+    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each GPU asked for by name or of one's own.
 
     `each_gpu`: of the rows of one GPU the first counts alone, so that these are the `top` best GPUs.
     """
@@ -141,7 +141,8 @@ def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
         if row.owned is not None and not row.owned.bought:
             first_owned.setdefault(row.gpu, place)
     counting = [place for place, row in enumerate(plan.rows) if not each_gpu or first_of[row.gpu] == place]
-    kept = {*counting[:top], *first_owned.values()}
+    named = first_of.values() if plan.task.get("gpus_considered") else ()
+    kept = {*counting[:top], *first_owned.values(), *named}
     rows = [row for place, row in enumerate(plan.rows) if place in kept or row.here]
     dates = [row.offer.as_of for row in rows if row.offer and row.offer.as_of.count("-") == 2]
     counts = msgspec.structs.replace(plan.counts, shown=len(rows))

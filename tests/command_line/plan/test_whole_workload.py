@@ -77,3 +77,16 @@ def test_an_option_that_is_a_key_says_how_keys_are_set(run_planner: RunPlanner) 
     )  # fmt: skip
     assert "is a key" not in run_planner("gpus", "--model", "x").stderr
     assert "is a key" not in run_planner("plan", "--nosuch").stderr
+
+
+def test_a_gpu_asked_for_by_name_is_shown_whatever_its_place(run_planner: RunPlanner) -> None:
+    """No price, no fit, no support: each is a reason, and none is behind --top."""
+    names = ["B300 SXM", "MI355X", "RTX A4000", "T4"]
+    named = [word for name in names for word in ("--gpu", name)]
+    done = run_planner("plan", "llama-3.1-70b-chat-service", *named, "--top", "1", "--json")
+    rows = json.loads(done.stdout)["rows"]
+    assert [row["gpu"] for row in rows] == names
+    assert rows[1]["why"].startswith("no price: comes last")
+    assert [row["verdict"] for row in rows[2:]] == ["does-not-fit", "not-supported"]
+    alone = run_planner("plan", "llama-3.1-70b-chat-service", "--gpu", "B300 SXM", "--top", "1", "--json")
+    assert len(json.loads(alone.stdout)["rows"]) == 1

@@ -31,6 +31,7 @@ from widgets.panes.machine.history import History, Marks
 from widgets.panes.machine.levels import history_values
 from widgets.panes.machine.many import short_head, short_lines
 from widgets.panes.ranking.columns import columns_for, fit_columns
+from widgets.panes.ranking.painter import without_sign
 from widgets.panes.ranking.pane import latencies
 from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
@@ -305,6 +306,42 @@ async def test_a_choice_left_to_the_planner_shows_what_that_took(tmp_path: Path)
         choice.offer([Item("", "auto"), Item("bf16"), Item("fp8")], "fp8", "bf16")
         await pilot.pause()
         assert str(choice.content).split()[0] == "fp8"
+
+
+async def test_a_choice_goes_to_its_ends(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        choice = app.form.query_one("#field-objective", Choice)
+        choice.focus()
+        before = choice.value
+        await pilot.press("end")
+        last = choice.value
+        assert last != before
+        await pilot.press("right")
+        assert choice.value == before, "behind the last value comes the first"
+        await pilot.press("end", "home")
+        assert choice.value == before
+
+
+async def test_a_reason_ends_with_a_word_where_every_column_is_drawn(tmp_path: Path) -> None:
+    """And it stays in sight however far the columns are shifted."""
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("G", "W")
+        for _ in range(6):
+            await pilot.pause()
+            row = app.table.highlighted
+            assert row is not None
+            assert row.rank is None
+            lines = [app.table.render_line(y).text for y in range(1, app.table.size.height)]
+            line = next(line for line in lines if line.startswith(UNICODE.cursor))
+            told = re.split(r"\s{2,}", line.rstrip())[-1].removesuffix("…").split()
+            words = without_sign(row).replace(";", "").split()
+            assert told
+            assert told == words[: len(told)]
+            await pilot.press("l")
 
 
 async def test_every_column_can_be_brought_into_sight_whole(tmp_path: Path) -> None:

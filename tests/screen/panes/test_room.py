@@ -168,7 +168,7 @@ def test_a_loser_of_thousands_of_gpus_moves_no_column() -> None:
     fitted = fit_columns(columns, 61)
     line = Line(msgspec.structs.replace(huge, verdict="misses-target", why="misses: p95 26.8 s, wanted 5.00 s"))
     painter = Painter(UNICODE, Colourless({}))
-    drawn = painter.line(line, fitted, 61, Style(), current=False, focused=False, stale=False, marked=())
+    drawn = painter.line(line, fitted, 61, Style(), current=False, focused=False, stale=False, marked=(), in_sight=(0, 61))
     assert drawn.cell_length == 61
     assert " 2,558 p95 26.8 s, wanted 5.00 s" in re.sub(" +", " ", drawn.text), "the sign of the verdict says that it misses"
 

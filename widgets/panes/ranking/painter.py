@@ -77,8 +77,9 @@ class Painter(msgspec.Struct):
         focused: bool,
         stale: bool,
         marked: Collection[Key],
+        in_sight: tuple[int, int],
     ) -> Strip:
-        """One row."""
+        """One row; where it is no solution its reason stands in the cells that are `in_sight`."""
         row, symbols, base = line.row, self.symbols, ground
         if current:
             base += self.style.cursor(focused=focused)
@@ -89,7 +90,9 @@ class Painter(msgspec.Struct):
         used, plain = 1, base.reverse or (stale and not current)
         for column, cells in fitted.columns:
             if row.rank is None and column.solutions_only:
-                reason = shorten_clauses(without_sign(row), width - used - 1, symbols.ellipsis)
+                begin, end = max(used, in_sight[0]), in_sight[1]
+                reason = shorten_clauses(without_sign(row), end - begin - 1, symbols.ellipsis)
+                segments.append(Segment(" " * (begin - used), base))
                 segments.append(Segment(reason, base if base.reverse else base + self.style("reason")))
                 break
             pieces = self._pieces(line, column, cells)

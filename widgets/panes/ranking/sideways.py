@@ -51,12 +51,17 @@ class Sideways(msgspec.Struct, frozen=True):
         least = next((number for number, end in enumerate(ends) if ends[index + 1] - self.fitted.gap - end <= room), index)
         return max(least, min(self.hidden, index))
 
-    def crop(self, strip: Strip) -> Strip:
-        """The part of a whole line that is in sight; of columns that are shifted only whole ones, or none where there is no room."""
+    @property
+    def in_sight(self) -> tuple[int, int]:
+        """The cells of a whole line, behind the frozen ones, that are in sight: whole columns, or none where there is no room."""
         ends, frozen = self.ends, self.frozen_cells
         begin = ends[self.hidden]
         end = max((end for end in ends if begin <= end <= begin + self.width - frozen + self.fitted.gap), default=begin)
-        shown = Strip.join([strip.crop(0, frozen), strip.crop(frozen + begin, frozen + end)])
+        return frozen + begin, frozen + end
+
+    def crop(self, strip: Strip) -> Strip:
+        """The part of a whole line that is in sight."""
+        shown = Strip.join([strip.crop(0, self.frozen_cells), strip.crop(*self.in_sight)])
         return shown.adjust_cell_length(self.width, next((segment.style for segment in reversed(list(strip))), None))
 
     def column_at(self, x: int) -> str | None:

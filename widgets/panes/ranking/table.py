@@ -348,4 +348,5 @@ class Ranking(ScrollView, can_focus=True):
             focused=self.has_focus,
             stale=self._stale,
             marked=self._marked,
+            in_sight=self._sideways.in_sight if self.wide else (0, width),
         )

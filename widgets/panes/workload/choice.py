@@ -20,7 +20,7 @@ from widgets.screens.picker import Item, PickerScreen
 
 
 class Choice(Static, can_focus=True):
-    """The value and a mark; enter opens the list, left and right step through it."""
+    """The value and a mark; enter opens the list, left and right step through it, home and end go to its ends."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(CHOICE)]
 
@@ -90,6 +90,11 @@ class Choice(Static, can_focus=True):
         if values:
             index = values.index(self.value) + step if self.value in values else 0
             self._chosen(values[index % len(values)])
+
+    def action_go(self, place: int) -> None:
+        """The first (0) or the last (-1) value."""
+        if self._items:
+            self._chosen(self._items[place].value)
 
     def _chosen(self, value: str | None) -> None:
         if value is not None and value != self.value:

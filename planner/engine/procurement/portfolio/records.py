@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from planner.numbers import Dollars, Gpus, Name
 from planner.workload.hardware.owned import Own, Owning
-from planner.workload.tasks import Names, ProviderKind
+from planner.workload.tasks import Names, ProviderKind, Workload
 
 HOURS = 24
 """Hours of a day, each with a load of its own."""
@@ -18,6 +18,8 @@ HOURS = 24
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One workload of a portfolio."""
 
+    KEYS_WITHIN: ClassVar[tuple[str, type[msgspec.Struct]]] = ("set", Workload)
+    """Where keys belong that are often written here."""
     name: Name
     preset: Name | None = None
     """A preset's name, or the path of a .toml file; absent: `set` has all settings."""
@@ -41,6 +43,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file of workloads, and of the stock they share."""
 
+    KEYS_WITHIN: ClassVar[tuple[str, type[msgspec.Struct]]] = ("workload.set", Workload)
     workload: Annotated[list[Entry], Meta(min_length=1, max_length=200)]
     months: Annotated[int, Meta(ge=1, le=120)] = 12
     own: Annotated[list[Own], Meta(max_length=100)] = []
