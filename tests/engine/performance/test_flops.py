@@ -92,7 +92,7 @@ def counted(config: dict[str, Any], *, keep: int = 0, backward: bool = False) ->
 def products(config: dict[str, Any], **changes: Any) -> list[Gemm]:
     """Ours, with attention as PyTorch counts it: every token attends to all of its sequence."""
     tokens = BATCH * SEQUENCE
-    given: dict[str, Any] = {"head_rows": tokens, "new": SEQUENCE, "windows": False} | changes
+    given: dict[str, Any] = {"head_rows": tokens, "new": SEQUENCE, "in_window": SEQUENCE} | changes
     return pass_products(read_architecture(config), tokens, SEQUENCE, **given)
 
 
