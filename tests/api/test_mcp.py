@@ -43,7 +43,9 @@ async def test_the_protocols_client_lists_the_tools_and_gets_a_plan(tmp_path: Pa
     assert all(tool.input_schema["type"] == "object" for tool in tools.values())
     assert not plan.is_error
     assert plan.structured_content["rows"][0]["rank"] == 1
-    assert plan.structured_content["counts"]["shown"] == 2
+    assert [row["gpu"] for row in plan.structured_content["rows"]] == ["L40S", "L40S", "L4"], (
+        "a GPU asked for by name is shown, fits or not"
+    )
     assert "| 1 |" in plan.content[0].text
     assert wrong.is_error
     assert "'gpus'" in wrong.content[0].text
