@@ -48,12 +48,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     check_encoder(workload, architecture, problems)
     engine = _engine(workload, architecture, defaults, problems)
     encoder_assumed(architecture, engine, defaults)
-    if engine.joins_projections:
-        copied = msgspec.structs.replace(architecture.block, repeated_keys=True)
-        architecture = msgspec.structs.replace(architecture, fused_qkv=not architecture.latent_rank, block=copied)
-    if engine.head_apart and architecture.tied:
-        architecture = msgspec.structs.replace(architecture, tied=False)
-        defaults.assumed["head"] = f"{engine.label} keeps embedding and head apart"
+    architecture = _as_run(architecture, engine, defaults.assumed)
     workload = _with_turned_on(workload, architecture, engine, defaults.assumed)
     defaults = Defaults(workload, defaults.assumed)
     dtype = defaults.given_or("dtype", "fp32" if train and workload.recipe == "fp32" else "bf16")
@@ -71,11 +66,8 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     defaults.assumed |= positions_assumed(workload, architecture) | people_assumed(workload)
     defaults.assumed |= _windows_assumed(workload, architecture, engine, numbers)
     memory_fraction = TRAINING_SHARE if train else _memory_fraction(workload, defaults, engine)
-    stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
-    usual = "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash"
-    attention = defaults.given_or("attention", usual)
-    if attention == "flash" and engine.ampere_attention:
-        attention = "flash-2"
+    numbers |= _attention_numbers(workload, architecture, engine, defaults)
+    eager = bool(numbers["eager_attention"])
     compiled = defaults.given_or("compile", default=False) if train else workload.compile
     given_headroom = workload.targets.headroom
     return Job(
@@ -87,13 +79,6 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         stored=_stored(workload, defaults),
         activation_bytes=DTYPE_BYTES[dtype] if dtype in {"fp32", "tf32"} else 2.0,
         narrow_bytes=DTYPE_BYTES[dtype] if dtype in {"fp8", "int8", "fp4"} else 0.0,
-        eager_attention=float(attention == "eager"),
-        ampere_attention=float(attention in {"flash-2", "memory-efficient"}),
-        triton_attention=float(
-            engine.triton_attention and attention != "eager" and workload.attention not in {"flash-2", "flash-3"}
-        ),
-        masks_windows=float(engine.masks_windows and workload.attention in {None, "eager", "memory-efficient"}),
-        torch_attention=float(engine.torch_attention and attention != "eager"),
         compiled=float(bool(compiled)),
         expert_imbalance=workload.expert_imbalance or 0.0,
         memory_fraction=memory_fraction,
@@ -101,7 +86,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
         engine=engine,
         workload=workload,
         architecture=architecture,
-        footprint=footprint_of(workload, architecture, defaults, engine, numbers, dtype=dtype, eager=attention == "eager")
+        footprint=footprint_of(workload, architecture, defaults, engine, numbers, dtype=dtype, eager=eager)
         if train
         else Footprint(),
         assumed=defaults.assumed,
@@ -126,6 +111,33 @@ def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, 
     if engine.release and "@" not in (workload.engine or ""):
         defaults.assumed["engine_release"] = engine.release
     return engine
+
+
+def _as_run(architecture: Architecture, engine: Engine, assumed: dict[str, Any]) -> Architecture:
+    """`architecture` as `engine` joins its matrices or keeps them apart; remarks go into `assumed`."""
+    if engine.joins_projections:
+        copied = msgspec.structs.replace(architecture.block, repeated_keys=True)
+        architecture = msgspec.structs.replace(architecture, fused_qkv=not architecture.latent_rank, block=copied)
+    if engine.head_apart and architecture.tied:
+        architecture = msgspec.structs.replace(architecture, tied=False)
+        assumed["head"] = f"{engine.label} keeps embedding and head apart"
+    return architecture
+
+
+def _attention_numbers(workload: Workload, architecture: Architecture, engine: Engine, defaults: Defaults) -> dict[str, float]:
+    """The kernels of attention, given or usual, as numbers of the job."""
+    stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
+    attention = defaults.given_or("attention", "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash")
+    if attention == "flash" and engine.ampere_attention:
+        attention = "flash-2"
+    fused, given = attention != "eager", workload.attention
+    return {
+        "eager_attention": float(not fused),
+        "ampere_attention": float(attention in {"flash-2", "memory-efficient"}),
+        "triton_attention": float(engine.triton_attention and fused and given not in {"flash-2", "flash-3"}),
+        "masks_windows": float(engine.masks_windows and given in {None, "eager", "memory-efficient"}),
+        "torch_attention": float(engine.torch_attention and fused),
+    }
 
 
 def _windows_assumed(

@@ -81,7 +81,7 @@ def phases_of(t: Table) -> list[Phase]:
     stages = [_end_stage(t, first=True)]
     if np.any(t.layout.pp > 1):
         stages.append(_end_stage(t, first=False))
-    return [phase for stage in stages for phase in _phases(t, stage)]
+    return [phase for stage in stages for phase in _Step(t, stage).phases()]
 
 
 def _end_stage(t: Table, *, first: bool) -> _EndStage:
@@ -110,114 +110,136 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
     )
 
 
-def _phases(t: Table, stage: _EndStage) -> list[Phase]:
-    """The phases of one stage in their order."""
-    j, s, f = t.job, t.layout, t.footprint
-    trains_all = (f.head_gradient > 0) & (j.adapters == 0)
-    apart = (j.in_backward == 0) * 1.0  # the optimizer steps after backward
-    # full: a layer is computed again in backward, all of it or the operators whose outputs are not kept
-    by_operators = s.checkpointing == CHECKPOINTING["selective-op"]
-    full, selective = (s.checkpointing > 1) * 1.0, (s.checkpointing == 1) * 1.0
-    attention = np.where(selective > 0, np.minimum(f.attention_recomputed, f.attention + f.scores), f.attention)
-    all_gradients = (stage.linear + stage.other) * apart
-    several = micro_batches(t) > 1
-    kept_between = (((several | (j.master_bytes > 0)) & (j.adapters == 0)) | several) * apart  # gradients of earlier micro batches
-    earlier_gradients = all_gradients * kept_between
-    all_layers = stage.layers * stage.in_flight
-    offloaded = j.offload_activations > 0
-    layers = np.where(offloaded, np.minimum(OFFLOADED_LAYERS, all_layers), all_layers)
-    other_layers = np.where(offloaded, 0.0, stage.layers * (stage.in_flight - 1))  # those of the other micro batches
-    entries = s.micro_batch * j.sequence / s.cp * t.model.vocabulary / s.tp
-    freed = f.logits_gradient * entries * stage.has_head  # the logits' gradient, once the head's is made and before it is cast
-    head_gradient = np.maximum(f.head_product * stage.head, f.head_gradient * stage.head - freed) * trains_all
-    tied_gradient = f.arriving_gradient * trains_all * stage.tied * stage.head
-    nothing, one = np.zeros(1), np.ones(1)
-    outputs = (
-        t.engine.keeps_stage_outputs * stage.in_flight * (s.pp > 1)
-    )  # as large as inputs of layers, one for each micro batch in flight
-    logits = f.logits_alive * stage.has_head
-    held = logits * (1 - t.engine.frees_logits)
-    read = np.where(full > 0, f.source_boundary, np.where(selective > 0, f.source_recomputed, f.source))
+class _Step:
+    """The phases of a step on one stage, in their order, and the amounts that they share."""
 
-    def phase(**amounts: Floats) -> Phase:
+    def __init__(self, t: Table, stage: _EndStage) -> None:
+        j, s, f = t.job, t.layout, t.footprint
+        self.table, self.stage = t, stage
+        self.trains_all = (f.head_gradient > 0) & (j.adapters == 0)
+        self.apart = (j.in_backward == 0) * 1.0
+        """1: the optimizer steps after backward."""
+        self.by_operators = s.checkpointing == CHECKPOINTING["selective-op"]
+        self.full, self.selective = (s.checkpointing > 1) * 1.0, (s.checkpointing == 1) * 1.0
+        """1: backward computes a layer again, all of it or the operators whose outputs are not kept; 1: it computes scores again."""
+        self.all_gradients = (stage.linear + stage.other) * self.apart
+        several = micro_batches(t) > 1
+        self.kept_between = (((several | (j.master_bytes > 0)) & (j.adapters == 0)) | several) * self.apart
+        """1: gradients of earlier micro batches are kept."""
+        self.earlier_gradients = self.all_gradients * self.kept_between
+        all_layers, offloaded = stage.layers * stage.in_flight, j.offload_activations > 0
+        self.layers = np.where(offloaded, np.minimum(OFFLOADED_LAYERS, all_layers), all_layers)
+        self.other_layers = np.where(offloaded, 0.0, stage.layers * (stage.in_flight - 1))
+        """Layers of the other micro batches."""
+        self.one_layer = np.minimum(1.0, stage.layers)
+        self.taken_back = self.one_layer * self.by_operators * (1 - f.not_taken_back / np.maximum(f.by_operators, 1.0))
+        self.outputs = t.engine.keeps_stage_outputs * stage.in_flight * (s.pp > 1)
+        """Outputs of the stage, as large as inputs of layers, one for each micro batch in flight."""
+        self.tied_gradient = f.arriving_gradient * self.trains_all * stage.tied * stage.head
+        self.logits = f.logits_alive * stage.has_head
+        self.held = self.logits * (1 - t.engine.frees_logits)
+        self.read = np.where(self.full > 0, f.source_boundary, np.where(self.selective > 0, f.source_recomputed, f.source))
+        self.decoder = stage.linear - stage.encoder
+        self.layer_cast = self.decoder / stage.layers
+
+    def phases(self) -> list[Phase]:
+        """All of them; those of an encoder last, if any row has one."""
+        first_layer = self._first_layer()
+        found = [self._forward_done(), self._backward_starts(), self._head_gradient_made(), self._last_layer(), first_layer]
+        found += [self._backward_done(), self._optimizer_step()]
+        return found if self.table.source is None else [*found, *_encoder_phases(self.table, self.stage, first_layer)]
+
+    def _phase(self, **amounts: Floats) -> Phase:
+        """A phase of forward or backward in which nothing but `amounts` is unusual."""
+        f, stage, full, nothing = self.table.footprint, self.stage, self.full, np.zeros(1)
         usual = {
             "linear": stage.linear,
             "other": stage.other,
-            "gradients": earlier_gradients,
-            "adapter_gradients": kept_between,
+            "gradients": self.earlier_gradients,
+            "adapter_gradients": self.kept_between,
             "arriving": nothing,
-            "layers": layers * (1 - full),
-            "boundaries": layers * full + outputs,
-            "boundary": np.where(by_operators, f.by_operators, f.boundary),
-            "attention": attention,
-            "scores": 1 - selective,
+            "layers": self.layers * (1 - full),
+            "boundaries": self.layers * full + self.outputs,
+            "boundary": np.where(self.by_operators, f.by_operators, f.boundary),
+            "attention": np.where(self.selective > 0, np.minimum(f.attention_recomputed, f.attention + f.scores), f.attention),
+            "scores": 1 - self.selective,
             "rescored": nothing,
             "backward": nothing,
-            "read": read,
+            "read": self.read,
             "reading": nothing,
             "head": stage.has_head,
-            "logits": held,
+            "logits": self.held,
             "cast": stage.linear * (1 - full) + stage.head,
-            "computing": one,
+            "computing": np.ones(1),
             "stepping": nothing,
         }
         return Phase(**(usual | amounts))
 
-    one_layer = np.minimum(1.0, stage.layers)
-    taken_back = one_layer * by_operators * (1 - f.not_taken_back / np.maximum(f.by_operators, 1.0))
-    frozen = j.adapters > 0
-    larger_end = np.where(
-        frozen, stage_adapters(t) / stage.layers, np.maximum(stage.embedding, stage.head)
-    )  # the largest gradient at once
-    own = stage.linear - stage.encoder
-    layer_cast = own / stage.layers
-    embedding_gradient = f.arriving_gradient * trains_all * (stage.tied * stage.head + kept_between * stage.embedding)
-    step_in_backward = (1 - apart) * (larger_end * f.step + f.step_matrix / s.tp) / zero_ranks(t, 1)
-    inside_backward = {"arriving": tied_gradient * kept_between, "rescored": selective, "backward": one, "head": nothing}
-    forward_done = phase(logits=logits + f.logits_forward * stage.has_head, cast=stage.linear + stage.head)
-    backward_starts = phase(logits=held + f.logits_backward * stage.has_head, arriving=f.early_gradient * stage.head * trains_all)
-    head_gradient_made = phase(logits=held + f.logits_gradient * stage.has_head, arriving=head_gradient)
-    last_layer = phase(
-        **inside_backward,
-        gradients=np.where(apart > 0, np.maximum(earlier_gradients, stage.head), earlier_gradients),
-        layers=layers * (1 - full) + one_layer * full,
-        boundaries=layers * full + outputs - taken_back,
-        cast=np.where(full > 0, layer_cast, stage.linear),
-        read=read + f.source_crossing * full,
-    )
-    first_layer = phase(
-        **inside_backward,
-        gradients=np.maximum(earlier_gradients, (own * (1 - 1 / stage.layers) + stage.head) * apart),
-        adapter_gradients=apart,
-        layers=(other_layers + one_layer) * (1 - full) + one_layer * full,
-        boundaries=(other_layers + one_layer) * full + outputs - taken_back,
-        cast=layer_cast + stage.encoder * (1 - full),
-        read=read + f.source_crossing * (full - (1 - full) * (stage.layers - one_layer)),
-    )
-    backward_done = phase(
-        read=nothing,
-        gradients=np.maximum(all_gradients, (1 - apart) * larger_end * ~frozen),
-        adapter_gradients=apart,
-        arriving=embedding_gradient + step_in_backward,
-        layers=other_layers * (1 - full),
-        boundaries=other_layers * full,
-        head=nothing,
-        cast=nothing,
-    )
-    optimizer_step = phase(
-        logits=nothing,
-        gradients=all_gradients,
-        adapter_gradients=apart,
-        layers=nothing,
-        boundaries=nothing,
-        read=nothing,
-        head=nothing,
-        cast=nothing,
-        computing=nothing,
-        stepping=apart,
-    )
-    phases = [forward_done, backward_starts, head_gradient_made, last_layer, first_layer, backward_done, optimizer_step]
-    return phases if t.source is None else [*phases, *_encoder_phases(t, stage, phases[4])]
+    def _forward_done(self) -> Phase:
+        f, stage = self.table.footprint, self.stage
+        return self._phase(logits=self.logits + f.logits_forward * stage.has_head, cast=stage.linear + stage.head)
+
+    def _backward_starts(self) -> Phase:
+        f, stage = self.table.footprint, self.stage
+        arriving = f.early_gradient * stage.head * self.trains_all
+        return self._phase(logits=self.held + f.logits_backward * stage.has_head, arriving=arriving)
+
+    def _head_gradient_made(self) -> Phase:
+        """The head's gradient is made; the logits' gradient is freed before it is cast."""
+        f, stage, s = self.table.footprint, self.stage, self.table.layout
+        entries = s.micro_batch * self.table.job.sequence / s.cp * self.table.model.vocabulary / s.tp
+        freed = f.logits_gradient * entries * stage.has_head
+        head_gradient = np.maximum(f.head_product * stage.head, f.head_gradient * stage.head - freed) * self.trains_all
+        return self._phase(logits=self.held + f.logits_gradient * stage.has_head, arriving=head_gradient)
+
+    def _in_layer(self, **amounts: Floats) -> Phase:
+        """A phase inside the backward of a layer."""
+        arriving = self.tied_gradient * self.kept_between
+        return self._phase(arriving=arriving, rescored=self.selective, backward=np.ones(1), head=np.zeros(1), **amounts)
+
+    def _last_layer(self) -> Phase:
+        stage, full, earlier = self.stage, self.full, self.earlier_gradients
+        return self._in_layer(
+            gradients=np.where(self.apart > 0, np.maximum(earlier, stage.head), earlier),
+            layers=self.layers * (1 - full) + self.one_layer * full,
+            boundaries=self.layers * full + self.outputs - self.taken_back,
+            cast=np.where(full > 0, self.layer_cast, stage.linear),
+            read=self.read + self.table.footprint.source_crossing * full,
+        )
+
+    def _first_layer(self) -> Phase:
+        stage, full, one_layer = self.stage, self.full, self.one_layer
+        gradients = (self.decoder * (1 - 1 / stage.layers) + stage.head) * self.apart
+        return self._in_layer(
+            gradients=np.maximum(self.earlier_gradients, gradients),
+            adapter_gradients=self.apart,
+            layers=(self.other_layers + one_layer) * (1 - full) + one_layer * full,
+            boundaries=(self.other_layers + one_layer) * full + self.outputs - self.taken_back,
+            cast=self.layer_cast + stage.encoder * (1 - full),
+            read=self.read + self.table.footprint.source_crossing * (full - (1 - full) * (stage.layers - one_layer)),
+        )
+
+    def _backward_done(self) -> Phase:
+        """Backward has ended; where the optimizer steps inside it, the largest gradient is stepped last."""
+        t, f, stage, nothing = self.table, self.table.footprint, self.stage, np.zeros(1)
+        frozen = t.job.adapters > 0
+        largest = np.where(frozen, stage_adapters(t) / stage.layers, np.maximum(stage.embedding, stage.head))
+        embedding_gradient = f.arriving_gradient * self.trains_all * (stage.tied * stage.head + self.kept_between * stage.embedding)
+        step = (1 - self.apart) * (largest * f.step + f.step_matrix / t.layout.tp) / zero_ranks(t, 1)
+        return self._phase(
+            read=nothing,
+            gradients=np.maximum(self.all_gradients, (1 - self.apart) * largest * ~frozen),
+            adapter_gradients=self.apart,
+            arriving=embedding_gradient + step,
+            layers=self.other_layers * (1 - self.full),
+            boundaries=self.other_layers * self.full,
+            head=nothing,
+            cast=nothing,
+        )
+
+    def _optimizer_step(self) -> Phase:
+        gone = dict.fromkeys(("logits", "layers", "boundaries", "read", "head", "cast", "computing"), np.zeros(1))
+        return self._phase(gradients=self.all_gradients, adapter_gradients=self.apart, stepping=self.apart, **gone)
 
 
 def _encoder_phases(t: Table, stage: _EndStage, reached: Phase) -> list[Phase]:
