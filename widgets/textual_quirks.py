@@ -249,7 +249,7 @@ class PromptDriver(LinuxDriver):
     def _run_input_thread(self) -> None:
         try:
             self.run_input_thread()
-        except Exception as error:  # noqa: BLE001  # a thread has no caller to tell
+        except Exception as error:  # noqa: BLE001  # a thread has no caller
             self._app.call_later(self._app._handle_exception, error)
 
     def run_input_thread(self) -> None:

@@ -13,11 +13,11 @@ class Tabs(Clickable):
 
     def __init__(self) -> None:
         super().__init__(id="tabs")
-        self._told = "", ""
+        self._shown = "", ""
 
     def show(self, active: str, note: str = "") -> None:
         """Mark the active pane; `note` stands behind the benchmark."""
-        self._told = active, note
+        self._shown = active, note
         self._draw()
 
     def on_resize(self) -> None:
@@ -25,7 +25,7 @@ class Tabs(Clickable):
         self._draw()
 
     def _draw(self) -> None:
-        active, note = self._told
+        active, note = self._shown
         if not active:
             return
         labels = [

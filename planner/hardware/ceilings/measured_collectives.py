@@ -84,8 +84,8 @@ def _is_its_own(exchange: _Timing, timings: Sequence[_Timing]) -> bool:
 
     def error(one: _Timing) -> float:
         q, factor = COLLECTIVE_KNEE, (exchange.ranks - 1) / exchange.ranks
-        told = (((one.latency_s**q + (factor * size / one.bytes_per_s) ** q) ** (1 / q), seconds) for size, seconds in between)
-        return sum(abs(math.log(predicted / seconds)) for predicted, seconds in told)
+        pairs = (((one.latency_s**q + (factor * size / one.bytes_per_s) ** q) ** (1 / q), seconds) for size, seconds in between)
+        return sum(abs(math.log(predicted / seconds)) for predicted, seconds in pairs)
 
     return error(exchange) <= error(ring)
 

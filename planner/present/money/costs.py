@@ -154,7 +154,7 @@ def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:
     """One sentence on where two ways meet, and which is cheaper over the horizon."""
     end = str(costs.horizon_months)
     a, b = first.usd_after_months[end], other.usd_after_months[end]
-    first_name, other_name = _told_apart(costs, first), _told_apart(costs, other)
+    first_name, other_name = _distinct_name(costs, first), _distinct_name(costs, other)
     cheaper = other_name if b < a else first_name
     difference = usd_text(abs(a - b))
     words = f"{other_name} against {first_name}: {cheaper} is {difference} $ cheaper over {end} months"
@@ -176,7 +176,7 @@ def _compared_with(costs: Costs, other: WayCosts) -> str:
     return ""
 
 
-def _told_apart(costs: Costs, ways: WayCosts) -> str:
+def _distinct_name(costs: Costs, ways: WayCosts) -> str:
     """'spot'; 'on-demand (given)' where another way has the same name."""
     alike = sum(one.way.name == ways.way.name for one in costs.ways) > 1
     return f"{ways.way.name} ({ways.way.who})" if alike else ways.way.name

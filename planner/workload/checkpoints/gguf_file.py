@@ -83,8 +83,8 @@ def read_gguf(path: Path) -> GgufFile:
             for one in reader.tensors
         )
     except Exception as error:  # whatever the library raises for a broken file
-        told = "is cut off, damaged, or of a version that the library gguf does not read."
-        raise UserError(Problem(str(path), "model", f"is a GGUF file that {told}")) from error
+        fault = "is cut off, damaged, or of a version that the library gguf does not read."
+        raise UserError(Problem(str(path), "model", f"is a GGUF file that {fault}")) from error
     stored = _FORMATS.get(mix := mixes.get(fields.get("general.file_type", -1), ""), mix)
     return GgufFile({**_config(path, fields, tensors), STORED_AS: stored}, tensors)
 

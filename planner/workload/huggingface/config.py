@@ -133,8 +133,8 @@ def in_published_format(found: Architecture, config: Mapping[str, Any]) -> Archi
     """`found` with the format of its checkpoint, by a GGUF file or a `quantization_config`."""
     from planner.workload.huggingface.quantization import mixed_formats, quantised_format
 
-    if isinstance(told := config.get(TAKEN_AS), str):
-        found = replace(found, taken_as=told)
+    if isinstance(named := config.get(TAKEN_AS), str):
+        found = replace(found, taken_as=named)
     if isinstance(named := config.get(STORED_AS), str):
         return replace(found, stored_as=named)
     stored = quantised_format(config)

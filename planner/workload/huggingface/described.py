@@ -176,9 +176,9 @@ def _require_sums(a: Architecture, found: Mapping[str, Any], tokens: int) -> Non
     if a.total != counted:
         raise ValueError(f"its description adds up to {a.total:,} parameters, its code has {counted:,}")
     seen = a.attended_all + a.attended_window + a.attended_chosen
-    told, made = tokens * (2 * a.active_matrix + 2 * seen * tokens + a.scan_flop), found["flops"][str(tokens)]
-    if made and abs(told / made - 1) > TOLERANCE:
-        raise ValueError(f"its description takes {told:,.0f} FLOP for {tokens} tokens, its code takes {made:,}")
+    described, made = tokens * (2 * a.active_matrix + 2 * seen * tokens + a.scan_flop), found["flops"][str(tokens)]
+    if made and abs(described / made - 1) > TOLERANCE:
+        raise ValueError(f"its description takes {described:,.0f} FLOP for {tokens} tokens, its code takes {made:,}")
 
 
 def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:

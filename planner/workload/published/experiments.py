@@ -92,8 +92,8 @@ def read_published(
     rules, labels = read_rules(folder), read_names(folder / "gpus_extra.json")
     found, problems = PublishedSet(folder.resolve().name), list[Problem]()
     for path in paths:
-        told = [(line, row | {"gpu": labels.get(row["gpu"], row["gpu"])}) for line, row in _rows(path, problems)]
-        _read_file(path, told, rules, lambda key: configs.get(key) or catalogue(key), gpu_names, found, problems)
+        rows = [(line, row | {"gpu": labels.get(row["gpu"], row["gpu"])}) for line, row in _rows(path, problems)]
+        _read_file(path, rows, rules, lambda key: configs.get(key) or catalogue(key), gpu_names, found, problems)
     if problems:
         raise UserError(sorted(problems, key=_place))
     return found

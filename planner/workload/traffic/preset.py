@@ -33,7 +33,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -
     keys: dict[str, Any] = {
         **kept,
         "title": f"{base.model if isinstance(base.model, str) else 'your model'}, {traffic.source}"[:200],
-        "description": _told(traffic, rate),
+        "description": _description(traffic, rate),
         "input_tokens": _plain(traffic.input_tokens),
         "output_tokens": _plain(traffic.output_tokens),
         **({"prefix_tokens": int(traffic.prefix_tokens)} if traffic.prefix_tokens else {}),
@@ -47,7 +47,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -
     return {**keys, "task": "serve", "request_rate_per_s": float(f"{chosen:.4g}"), **variation}
 
 
-def _told(traffic: Traffic, rate: RateChoice) -> str:
+def _description(traffic: Traffic, rate: RateChoice) -> str:
     span = "" if traffic.seconds is None else f" over {duration_text(traffic.seconds)}"
     begins = f" from {traffic.begins}" if traffic.begins else ""
     which = {"peak": " The rate is the busiest hour's.", "mean": " The rate is the mean."}[rate] if span else ""

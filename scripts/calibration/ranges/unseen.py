@@ -96,7 +96,7 @@ def sources_left_out(residuals: Sequence[Residual]) -> LeftOut:
     How wide all others are is judged without these.
     """
     found = left_out(residuals)
-    strangers = _told_by_one_source(residuals)
+    strangers = _of_one_source(residuals)
     if not any(strangers):
         return found
     unseen = UnseenClasses(residuals)
@@ -106,16 +106,16 @@ def sources_left_out(residuals: Sequence[Residual]) -> LeftOut:
     return replace(found, scales=found.scales * wider, ratios=found.ratios / wider, weights=weights)
 
 
-def _told_by_one_source(residuals: Sequence[Residual]) -> list[str]:
+def _of_one_source(residuals: Sequence[Residual]) -> list[str]:
     """The first class of each residual of a time or rate without a value of another source in its kind or in its `SAME_WORK`; "" where all have one."""
-    told: dict[tuple[str, str], set[str]] = defaultdict(set)
+    sources: dict[tuple[str, str], set[str]] = defaultdict(set)
     for one in residuals:
         for name in one.classes:
             if not one.asked:
-                told[one.kind, name].add(one.source)
+                sources[one.kind, name].add(one.source)
 
     def stranger(one: Residual, name: str) -> bool:
-        return not (told[one.kind, name] | told[SAME_WORK.get(one.kind, ""), name]) - {one.source}
+        return not (sources[one.kind, name] | sources[SAME_WORK.get(one.kind, ""), name]) - {one.source}
 
     times = [one if KINDS[one.kind] != "memory" else None for one in residuals]
     return [next((name for name in one.classes if name and stranger(one, name)), "") if one else "" for one in times]

@@ -19,7 +19,7 @@ AUTO = ""
 NO, YES = "no", "yes"
 """The choices of a switch."""
 
-MOST_TOLD = 24
+MOST_REPEATED = 24
 """Cells of a typed text that are repeated in a message about it: a paste may have thousands."""
 _SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
@@ -110,8 +110,8 @@ def parse_number(text: str) -> float:
     except ValueError:
         number = math.nan
     if not is_known(number):
-        told = shorten_middle(text, MOST_TOLD)
-        raise ValueError(f"{told!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
+        shown = shorten_middle(text, MOST_REPEATED)
+        raise ValueError(f"{shown!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
     return float(f"{number:.15g}")
 
 

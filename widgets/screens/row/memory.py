@@ -187,8 +187,8 @@ def _rows(
 ) -> Iterator[Content]:
     """The columns of one item, line by line; the source in a column of its own, or below the formula."""
     right = [*((line, "") for line in formula), *((line, "$quiet") for line in source if not beside)]
-    for name, size, told, tail in zip_longest(names, sizes, right, source if beside else ()):
-        text, style = told or ("", "")
+    for name, size, words, tail in zip_longest(names, sizes, right, source if beside else ()):
+        text, style = words or ("", "")
         yield Content.assemble(
             name or " " * len(names[0]),
             size or " " * SIZE,

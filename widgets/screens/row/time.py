@@ -182,14 +182,14 @@ def _roofline(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> 
     for which, figures, style in caption(detail):
         sign = ROOFS[which][symbols is ASCII] * 2
         yield from labelled(f"{sign} {which}", ROOF_LABEL, figures, width, "$quiet", style)
-    told = [line for mark in marks[:MOST_MARKS] for line in _mark(detail, mark, MARKS if beside else width)]
+    captions = [line for mark in marks[:MOST_MARKS] for line in _mark(detail, mark, MARKS if beside else width)]
     if len(marks) > MOST_MARKS:
-        told.append(Content.styled(f"… and {len(marks) - MOST_MARKS} more", "$quiet"))
+        captions.append(Content.styled(f"… and {len(marks) - MOST_MARKS} more", "$quiet"))
     if not beside:
         yield from drawn
-        yield from told
+        yield from captions
         return
-    yield from side_by_side([(drawn, width - MARKS), (told, 0)])
+    yield from side_by_side([(drawn, width - MARKS), (captions, 0)])
 
 
 def _mark(detail: TimeDetail, mark: Mark, width: int) -> Iterator[Content]:

@@ -108,9 +108,9 @@ class WhyScreen(TextOverlay):
         """Every part of the detail."""
         lines = explain(self._row, self._plan, PageStyle(self._symbols, width), self._owned, self._network)
         if self._levers:
-            told = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
+            levers = [_heading("What would change it"), *lever_lines(self._levers, self._symbols, width), Content("")]
             place = next((number for number, line in enumerate(lines) if not line.plain), len(lines) - 1) + 1
-            lines[place:place] = told
+            lines[place:place] = levers
         return lines
 
     def action_items(self, action: str) -> None:
@@ -127,9 +127,9 @@ class PageStyle(msgspec.Struct, frozen=True):
 
     def line(self, label: str, value: str, aside: str = "") -> Iterator[Content]:
         """A label, its value, and what there is to say of it, folded beside them."""
-        told = folded(aside, max(20, self.width - MARGIN))
-        yield Content.assemble((f"  {label:<{LABEL}}", "$quiet"), f"{value:>{VALUE}}", (f"   {told[0]}".rstrip(), "$quiet"))
-        yield from (Content.styled(f"{'':{MARGIN}}{line}", "$quiet") for line in told[1:])
+        texts = folded(aside, max(20, self.width - MARGIN))
+        yield Content.assemble((f"  {label:<{LABEL}}", "$quiet"), f"{value:>{VALUE}}", (f"   {texts[0]}".rstrip(), "$quiet"))
+        yield from (Content.styled(f"{'':{MARGIN}}{line}", "$quiet") for line in texts[1:])
 
     def bar(self, share: float, sign: str) -> str:
         """A share as a bar, as long as there is room for."""
