@@ -28,9 +28,9 @@ from planner.session import Session
 from planner.workload.tasks import Workload
 from widgets.app import PlannerApp
 from widgets.background.benchmark import RunChanged
+from widgets.background.benchmark_run import Run
 from widgets.background.planning import PlanReady, PlanRefused
 from widgets.background.telemetry import SnapshotRead
-from widgets.panes.benchmark import Run
 from widgets.panes.ranking.table import Ranking
 from widgets.panes.workload.form import Form
 

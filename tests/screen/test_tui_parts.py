@@ -30,12 +30,12 @@ from widgets import config
 from widgets.actions.action import bindings
 from widgets.actions.plan_files import plan_command
 from widgets.actions.registry import ACTIONS, BY_ID
+from widgets.background.benchmark_run import PointLine, Run
 from widgets.drawing.memory_bar import split_cells
 from widgets.drawing.styles import INK, Paint
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.drawing.text import fold, shorten_middle, shorten_name, shorten_parts
 from widgets.drawing.theme import NAMES
-from widgets.panes.benchmark import PointLine, Run
 from widgets.panes.headline import headline_parts, load_summary
 from widgets.panes.machine.history import sparkline
 from widgets.panes.ranking.columns import columns_for, fit_columns

@@ -19,8 +19,8 @@ from planner.present.cells import spread_text
 from planner.present.names import VERDICT_WORDS, device_name
 from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, percent_text, quantity_text
+from widgets.background.benchmark_run import OVER, PointLine, Run
 from widgets.background.planning import SessionThread
-from widgets.panes.benchmark import OVER, PointLine, Run
 from widgets.panes.machine.history import Marks
 from widgets.screens.picker import Item
 from widgets.state_files import state_folder

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
     from planner.errors import Problem
     from planner.observe.snapshot import Snapshot
+    from widgets.background.benchmark_run import Run
     from widgets.drawing.symbols import Symbols
-    from widgets.panes.benchmark import Run
     from widgets.panes.machine.history import Marks
 
 STYLES = Path(__file__).parents[1] / "later.tcss"

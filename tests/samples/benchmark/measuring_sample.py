@@ -15,7 +15,7 @@ from tui_sample import SampleSession, sample_options, settle
 from planner.hardware.catalogue.gpus import GpuCatalogue
 from planner.hardware.measurements.store import Store
 from widgets.app import PlannerApp
-from widgets.panes.benchmark import RunState
+from widgets.background.benchmark_run import RunState
 
 needs_torch = pytest.mark.usefixtures("torch_here")
 

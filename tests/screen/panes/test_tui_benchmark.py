@@ -16,7 +16,7 @@ from bench.protocol import Point
 from planner.observe.benchmark.events import PointProgress, PointStarted, RoundDone
 from planner.observe.telemetry.poller import Poller
 from widgets.app import PlannerApp
-from widgets.panes.benchmark import PointLine, Run
+from widgets.background.benchmark_run import PointLine, Run
 from widgets.panes.machine.pane import MachineView
 
 

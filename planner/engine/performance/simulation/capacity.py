@@ -39,7 +39,7 @@ def most_answered(time: IterationTime, rules: BatchingRules, load: Load, *, seed
     near = near[rules.sequences[near] <= MOST_IN_FLIGHT]
     none = np.zeros(near.size)
     busy = replace(load.take(near), rate_per_s=none, concurrency=np.ceil(rules.sequences[near]), variation=none, window_s=none)
-    first, of = _different(time.take(near), rules.take(near), busy)
+    first, group = _different(time.take(near), rules.take(near), busy)
     near_of, busy = near[first], busy.take(first)
     counts = np.maximum(LEAST_MEASURED, 2 ** np.ceil(np.log2(busy.concurrency)))
     answered = np.empty(first.size)
@@ -47,7 +47,7 @@ def most_answered(time: IterationTime, rules: BatchingRules, load: Load, *, seed
         row = np.flatnonzero(counts == measured)
         alone = time.take(near_of[row]), rules.take(near_of[row]), busy.take(row)
         answered[row] = simulate(*alone, seeds=seeds, measured=int(measured)).requests_per_s
-    most[near] = np.clip(answered[of], SURELY_ANSWERED * fills[near], fills[near])
+    most[near] = np.clip(answered[group], SURELY_ANSWERED * fills[near], fills[near])
     return most
 
 
@@ -62,5 +62,5 @@ def _different(*records: RowRecord) -> tuple[Rows, Rows]:
     groups = [
         number.setdefault(b"".join(column[row].tobytes() for column in columns), len(number)) for row in range(columns[0].shape[0])
     ]
-    _, first, of = np.unique(groups, return_index=True, return_inverse=True)
-    return first, of
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    return first, group

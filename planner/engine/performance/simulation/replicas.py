@@ -143,8 +143,8 @@ def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple
 
 def steady_limit(time: IterationTime, rules: BatchingRules, load: Load) -> Floats:
     """Requests a second below which `steady_state` finds that a replica keeps up. Shape [rows]."""
-    of = _request_time(time, rules, load, np.arange(load.rate_per_s.size))
-    return FULL * of.most / of.seconds(time, FULL * of.most)
+    request = _request_time(time, rules, load, np.arange(load.rate_per_s.size))
+    return FULL * request.most / request.seconds(time, FULL * request.most)
 
 
 class Steady(RowRecord, frozen=True):
