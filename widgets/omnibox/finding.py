@@ -43,24 +43,24 @@ class Suggestion(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def find(text: str, things: Iterable[Suggestion], fields: Sequence[Field] = ()) -> list[Suggestion]:
-    """The things that `text` may mean: settings and models to be looked up as typed, then those with such a name.
+def find(text: str, suggestions: Iterable[Suggestion], fields: Sequence[Field] = ()) -> list[Suggestion]:
+    """The suggestions that `text` may mean: settings and models to be looked up as typed, then those with such a name.
 
     `fields`: those that an amount may be meant for, as in '20 users'.
     """
     typed = text.strip()
     if not typed:
-        return list(things)
-    search, wanted, things = FuzzySearch(), typed.casefold(), list(things)
-    found = [*_as_typed(typed), *_machines(wanted, things), *_amounts(wanted, fields)]
-    scored = [(_score(search, wanted, thing), place, thing) for place, thing in enumerate(things)]
+        return list(suggestions)
+    search, wanted, suggestions = FuzzySearch(), typed.casefold(), list(suggestions)
+    found = [*_as_typed(typed), *_machines(wanted, suggestions), *_amounts(wanted, fields)]
+    scored = [(_score(search, wanted, suggestion), place, suggestion) for place, suggestion in enumerate(suggestions)]
     scored = sorted((one for one in scored if one[0] > 0), key=lambda one: (-one[0], one[1]))
-    return [*found, *(thing for _, _, thing in scored if thing not in found)]
+    return [*found, *(suggestion for _, _, suggestion in scored if suggestion not in found)]
 
 
-def near(text: str, things: Iterable[Suggestion]) -> list[Suggestion]:
-    """The things whose names are spelled most like `text`."""
-    named = {thing.value: thing for thing in things if thing.kind != "command"}
+def near(text: str, suggestions: Iterable[Suggestion]) -> list[Suggestion]:
+    """The suggestions whose names are spelled most like `text`."""
+    named = {suggestion.value: suggestion for suggestion in suggestions if suggestion.kind != "command"}
     return [named[name] for name in nearest_names(text.strip(), named, MOST_NEAR)]
 
 
@@ -75,12 +75,12 @@ def _as_typed(typed: str) -> list[Suggestion]:
     return [Suggestion("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []
 
 
-def _machines(wanted: str, things: Iterable[Suggestion]) -> Iterator[Suggestion]:
+def _machines(wanted: str, suggestions: Iterable[Suggestion]) -> Iterator[Suggestion]:
     """As many GPUs as were typed before the beginning of their name."""
     if typed := MACHINES.fullmatch(wanted):
-        for thing in things:
-            if thing.kind == "gpu" and thing.value.casefold().startswith(typed[2]):
-                yield Suggestion("machines", f"{typed[1]} × {thing.value}", "what they can run")
+        for suggestion in suggestions:
+            if suggestion.kind == "gpu" and suggestion.value.casefold().startswith(typed[2]):
+                yield Suggestion("machines", f"{typed[1]} × {suggestion.value}", "what they can run")
 
 
 def _amounts(wanted: str, fields: Sequence[Field]) -> list[Suggestion]:
@@ -101,14 +101,14 @@ def _is_folder_of_a_model(typed: str) -> bool:
         return False
 
 
-def _score(search: FuzzySearch, wanted: str, thing: Suggestion) -> float:
-    name = thing.value.casefold()
+def _score(search: FuzzySearch, wanted: str, suggestion: Suggestion) -> float:
+    name = suggestion.value.casefold()
     if name == wanted:
         return EXACT
     if name.startswith(wanted):
         return BEGINS + len(wanted) / len(name)
     by_name = search.match(wanted, name)[0]
-    words, plain = f"{name} {thing.detail.casefold()}", SIGNS.sub("", name)
+    words, plain = f"{name} {suggestion.detail.casefold()}", SIGNS.sub("", name)
     return by_name or (1.0 if all(word in words or (SIGNS.sub("", word) or word) in plain for word in wanted.split()) else 0.0)
 
 

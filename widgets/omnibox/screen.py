@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 KIND, NAME, LEAST_NAME = 9, 34, 22
-"""Cells of what a thing is, and of its name at most and at least: what is known of it stands behind the longest."""
+"""Cells of what a suggestion is, and of its name at most and at least: what is known of it stands behind the longest."""
 FOUND, FAULTY, NOTHING = "$foreground", "$text-error", "$text-warning"
-"""Styles of what is known of a thing, of why it cannot be taken, and of that there is none."""
+"""Styles of what is known of a suggestion, of why it cannot be taken, and of that there is none."""
 MOST = 60
 """Things that are listed at most: each key that is typed lists them anew."""
 QUIET_S = 0.15
@@ -54,11 +54,11 @@ class OmniScreen(NarrowedList[Suggestion | None]):
     }
     """
 
-    def __init__(self, app: BaseApp, things: Callable[[], Sequence[Suggestion]], title: str, hint: str = HINT) -> None:
-        """`things`: everything that can be found so far."""
+    def __init__(self, app: BaseApp, suggestions: Callable[[], Sequence[Suggestion]], title: str, hint: str = HINT) -> None:
+        """`suggestions`: everything that can be found so far."""
         super().__init__()
-        self._app, self._all, self._heading, self._accepts = app, things, title, hint
-        self._things = things()
+        self._app, self._all, self._heading, self._accepts = app, suggestions, title, hint
+        self._suggestions = suggestions()
         self._found: Sequence[Suggestion] = ()
 
     def compose(self) -> ComposeResult:
@@ -76,7 +76,7 @@ class OmniScreen(NarrowedList[Suggestion | None]):
 
     def renew(self) -> None:
         """Find what was typed among the lists that have been read meanwhile."""
-        self._things = self._all()
+        self._suggestions = self._all()
         self._narrow(self.query_one(Entry).value)
 
     @on(Input.Changed)
@@ -85,12 +85,12 @@ class OmniScreen(NarrowedList[Suggestion | None]):
 
     def _narrow(self, text: str) -> None:
         listing = self.query_one(OptionList)
-        found = find(text, self._things, fields_for(self._app.form.workload))
-        self._found = found[:MOST] or near(text, self._things)
+        found = find(text, self._suggestions, fields_for(self._app.form.workload))
+        self._found = found[:MOST] or near(text, self._suggestions)
         more = f" · {MOST} of {len(found)}" if len(found) > MOST else ""
         self.query_one(".box").border_title = Content(self._heading + more)
-        longest = max((len(one_line(thing.value)) for thing in self._found), default=0)
-        listing.set_options([self._option(thing, min(NAME, max(LEAST_NAME, longest))) for thing in self._found])
+        longest = max((len(one_line(suggestion.value)) for suggestion in self._found), default=0)
+        listing.set_options([self._option(suggestion, min(NAME, max(LEAST_NAME, longest))) for suggestion in self._found])
         listing.highlighted = 0 if found else None
         if not found and not self._app.form.models:
             self._show_words("reading the catalogue …")
@@ -102,10 +102,12 @@ class OmniScreen(NarrowedList[Suggestion | None]):
             )
             self._show_words(f"nothing is called that; {also}", NOTHING)
 
-    def _option(self, thing: Suggestion, cells: int) -> Option:
-        name = shorten_middle(one_line(thing.value), cells, self._app.symbols.ellipsis)
+    def _option(self, suggestion: Suggestion, cells: int) -> Option:
+        name = shorten_middle(one_line(suggestion.value), cells, self._app.symbols.ellipsis)
         return Option(
-            Content.assemble((f"{thing.kind:<{KIND}}", "$quiet"), f"{name:<{cells + 2}}", (one_line(thing.detail), "$quiet"))
+            Content.assemble(
+                (f"{suggestion.kind:<{KIND}}", "$quiet"), f"{name:<{cells + 2}}", (one_line(suggestion.detail), "$quiet")
+            )
         )
 
     @on(OptionList.OptionHighlighted)
@@ -114,39 +116,39 @@ class OmniScreen(NarrowedList[Suggestion | None]):
 
     async def _look_up(self) -> None:
         """Show facts of the entry under the cursor."""
-        thing = self._current
-        if thing is None:
+        suggestion = self._current
+        if suggestion is None:
             return
-        if thing.kind in {"command", "preset", "session"}:
-            self._show_words(thing.detail)
+        if suggestion.kind in {"command", "preset", "session"}:
+            self._show_words(suggestion.detail)
             return
         await asyncio.sleep(QUIET_S)
-        if thing != self._current:
+        if suggestion != self._current:
             return
         self._show_words("looking …")
-        words, style = await self._words_on(thing)
-        if thing == self._current:
+        words, style = await self._words_on(suggestion)
+        if suggestion == self._current:
             self._show_words(words, style)
 
-    async def _words_on(self, thing: Suggestion) -> tuple[str, str]:
-        """Facts of a thing, or the reason why it cannot be taken; with a style."""
+    async def _words_on(self, suggestion: Suggestion) -> tuple[str, str]:
+        """Facts of a suggestion, or the reason why it cannot be taken; with a style."""
         try:
-            return await self._known_of(thing), FOUND
+            return await self._known_of(suggestion), FOUND
         except UserError as wrong:
             return _reason(wrong), FAULTY
         except ValueError as wrong:
             return str(wrong), FAULTY
 
-    async def _known_of(self, thing: Suggestion) -> str:
+    async def _known_of(self, suggestion: Suggestion) -> str:
         from planner.present.names import gpu_summary, model_summary
 
         workload, where = dict(self._app.form.workload), str(self._app.preset.path) if self._app.preset else ""
-        if thing.kind == "model":
-            return await self._app.ask(lambda session: model_summary(session.architecture(thing.value, where)))
-        if thing.kind in {"gpu", "machines"}:
-            gpu = thing.value.rpartition(" × ")[2]
+        if suggestion.kind == "model":
+            return await self._app.ask(lambda session: model_summary(session.architecture(suggestion.value, where)))
+        if suggestion.kind in {"gpu", "machines"}:
+            gpu = suggestion.value.rpartition(" × ")[2]
             return await self._app.ask(lambda session: gpu_summary(session.gpus.find(gpu)))
-        changed = with_setting(workload, thing.value)
+        changed = with_setting(workload, suggestion.value)
         return await self._app.ask(lambda session: _checked(session, workload, changed, where))
 
     @property
@@ -168,17 +170,17 @@ class OmniScreen(NarrowedList[Suggestion | None]):
 
     async def _take(self) -> None:
         """Close with the entry under the cursor; if it cannot be used, show the reason and stay open."""
-        thing = self._current
-        if thing is None:
+        suggestion = self._current
+        if suggestion is None:
             return
-        if thing.kind in {"model", "setting"}:
+        if suggestion.kind in {"model", "setting"}:
             self._show_words("looking …")
-            words, style = await self._words_on(thing)
+            words, style = await self._words_on(suggestion)
             if style == FAULTY:
                 self._show_words(words, style)
                 return
         if self.is_open:
-            self.dismiss(thing)
+            self.dismiss(suggestion)
 
 
 def with_setting(workload: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -17,36 +17,36 @@ from widgets.opening import open_preset
 
 def open_box(app: BaseApp, *, models_only: bool = False) -> None:
     """Ask for something, then do it."""
-    things = partial(_models if models_only else _everything, app)
+    suggestions = partial(_models if models_only else _everything, app)
     title, hint = ("Model", MODEL_HINT) if models_only else ("Find or set", HINT)
 
-    def taken(thing: Suggestion | None) -> None:
-        if thing is not None:
-            app.run_worker(take(app, thing), group="take", exit_on_error=False)
+    def taken(suggestion: Suggestion | None) -> None:
+        if suggestion is not None:
+            app.run_worker(take(app, suggestion), group="take", exit_on_error=False)
 
-    app.push_screen(OmniScreen(app, things, title, hint), taken)
+    app.push_screen(OmniScreen(app, suggestions, title, hint), taken)
 
 
-async def take(app: BaseApp, thing: Suggestion) -> None:
+async def take(app: BaseApp, suggestion: Suggestion) -> None:
     """Plan another model, open a preset or a session, look at one GPU alone, ask what GPUs can run, set a key, or run a command."""
-    if thing.kind == "model":
-        await change_model(app, thing.value)
-    elif thing.kind == "preset":
-        await open_preset(app, thing.value)
-    elif thing.kind == "session":
-        open_session(app, thing.value)
-    elif thing.kind == "setting":
-        changes = setting(thing.value, app.form.workload)
+    if suggestion.kind == "model":
+        await change_model(app, suggestion.value)
+    elif suggestion.kind == "preset":
+        await open_preset(app, suggestion.value)
+    elif suggestion.kind == "session":
+        open_session(app, suggestion.value)
+    elif suggestion.kind == "setting":
+        changes = setting(suggestion.value, app.form.workload)
         await (change_model(app, changes["model"]) if changes.get("model") else app.form.change(changes))
-    elif thing.kind == "gpu":
-        take_gpu(app, thing.value)
-    elif thing.kind == "machines":
+    elif suggestion.kind == "gpu":
+        take_gpu(app, suggestion.value)
+    elif suggestion.kind == "machines":
         from widgets.screens.decisions.fit import open_fit
 
-        count, _, gpu = thing.value.partition(" × ")
+        count, _, gpu = suggestion.value.partition(" × ")
         open_fit(app, gpu, int(count))
     else:
-        await app.run_action(f"act('{thing.value}')")
+        await app.run_action(f"act('{suggestion.value}')")
 
 
 def _models(app: BaseApp) -> list[Suggestion]:

@@ -14,7 +14,7 @@ from widgets.omnibox.screen import MOST, OmniScreen
 from widgets.panes.workload.fields import fields_for
 from widgets.screens.picker import Item, PickerScreen
 
-THINGS = [
+SUGGESTIONS = [
     Suggestion("model", "llama-3.1-70b"),
     Suggestion("model", "qwen3-4b"),
     Suggestion("model", "qwen3-14b"),
@@ -26,13 +26,13 @@ SERVICE = {"task": "serve", "model": "qwen3-14b", "request_rate_per_s": 5, "shar
 
 @pytest.mark.parametrize("typed", ["llama3 70b", "llama 70b", "LLAMA31 70B", "3.1-70b"])
 def test_the_signs_between_the_parts_of_a_name_may_be_left_out(typed: str) -> None:
-    assert [thing.value for thing in find(typed, THINGS)] == ["llama-3.1-70b"]
+    assert [suggestion.value for suggestion in find(typed, SUGGESTIONS)] == ["llama-3.1-70b"]
 
 
 def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
-    assert not find("qwne3-14b", THINGS)
-    assert [thing.value for thing in near("qwne3-14b", THINGS)][:2] == ["qwen3-14b", "qwen3-4b"]
-    assert not near("zzzz", THINGS)
+    assert not find("qwne3-14b", SUGGESTIONS)
+    assert [suggestion.value for suggestion in near("qwne3-14b", SUGGESTIONS)][:2] == ["qwen3-14b", "qwen3-4b"]
+    assert not near("zzzz", SUGGESTIONS)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
     ],
 )
 def test_an_amount_with_the_name_of_a_field_is_a_setting(typed: str, settings: list[str]) -> None:
-    found = find(typed, THINGS, fields_for(SERVICE))
-    assert [thing.value for thing in found if thing.kind == "setting"] == settings
+    found = find(typed, SUGGESTIONS, fields_for(SERVICE))
+    assert [suggestion.value for suggestion in found if suggestion.kind == "setting"] == settings
     for text in settings:
         assert setting(text, SERVICE)
 
