@@ -20,10 +20,15 @@ from textual.notifications import Notification
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
+from widgets.drawing import restyling
+from widgets.drawing.restyling import Rules
+
 ACTS = ("press", "_post_mouse_events", "resize_terminal")
 """Methods of `Pilot` through which a test does what a user does."""
 PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
 """Rules of the style sheets that were read so far."""
+FOUND: dict[tuple[RuleSet, ...], Rules] = {}
+"""All rules of an app -> which of them hold for what, as apps before it found."""
 
 
 def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +47,7 @@ def keep_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parse_styles_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what style sheets say from one app to the next: the same text, from the same place, with the same colours."""
+    """Keep what style sheets say, and for whom, from one app to the next: the same text, from the same place, with the same colours."""
     parse = Stylesheet._parse_rules
 
     def parse_once(sheet: Stylesheet, css: str, **where: Any) -> list[RuleSet]:
@@ -51,7 +56,13 @@ def parse_styles_once(monkeypatch: pytest.MonkeyPatch) -> None:
             PARSED[key] = parse(sheet, css, **where)
         return PARSED[key]
 
+    def found_once(every: list[RuleSet], by_name: dict[str, list[RuleSet]]) -> Rules:
+        found = FOUND.setdefault((*every,), Rules(every, by_name))
+        found.by_name = by_name
+        return found
+
     monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
+    monkeypatch.setattr(restyling, "Rules", found_once)
 
 
 def draw_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
