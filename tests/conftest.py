@@ -86,7 +86,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """Look for garbage in what the tests make, and not in the modules and tests that stay; as seldom as a command does."""
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
+    gc.set_threshold(300_000, 20, 20)
     gc.enable()
 
 
