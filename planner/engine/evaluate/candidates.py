@@ -75,6 +75,22 @@ def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
     )
 
 
+def side_by_side(parts: Sequence[Candidates]) -> Candidates:
+    """Candidates with their own jobs and chips, one part after the other."""
+    jobs, chips = (np.cumsum([0, *(len(of) for of in records)]) for records in ([p.jobs for p in parts], [p.chips for p in parts]))
+    columns = {
+        name: np.concatenate([full(getattr(part.layout, name), part.job_index.size) for part in parts])
+        for name in LayoutColumns.__struct_fields__
+    }
+    return Candidates(
+        [job for part in parts for job in part.jobs],
+        np.concatenate([part.job_index + first for part, first in zip(parts, jobs, strict=False)]),
+        [chip for part in parts for chip in part.chips],
+        np.concatenate([part.chip_index + first for part, first in zip(parts, chips, strict=False)]),
+        LayoutColumns(**columns),
+    )
+
+
 def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
     """(the records in use, which of them each row uses); all records where there are no fewer rows."""
     if index.size >= len(records):

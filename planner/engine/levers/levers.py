@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.engine.levers.changed_plans import ChangedPlans
 from planner.engine.levers.changes import MOST_GPUS, Change, combined, met_by
-from planner.engine.levers.tradeoff import Tradeoff, tradeoff_of_change, tradeoff_of_hardware
+from planner.engine.levers.tradeoff import Tradeoff, tradeoff_of_hardware, tradeoffs_of_change
 from planner.engine.search.rows.verdict import HOST_SHORT
 
 MOST_COMPARED, MOST_COMBINED = 6, 2
@@ -169,7 +169,7 @@ def _tradeoff(plans: ChangedPlans, change: Change, best: PlanRow | None, near: P
     after = plans.with_keys(change.keys)
     if change.costs == "hardware":
         return tradeoff_of_hardware(plans.task, after, plans.supply, near, best or near)
-    return tradeoff_of_change(plans.task, after, plans.supply, best or near, change.keys, as_planned=best is not None)
+    return tradeoffs_of_change(plans.task, after, plans.supply, [best or near], change.keys, as_planned=best is not None)[0]
 
 
 def _fewest_gpus(plans: ChangedPlans, change: Change) -> Change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -12,8 +12,9 @@ from planner.engine.levers.changed_plans import ChangedPlans
 from planner.engine.levers.changes import Change
 from planner.engine.levers.levers import levers_for
 from planner.engine.levers.savings import savings_for
-from planner.engine.levers.tradeoff import tradeoff_of_change
+from planner.engine.levers.tradeoff import Tradeoff, tradeoffs_of_change
 from planner.engine.search.plan import cut
+from planner.engine.search.selection import Choice
 from planner.units import percent_text
 from planner.workload.tasks import Workload
 
@@ -49,7 +50,7 @@ def _with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
             continue
         keys = change.keys | {"gpus_considered": sorted(pending)}
         solved = {choice.node_type.gpu.name: choice for choice in reversed(plans.solutions(keys))}
-        hints |= {row.gpu: _hint(plans, change, keys, row) for row in plans.rows(list(solved.values()))}
+        hints |= zip(solved, _hints(plans, change, keys, list(solved.values())), strict=True)
         pending -= solved.keys()
     return [
         msgspec.structs.replace(row, why=f"{row.why} → {hints[row.gpu]}")
@@ -66,11 +67,14 @@ def _is_hint(change: Change, workload: Workload) -> bool:
     return change.costs != "job" or (change.group == "adapters" and workload.task == "finetune")
 
 
-def _hint(plans: ChangedPlans, change: Change, keys: dict[str, object], row: PlanRow) -> str:
-    count = row.answer.gpus
-    text = f"{'more GPUs' if 'max_gpus' in change.keys else change.text} would do, on {count:,} GPU{'s' * (count != 1)}"
-    if change.costs not in {"time", "precision"}:
-        return text
-    found = tradeoff_of_change(plans.task, plans.with_keys(keys), plans.supply, row, change.keys, as_planned=True)
-    slower = found.slowdown if found else 0.0
-    return f"{text}, {percent_text(slower)} slower" if slower >= LEAST_SLOWDOWN else text
+def _hints(plans: ChangedPlans, change: Change, keys: dict[str, object], solved: Sequence[Choice]) -> Iterator[str]:
+    """What `change` does for each of the `solved` candidates of the plan with `keys` changed."""
+    found: list[Tradeoff | None] = [None] * len(solved)
+    if change.costs in {"time", "precision"}:
+        rows = plans.rows(solved)
+        found = tradeoffs_of_change(plans.task, plans.with_keys(keys), plans.supply, rows, change.keys, as_planned=True)
+    words = "more GPUs" if "max_gpus" in change.keys else change.text
+    for choice, tradeoff in zip(solved, found, strict=True):
+        count, slower = round(float(choice.deployments.gpus[choice.row])), tradeoff.slowdown if tradeoff else 0.0
+        text = f"{words} would do, on {count:,} GPU{'s' * (count != 1)}"
+        yield f"{text}, {percent_text(slower)} slower" if slower >= LEAST_SLOWDOWN else text

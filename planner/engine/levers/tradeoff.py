@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.answers.plan import PlanRow
-from planner.engine.evaluate.candidates import candidate_of
+from planner.engine.columns import Floats, full
+from planner.engine.evaluate.candidates import Candidates, candidate_of, side_by_side
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.task import Supply, Task
 from planner.engine.levers.changed_plans import Keys
@@ -27,20 +29,27 @@ class Tradeoff(msgspec.Struct, frozen=True):
     """Time for the same work with the change ÷ without, minus one."""
 
 
-def tradeoff_of_change(before: Task, after: Task, supply: Supply, row: PlanRow, keys: Keys, *, as_planned: bool) -> Tradeoff | None:
-    """Tradeoff of `after` in the layout of `row`, had `before` the memory; `as_planned`: the row is of `after`'s plan.
+def tradeoffs_of_change(
+    before: Task, after: Task, supply: Supply, rows: Sequence[PlanRow], keys: Keys, *, as_planned: bool
+) -> list[Tradeoff | None]:
+    """Tradeoff of `after` in the layout of each of `rows`, had `before` the memory; `as_planned`: they are rows of `after`'s plan.
 
     None where one of both cannot be evaluated there.
     """
-    layout = row.answer.layout
-    if layout is None:
-        return None
-    changed_layout = layout if as_planned else _with_keys(layout, after.workload, keys)
-    plain = _evaluated(before, supply, row, _with_keys(layout, before.workload, keys))
-    lighter = _evaluated(after, supply, row, changed_layout)
-    if plain is None or lighter is None:
-        return None
-    return Tradeoff(_total(plain) - _total(lighter), _seconds(lighter) / _seconds(plain) - 1)
+    pairs = dict[int, tuple[Candidates, Candidates]]()
+    for number, row in enumerate(rows):
+        if (layout := row.answer.layout) is None:
+            continue
+        plain = _candidate(before, supply, row, _with_keys(layout, before.workload, keys))
+        lighter = _candidate(after, supply, row, layout if as_planned else _with_keys(layout, after.workload, keys))
+        if plain is not None and lighter is not None:
+            pairs[number] = plain, lighter
+    if not pairs:
+        return [None] * len(rows)
+    (bytes_before, before_s), (bytes_after, after_s) = (_needs(parts) for parts in zip(*pairs.values(), strict=True))
+    found = map(Tradeoff, (bytes_before - bytes_after).tolist(), (after_s / before_s - 1).tolist())
+    of_row = dict(zip(pairs, found, strict=True))
+    return [of_row.get(number) for number in range(len(rows))]
 
 
 def tradeoff_of_hardware(before: Task, after: Task, supply: Supply, near: PlanRow, row: PlanRow) -> Tradeoff | None:
@@ -48,12 +57,13 @@ def tradeoff_of_hardware(before: Task, after: Task, supply: Supply, near: PlanRo
     if near.answer.layout is None or row.answer.layout is None:
         return None
     layout = msgspec.structs.replace(near.answer.layout, batch=row.answer.layout.batch)
-    plain = _evaluated(before, supply, near, layout)
-    other = _evaluated(after, supply, row, row.answer.layout)
+    plain = _candidate(before, supply, near, layout)
+    other = _candidate(after, supply, row, row.answer.layout)
     if plain is None or other is None:
         return None
-    seconds = _request_s if other.serve else _seconds
-    return Tradeoff(_total(plain) - _total(other), seconds(other) / seconds(plain) - 1)
+    e, of_other = evaluate(plain), evaluate(other)
+    seconds = _request_s if of_other.serve else _seconds
+    return Tradeoff(float(e.memory.total[0] - of_other.memory.total[0]), float(seconds(of_other)[0] / seconds(e)[0] - 1))
 
 
 def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAnswer:
@@ -67,24 +77,27 @@ def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAn
     return msgspec.structs.replace(layout, **values)
 
 
-def _evaluated(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Evaluated | None:
+def _candidate(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Candidates | None:
+    """The candidate of `row` with the job of `task` in `layout`; None where the GPU has no figures for that job."""
     job = task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
-    return evaluate(candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network)) if chip else None
+    return candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network) if chip else None
 
 
-def _total(one: Evaluated) -> float:
-    return float(one.memory.total[0])
+def _needs(parts: Sequence[Candidates]) -> tuple[Floats, Floats]:
+    """(bytes on the fullest GPU, seconds) of each candidate."""
+    e = evaluate(side_by_side(parts))
+    return e.memory.total, full(_seconds(e), e.table.rows)
 
 
-def _seconds(one: Evaluated) -> float:
-    """A trained token of the whole job, or an answered request of one replica."""
-    if one.step:
-        return float(one.step.step_s[0] / one.step.tokens[0])
-    assert one.serve is not None
-    return float(1 / one.serve.requests_per_s[0])
+def _seconds(e: Evaluated) -> Floats:
+    """Seconds of a trained token of the whole job, or of an answered request of one replica."""
+    if e.step:
+        return e.step.step_s / e.step.tokens
+    assert e.serve is not None
+    return 1 / e.serve.requests_per_s
 
 
-def _request_s(one: Evaluated) -> float:
-    assert one.serve is not None
-    return float(one.serve.request_s.mean[0])
+def _request_s(e: Evaluated) -> Floats:
+    assert e.serve is not None
+    return e.serve.request_s.mean
