@@ -92,11 +92,11 @@ def ranked_by_token(row: PlanRow, workload: Workload) -> bool:
 
 def _comparison(place: int, score: float, best: float, row: PlanRow, workload: Workload) -> str:
     """Comparison of a solution with the first, in the words of the objective."""
-    first, more = {
-        "cheapest": ("cheapest", "dearer"),
-        "flop-per-usd": ("most compute per dollar", "less compute per dollar"),
-        "fastest": ("fastest", "slower"),
-        "fewest-gpus": ("fewest GPUs", "more"),
+    first, worse, better = {
+        "cheapest": ("cheapest", "dearer", "cheaper"),
+        "flop-per-usd": ("most compute per dollar", "less compute per dollar", "more compute per dollar"),
+        "fastest": ("fastest", "slower", "faster"),
+        "fewest-gpus": ("fewest GPUs", "more", "fewer"),
     }[workload.objective]
     if row.usd_per_h is None and workload.objective in BY_PRICE:
         by = "number of GPUs" if is_bounded(workload) else "speed"
@@ -108,10 +108,12 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
         return f"{first}{each}"
     if workload.objective == "fewest-gpus":
         return f"{row.answer.gpus:,} GPU{'s' * (row.answer.gpus != 1)}"
+    if 1.005 * score < best:  # behind the first because it may not fit
+        return f"{percent_text(1 - score / best if better == 'cheaper' else best / score - 1)} {better}{each}"
     if score < 1.005 * best:
         return f"as good as the first ({first}{each})"
     if workload.objective == "flop-per-usd":
-        return f"{percent_text(1 - best / score)} {more}"
+        return f"{percent_text(1 - best / score)} {worse}"
     if score < 3 * best:
-        return f"{percent_text(score / best - 1)} {more}{each}"
-    return f"{score / best:.1f} times {'the price' if more == 'dearer' else 'as slow'}{each}"
+        return f"{percent_text(score / best - 1)} {worse}{each}"
+    return f"{score / best:.1f} times {'the price' if worse == 'dearer' else 'as slow'}{each}"

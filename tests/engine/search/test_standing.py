@@ -31,6 +31,10 @@ def test_what_may_not_fit_comes_after_what_does_and_says_what_it_may_need() -> N
         assert row.probability_meets <= row.probability_fits
         assert (row.probability_fits >= 0.9 - 1e-3) == sure or row.probability_fits == 0.9
         assert (f"; may need {bytes_text(memory.total.high)}; " in row.why) == (not sure)
+    dollars = [row.job_usd.value for row in ranked_rows if row.job_usd]
+    cheaper = ["% cheaper; " in row.why for row in ranked_rows if row.job_usd]
+    assert cheaper == [each * 1.005 < dollars[0] for each in dollars]
+    assert any(cheaper), "a row behind the first for its memory alone"
 
 
 def test_what_a_service_costs_a_month_is_no_matter_of_chance() -> None:
