@@ -19,7 +19,7 @@ from simulated_machine import run_on
 from simulated_gpu import Truth
 _measure = run_on(_measure, Truth(**{truth!r}), {never!r})
 """
-RATES = {"bf16": 760e12, "fp16": 750e12, "fp32": 50e12, "tf32": 390e12, "fp8": 1150e12, "fp8-fast": 1350e12, "int8": 1300e12}
+RATES = {"bf16": 760e12, "fp16": 750e12, "fp32": 50e12, "tf32": 390e12, "fp8": 1150e12, "fp8-fast": 1350e12, "int8": 910e12}
 H200 = {"bandwidth_bytes_per_s": 4.2e12, "flop_per_s": RATES}
 LIKE_OTHERS = (
     "prefill/qwen3-0.6b/bf16/1x2048",
