@@ -5,6 +5,7 @@ Expected outcomes ("does not fit", "no offer", "no driver") are not errors: they
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -61,7 +62,10 @@ class Problems:
 
 def shown(value: object) -> str:
     """`value` as shown in a message, shortened where it is long."""
-    text = f"{value:g}" if isinstance(value, int) and LONG_NUMBER <= abs(value) < MOST_FLOAT else repr(value)
+    try:
+        text = f"{value:g}" if isinstance(value, int) and LONG_NUMBER <= abs(value) < MOST_FLOAT else repr(value)
+    except ValueError:
+        text = f"a number of more than {sys.get_int_max_str_digits():,} digits"
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

@@ -26,6 +26,10 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 """A share from none to all."""
 
 
+Reading = Annotated[float, Meta(ge=0, le=1e24)]
+"""A figure that was read of a part at work: a share, bytes, watts, hertz, seconds."""
+
+
 def as_number(found: object) -> float | None:
     """The number in a text or JSON, infinity and NaN included; None for anything else, and for one beyond any float."""
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from planner.numbers import Reading
+
 MARGIN = 1.1
 """Factor on top of what was seen to be used, for what another GPU or a slice has to have."""
 
@@ -23,34 +25,34 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     uuid: str | None = None
     job: str = ""
     """Name of the work by a cluster's scheduler; empty where it is not known."""
-    seconds: float
+    seconds: Reading
     """Time from the first reading to the last."""
     readings: int
     lost: int = 0
     """Readings in which the GPU did not answer."""
 
-    busy: float | None = None
+    busy: Reading | None = None
     """Readings in which something ran, of all."""
-    sm_active: float | None = None
-    sm_occupancy: float | None = None
-    tensor_active: float | None = None
-    dram_bandwidth: float | None = None
-    fp64_active: float | None = None
-    fp32_active: float | None = None
-    fp16_active: float | None = None
-    kernel_resident: float | None = None
-    memory_used_bytes: float | None = None
+    sm_active: Reading | None = None
+    sm_occupancy: Reading | None = None
+    tensor_active: Reading | None = None
+    dram_bandwidth: Reading | None = None
+    fp64_active: Reading | None = None
+    fp32_active: Reading | None = None
+    fp16_active: Reading | None = None
+    kernel_resident: Reading | None = None
+    memory_used_bytes: Reading | None = None
     """The most there was."""
-    memory_total_bytes: float | None = None
-    power_w: float | None = None
-    power_limit_w: float | None = None
-    sm_clock_hz: float | None = None
-    max_sm_clock_hz: float | None = None
-    held_back: dict[str, float] = {}
+    memory_total_bytes: Reading | None = None
+    power_w: Reading | None = None
+    power_limit_w: Reading | None = None
+    sm_clock_hz: Reading | None = None
+    max_sm_clock_hz: Reading | None = None
+    held_back: dict[str, Reading] = {}
     """Reason -> share of the time that it held the clock back."""
-    link_share: float | None = None
+    link_share: Reading | None = None
     """Traffic to other GPUs and the host, of NVLink's or PCIe's bandwidth, whichever is fuller."""
-    host_busy: float | None = None
+    host_busy: Reading | None = None
     """Share of all the host's processors."""
     host_cores: int | None = None
     slices: list[ObservedSlice] = []
@@ -84,7 +86,7 @@ class ObservedSlice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     profile: str
     uuid: str | None = None
-    sm_active: float | None = None
-    dram_bandwidth: float | None = None
-    memory_used_bytes: float | None = None
-    memory_total_bytes: float | None = None
+    sm_active: Reading | None = None
+    dram_bandwidth: Reading | None = None
+    memory_used_bytes: Reading | None = None
+    memory_total_bytes: Reading | None = None

@@ -92,7 +92,8 @@ def _with_room(e: Evaluated, wanted: LayoutColumns) -> tuple[Evaluated, Floats]:
     below the cache's size requests are not admitted. Requests in step grow together, so that no more of them fit than of full length.
     """
     t, sequences = e.table, np.broadcast_to(e.candidates.layout.sequences, e.table.rows)
-    grows = (t.engine.reserves_output == 0) & np.isfinite(wanted.sequences) & (wanted.sequences > sequences)
+    fills = np.isfinite(e.memory.max_sequences)  # models that keep nothing of their requests have no cache
+    grows = (t.engine.reserves_output == 0) & np.isfinite(wanted.sequences) & (wanted.sequences > sequences) & fills
     crowded = np.broadcast_to(grows, sequences.shape)
     if not crowded.any():
         return e, sequences

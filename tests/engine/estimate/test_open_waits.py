@@ -123,3 +123,14 @@ def test_more_requests_fit_a_cache_that_fills_as_answers_grow() -> None:
         assert answer.ttft_s is not None
         assert answer.request_s is not None
         assert (answer.ttft_s.mean.value > 0.1 * answer.request_s.mean.value) == waits
+
+
+@pytest.mark.parametrize("clients", [256, 257, 5000])
+def test_more_clients_than_a_model_without_a_cache_takes_at_once_wait(clients: int) -> None:
+    """vLLM runs 256 sequences on an L4; by Little's law a request takes clients ÷ rate, whether it waits for its admission or not."""
+    (found,) = answers_to({"task": "serve", "model": "minilm-l6", "gpu": "L4", "concurrency": clients})
+    assert found.layout is not None
+    assert found.layout.batch == 256
+    assert found.requests_per_s is not None
+    assert found.request_s is not None
+    assert found.request_s.mean.value == pytest.approx(clients / found.requests_per_s.value, rel=0.01)
