@@ -1,4 +1,4 @@
-"""What the screen opens with: a preset, or what was left at the last end, as questions to a session. Imports nothing of Textual."""
+"""First content of the screen, a preset or the state at the last end, as questions to a session. Imports nothing of Textual."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Rules:
         self._picked: dict[frozenset[str], Picked] = {}
         """Types, classes and id that rules are for -> these rules, in their order."""
         self.found: dict[Hashable, RulesMap] = {}
-        """What the rules look at -> the styles that follow from it."""
+        """Names and states of a node, and of those around it, that the rules look at -> its styles."""
 
     def picked_for(self, names: AbstractSet[str]) -> Picked:
         """The rules for any of `names`."""
@@ -90,7 +90,7 @@ class LeanStylesheet(Stylesheet):
         self._at_hand: list[RuleSet] | None = None
         """Rules for the node that is being styled; None: no node is."""
         self._sought: Hashable = None
-        """What the rules look at of the node whose styles are being found; None: they are known."""
+        """Key in `Rules.found` of the node whose styles are being found; None: they are known."""
 
     @property
     def rules(self) -> list[RuleSet]:
@@ -159,7 +159,7 @@ class LeanStylesheet(Stylesheet):
 
 
 def _settled(rules: RulesMap) -> RulesMap:
-    """What `rules` are once they are set: some are read only then."""
+    """`rules` with values as Textual sets them: some are parsed only then."""
     styles = Styles()
     for name, value in rules.items():
         setattr(styles, name, value)
@@ -167,7 +167,7 @@ def _settled(rules: RulesMap) -> RulesMap:
 
 
 def _name_of(part: Selector) -> str:
-    """What a node is named by that `part` of a rule is for, as nodes tell their names."""
+    """Name that a node of this `part` of a rule has among its `_selector_names`."""
     return {SelectorType.TYPE: part.name, SelectorType.CLASS: f".{part.name}", SelectorType.ID: f"#{part.name}"}.get(part.type, "*")
 
 

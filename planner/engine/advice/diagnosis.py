@@ -92,7 +92,7 @@ def judge(seen: Observed) -> Judgement:
 
 
 def _uncounted(seen: Observed) -> list[str]:
-    """What no hardware counter shows here, and what to do instead."""
+    """Sentences about missing hardware counters, and the way to get the figures without them."""
     if seen.counted:
         return []
     if seen.sm_active is None:

@@ -77,16 +77,16 @@ def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
 
 def side_by_side(parts: Sequence[Candidates]) -> Candidates:
     """Candidates with their own jobs and chips, one part after the other."""
-    jobs, chips = (np.cumsum([0, *(len(of) for of in records)]) for records in ([p.jobs for p in parts], [p.chips for p in parts]))
+    first_job, first_chip = (np.cumsum([0, *sizes[:-1]]) for sizes in ([len(p.jobs) for p in parts], [len(p.chips) for p in parts]))
     columns = {
         name: np.concatenate([full(getattr(part.layout, name), part.job_index.size) for part in parts])
         for name in LayoutColumns.__struct_fields__
     }
     return Candidates(
         [job for part in parts for job in part.jobs],
-        np.concatenate([part.job_index + first for part, first in zip(parts, jobs, strict=False)]),
+        np.concatenate([part.job_index + first for part, first in zip(parts, first_job, strict=True)]),
         [chip for part in parts for chip in part.chips],
-        np.concatenate([part.chip_index + first for part, first in zip(parts, chips, strict=False)]),
+        np.concatenate([part.chip_index + first for part, first in zip(parts, first_chip, strict=True)]),
         LayoutColumns(**columns),
     )
 

@@ -25,7 +25,7 @@ LEAST_PER_H = 1e-12
 
 
 class Spot(NamedTuple):
-    """What spot instances do to jobs; columns of shape [rows]. Infinite where a job may never end."""
+    """Delays of jobs on spot instances, and the checkpoints against them; columns of shape [rows]. Infinite where a job may never end."""
 
     low: Floats
     """Factor by which a job takes longer, where instances are taken away as seldom as is published."""
@@ -40,11 +40,11 @@ class Spot(NamedTuple):
 
 
 def spot_of(workload: Workload, nodes: Floats, write_s: Floats) -> Spot:
-    """What spot instances do to jobs of `workload` whose `nodes` all wait for each that is lost, and write a checkpoint in `write_s`.
+    """Delays of jobs of `workload` whose `nodes` all wait for each that is lost, and write a checkpoint in `write_s` [rows].
 
     Checkpoints are as far apart as the workload says; else as is best at the likely rate of interruptions, and no further than a day.
     """
-    low, value, high = workload_interruptions_per_h(workload)
+    low, value, high = _interruptions_per_h(workload)
     if workload.checkpoint_interval_h is not None:
         work_s = np.full(nodes.shape, workload.checkpoint_interval_h * SECONDS_PER_HOUR)
     else:
@@ -56,7 +56,7 @@ def spot_of(workload: Workload, nodes: Floats, write_s: Floats) -> Spot:
     return Spot(seldom + endless, likely + endless, often, work_s / SECONDS_PER_HOUR)
 
 
-def workload_interruptions_per_h(workload: Workload) -> tuple[float, float, float]:
+def _interruptions_per_h(workload: Workload) -> tuple[float, float, float]:
     """(low, value, high) of one spot instance: as the workload states it, or what is known of two clouds."""
     given = workload.spot_interruptions_per_h
     return INTERRUPTIONS_PER_H if given is None else (given, given, given)

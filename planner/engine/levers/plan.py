@@ -68,7 +68,7 @@ def _is_hint(change: Change, workload: Workload) -> bool:
 
 
 def _hints(plans: ChangedPlans, change: Change, keys: dict[str, object], solved: Sequence[Choice]) -> Iterator[str]:
-    """What `change` does for each of the `solved` candidates of the plan with `keys` changed."""
+    """A sentence on each of the `solved` candidates of the plan with `keys` changed: the GPUs it takes, and how much slower `change` makes it."""
     found: list[Tradeoff | None] = [None] * len(solved)
     if change.costs in {"time", "precision"}:
         rows = plans.rows(solved)

@@ -19,7 +19,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """One workload of a portfolio."""
 
     KEYS_WITHIN: ClassVar[tuple[str, type[msgspec.Struct]]] = ("set", Workload)
-    """Where keys belong that are often written here."""
+    """Table, and the record of its keys, for keys that are written beside it by mistake."""
     name: Name
     preset: Name | None = None
     """A preset's name, or the path of a .toml file; absent: `set` has all settings."""
