@@ -103,7 +103,8 @@ def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumn
     for name in dict.fromkeys(name for job_facts in by_job for name in job_facts):
         amounts = [job_facts.get(name, 0.0) for job_facts in by_job]
         facts[name] = np.array(amounts)[candidates.job_index] if len({*amounts}) > 1 else np.array(amounts[:1])
-    host = np.log1p((OTHER_HOSTS - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0) * (job.train <= 0))
+    unnamed = (OTHER_HOSTS - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0)
+    host = np.log1p(np.maximum(unnamed, (np.exp(t.chip.launch_spread) - 1) * launch_share(timed)) * (job.train <= 0))
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
     own = {
         kind: np.array([chip.own_ranges.get(kind, 1.0) for chip in candidates.chips])[candidates.chip_index]
@@ -154,6 +155,12 @@ def _facts_of_job(job: Job) -> dict[str, float]:
 def seconds_of(timed: StepColumns | ServeColumns) -> Floats:
     """Seconds of one step, or of one request."""
     return timed.step_s if isinstance(timed, StepColumns) else timed.request_s.mean
+
+
+def launch_share(timed: StepColumns | ServeColumns) -> Floats:
+    """Share of a step's or a request's time in which the device waits for launches."""
+    seconds = seconds_of(timed)
+    return np.clip(timed.by_class.get("launch", np.zeros(1)) / np.where(seconds > 0, seconds, 1.0), 0.0, 1.0)
 
 
 def host_share(timed: StepColumns | ServeColumns) -> Floats:

@@ -21,8 +21,8 @@ from planner.workload.published.spreads import OF_A_BATCH
 
 BUSY_FACTOR, OTHER_FACTOR = 1.15, 1.5
 """Half width of the power a GPU draws where products bind, and where anything else does, as factors. Assumptions."""
-WAITING = ("communication", "launch", "host", "bubble")
-"""Operator classes in which a GPU waits."""
+FOR_HOST, FOR_LINKS = ("launch", "host", "bubble"), ("communication", "new weights")
+"""Operator classes in which a GPU waits for its host or other stages, and for links."""
 SHARES = Percentiles.__struct_fields__
 NO_RELEASES: Mapping[str, ReleaseEnds] = {}
 CLASS_WORDS = {
@@ -170,11 +170,11 @@ def _of_classes(rows: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: F
     classes = positive({name: rows(column) for name, column in timed.by_class.items()})
     compute_s = rows(timed.compute_bound).tolist()
     drawn = [_shares(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)]
-    products, waiting = np.array(drawn).T
-    factor = np.array([BUSY_FACTOR**share * OTHER_FACTOR ** (1 - share) for share, _ in drawn])
+    shares = [one.tolist() for one in np.array(drawn).T]
+    factor = np.array([BUSY_FACTOR**products * OTHER_FACTOR ** (1 - products) for products in shares[0]])
     gpus = rows(rows.e.table.layout.gpus)
-    each = zip(rows.chips, products.tolist(), waiting.tolist(), np.broadcast_to(busy, gpus.size).tolist(), strict=True)
-    watts = np.array([drawn_w(chip, products=share, waiting=idle, busy=at_work) for chip, share, idle, at_work in each]) * gpus
+    each = zip(rows.chips, *shares, np.broadcast_to(busy, gpus.size).tolist(), strict=True)
+    watts = np.array([drawn_w(chip, products=p, host=h, links=n, busy=at_work) for chip, p, h, n, at_work in each]) * gpus
     most = rows(np.minimum(rows.e.table.chip.power_w, rows.e.table.chip.power_limit_w)) * gpus
     known = np.isfinite(rows(rows.e.table.chip.power_w)) & np.array([bool(seconds) for seconds in classes])
     spec: list[Basis] = ["spec"] * len(classes)
@@ -188,11 +188,13 @@ def _of_classes(rows: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: F
     }
 
 
-def _shares(by_class: dict[str, float], compute_s: float) -> tuple[float, float]:
-    """Shares of the time in which products bind, and in which a GPU waits."""
+def _shares(by_class: dict[str, float], compute_s: float) -> tuple[float, float, float]:
+    """Shares of the time in which products bind, and in which a GPU waits for its host and for links."""
     seconds = sum(by_class.values()) or 1.0
-    products, waiting = min(1.0, compute_s / seconds), sum(by_class.get(name, 0.0) for name in WAITING) / seconds
-    return products, min(waiting, 1 - products)
+    products = min(1.0, compute_s / seconds)
+    host, links = (sum(by_class.get(name, 0.0) for name in names) / seconds for names in (FOR_HOST, FOR_LINKS))
+    waits = min(1.0, (1 - products) / (host + links)) if host + links else 1.0
+    return products, host * waits, links * waits
 
 
 def _most_in_cache(rows: Chosen) -> Fields:

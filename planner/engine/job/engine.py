@@ -52,6 +52,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """A window is a mask, whether scores are stored or not; only FlashAttention, where it is requested, supports windows."""
     torch_attention: bool = False
     """Attention is PyTorch's scaled_dot_product_attention, or FlashAttention where that runs."""
+    recurrences_apart: bool = False
+    """Kernels of recurrences are those of packages that have to be installed besides."""
     unfused_optimizer: bool = False
     """AdamW is a kernel for each of its operations, unless the workload names another optimizer."""
     gradients_16_bit: bool = False

@@ -64,7 +64,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
     if architecture.taken_as:
         defaults.assumed["model"] = architecture.taken_as
     defaults.assumed |= positions_assumed(workload, architecture) | people_assumed(workload)
-    defaults.assumed |= _windows_assumed(workload, architecture, engine, numbers)
+    defaults.assumed |= _windows_assumed(workload, architecture, engine, numbers) | _recurrences_assumed(architecture, engine)
     memory_fraction = TRAINING_SHARE if train else _memory_fraction(workload, defaults, engine)
     numbers |= _attention_numbers(workload, architecture, engine, defaults)
     eager = bool(numbers["eager_attention"])
@@ -149,6 +149,18 @@ def _windows_assumed(
         return {}
     return {
         "windows": "masks, behind which PyTorch's attention computes whole squares; attention = flash asks for FlashAttention, which does not"
+    }
+
+
+def _recurrences_assumed(architecture: Architecture, engine: Engine) -> dict[str, str]:
+    """Remark on kernels of recurrences that have to be installed; empty where a model has none or an engine brings them.
+
+    A step of Qwen3.5 0.8B without them took 12 times as long on an H100, and 27 % more memory (docs/evidence/h200.md).
+    """
+    if not engine.recurrences_apart or not any(one.scan_flop for one in architecture.attention):
+        return {}
+    return {
+        "recurrences": "kernels of flash-linear-attention, mamba-ssm and causal-conv1d, where a model uses them; without these packages a step may take ten times as long"
     }
 
 

@@ -15,7 +15,14 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.columns.limits import chunk_tokens
-from planner.engine.memory.stages import experts_held, linear_weights_bytes, stage_parameters, state_bytes, tensor_share
+from planner.engine.memory.stages import (
+    copied_experts,
+    experts_held,
+    linear_weights_bytes,
+    stage_parameters,
+    state_bytes,
+    tensor_share,
+)
 from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
@@ -188,7 +195,7 @@ def inference_terms(t: Table) -> list[Term]:
     phases = [[*first, passing], [*first, hidden, prompt_logits]]
     if np.any(j.output_tokens > 1):
         decoding = np.broadcast_to((j.output_tokens > 1) * 1.0, (t.rows,))
-        phases.append([term.times(decoding) for term in (after, copied, next_logits)])
+        phases.append([term.times(decoding) for term in (after, copied, next_logits, _copied_experts(t))])
     always = [
         _weights(t),
         _padded_experts(t),
@@ -218,6 +225,20 @@ def _padded_experts(t: Table) -> Term:
         "{held:bytes} of experts · {share:percent}",
         {"held": held, "share": share},
         "widths a multiple of 256, inner widths of 128 (Marlin's in vLLM: mxfp4.py, create_weights)",
+    )
+
+
+def _copied_experts(t: Table) -> Term:
+    m, sequences = t.model, t.layout.sequences
+    copied = copied_experts(t, sequences) * t.job.activation_bytes
+    each = copied / np.maximum(sequences * m.experts_per_token, 1.0)
+    return Term(
+        "buffers",
+        "copies of the experts of each token",
+        copied,
+        "{sequences} sequences · {experts} experts · {each} B",
+        {"sequences": sequences, "experts": m.experts_per_token, "each": each},
+        "decoding multiplies with copied weights (transformers, generation/utils.py: _optimize_model_for_decode, batched_mm)",
     )
 
 

@@ -55,6 +55,12 @@ def experts_held(t: Table) -> Floats:
     return np.ceil(t.model.layers / t.layout.pp) / t.model.layers * t.model.experts_total / t.layout.expert_gpus
 
 
+def copied_experts(t: Table, sequences: Floats) -> Floats:
+    """Elements of experts' weights that one GPU copies in a layer with experts of a decoding step, where an engine does so: those of each expert of each sequence."""
+    copies = (t.engine.copies_experts > 0) & (t.job.train <= 0)
+    return np.where(copies, sequences * t.model.experts_per_token * t.model.expert_matrix * t.layout.ep / t.layout.expert_gpus, 0.0)
+
+
 def stage_adapters(t: Table) -> Floats:
     """Parameters of the adapters on one GPU of the fullest stage."""
     return t.job.adapters / t.model.layers * np.ceil(t.model.layers / t.layout.pp) / t.layout.tp

@@ -20,6 +20,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Operators the host launches for one layer of one forward pass; 0: replayed as a CUDA graph."""
     geforce_launches: N = default(1.0)
     """Host time of such an operator beside a GeForce card, over that on a server."""
+    by_operators: N = default(0.0)
+    """1: a layer's launches follow its family's operators, as its code is run as it is written; `launches_per_layer` are Llama's."""
     python_launches: N = default(1.0)
     """Host time of such an operator while generating, over that of a bare launch: the Python around it."""
     python_training: N = default(1.0)
@@ -82,6 +84,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Packed weights are unpacked to 16 bit before the product when more than a few rows need them."""
     torch_experts: N = default(0.0)
     """Routed experts are torch's own grouped products, whose measured rate holds for them."""
+    copies_experts: N = default(0.0)
+    """A decoding step copies the weights of the experts of each of its tokens, and multiplies with the copies."""
     gathers_biases: N = default(0.0)
     """Biases of routed experts are gathered for every token, whose gradients are then added up one after the other."""
     permutes_tokens: N = default(0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ from planner.workload.tasks import Request
 
 MEASURED = ROOT / "docs" / "evidence" / "h200"
 WHOLE_MODELS = ("train", "prefill", "decode")
+SEVERAL = ("transformers.jsonl", "transformers-h100.jsonl", "mixtures-h100.jsonl", "others-h100.jsonl")
+"""Steps and passes of transformers' models by machine; the last two have energies, too."""
 KEPT_BUSY_FLOP_PER_S = 1.5e14
 """Rate of a training step above which it kept this device busy."""
 
@@ -37,7 +40,7 @@ def points(session: Session) -> Sequence[Measurement]:
     return read_document(path.read_bytes(), str(path), "imported", session.part_named)[1]
 
 
-@pytest.fixture(scope="module", params=["transformers.jsonl", "transformers-h100.jsonl"])
+@pytest.fixture(scope="module", params=SEVERAL)
 def steps(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (MEASURED / request.param).read_text().splitlines()[1:]]
 
@@ -71,7 +74,14 @@ def test_whole_models_of_the_benchmark_lie_within_their_ranges(session: Session,
     assert all(inside.values()), [name for name, held in inside.items() if not held]
 
 
-@pytest.mark.parametrize(("name", "file"), [("H200 SXM", "measurements.json"), ("H100 SXM5 80GB", "measurements-h100.json")])
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("H200 SXM", "measurements.json"),
+        ("H100 SXM5 80GB", "measurements-h100.json"),
+        ("H100 SXM5 80GB", "measurements-h100-again.json"),
+    ],
+)
 def test_the_first_run_proves_the_part(session: Session, name: str, file: str) -> None:
     part, path = session.gpus.find(name), MEASURED / file
     found = read_document(path.read_bytes(), str(path), "imported", session.part_named)[1]
@@ -88,9 +98,10 @@ def test_peaks_of_training_are_pytorchs_own(steps: list[dict[str, Any]], answers
     for step, answer in zip(steps, answers, strict=True):
         if "step_s" in step:
             peak = memory_of(answer).total.value - memory_of(answer).overhead
-            assert peak == pytest.approx(step["peak_allocated_bytes"], rel=0.012), step["id"]
+            close = 0.02 if step["request"]["model"] == "gemma-3-1b" else 0.012
+            assert peak == pytest.approx(step["peak_allocated_bytes"], rel=close), step["id"]
             seen += 1
-    assert seen >= 13
+    assert seen == sum("step_s" in step for step in steps)
 
 
 def test_the_devices_own_peaks_lie_within_ranges_of_nine_times_in_ten(steps: list[dict[str, Any]], answers: list[Answer]) -> None:
@@ -100,6 +111,32 @@ def test_the_devices_own_peaks_lie_within_ranges_of_nine_times_in_ten(steps: lis
         if not memory_of(answer).total.low <= step["device_used_bytes"] <= memory_of(answer).total.high
     ]
     assert len(outside) <= len(steps) / 10, outside
+
+
+def test_tokens_of_mixtures_and_others_lie_within_their_ranges(steps: list[dict[str, Any]], answers: list[Answer]) -> None:
+    """Decoding of transformers waits for its host, whose speed is known to a factor of two, or for copies of experts, which are not."""
+    for step, answer in zip(steps, answers, strict=True):
+        if "decode_step_joules" in step:
+            figure = answer.decode_tokens_per_s
+            assert figure is not None
+            assert figure.low <= step["decode_tokens_per_s"] <= figure.high, step["id"]
+
+
+def test_power_is_met_within_its_range(steps: list[dict[str, Any]], answers: list[Answer]) -> None:
+    errors = []
+    for step, answer in zip(steps, answers, strict=True):
+        if "step_joules" in step:
+            seconds, joules = step["step_s"], step["step_joules"]
+        elif "decode_step_joules" in step:
+            tokens = step["request"]["output_tokens"] - 1
+            seconds = step["prompt_s"] + tokens / step["decode_tokens_per_s"]
+            joules = step["prompt_joules"] + tokens * step["decode_step_joules"]
+        else:
+            continue
+        assert answer.power_w is not None
+        assert answer.power_w.low <= joules / seconds <= answer.power_w.high, step["id"]
+        errors.append(abs(answer.power_w.value / (joules / seconds) - 1))
+    assert not errors or statistics.median(errors) < 0.15
 
 
 def test_steps_and_prompts_lie_within_their_ranges(steps: list[dict[str, Any]], answers: list[Answer]) -> None:

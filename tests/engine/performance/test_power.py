@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import Any
 
 import pytest
 from engine_sample import ask, chip, plan
+from repository import ROOT
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Figure
 from planner.engine.performance.operators.power import MEMORY_EXPONENT, clock_share, drawn_w
 
+MEASURED = ROOT / "docs" / "evidence" / "h200" / "power-h100.jsonl"
 SWEEP = {300: (9326, 72.1), 250: (8436, 70.7), 200: (5941, 68.3), 150: (2549, 62.6)}
 """Limit in W -> tokens/s of prompts and of decoding on RTX 3090, at 350 W 9,893 and 72.6 (llmgarage.ai, 2026-02)."""
 TRAINING = {
@@ -79,12 +82,13 @@ def test_a_locked_clock_slows_products_in_proportion_and_saves_power() -> None:
 
 def test_power_is_that_of_what_binds_and_idle_time_counts() -> None:
     device = chip("H200 SXM")
-    idle, memory, products = (
-        drawn_w(device, products=one, waiting=0.0, busy=busy) for one, busy in ((0.0, 0.0), (0.0, 1.0), (1.0, 1.0))
+    idle, host, memory, products = (
+        drawn_w(device, products=one, host=waits, busy=busy)
+        for one, waits, busy in ((0.0, 0.0, 0.0), (0.0, 1.0, 1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0))
     )
-    assert idle < memory < products < device.power_w
-    assert 137 < memory < 300, "as decoding was measured on an H200 (arXiv:2605.11999)"
-    half = drawn_w(device, products=1.0, waiting=0.0, busy=0.5)
+    assert idle < host < memory < products == device.power_w
+    assert memory < drawn_w(device, products=0.5) < products
+    half = drawn_w(device, products=1.0, busy=0.5)
     assert half == pytest.approx((idle + products) / 2)
     service = {"model": "llama-3.1-8b", "gpu": "H200 SXM", "task": "serve", "input_tokens": 600, "output_tokens": 200}
     rare, usual = (figures(**service, request_rate_per_s=rate) for rate in (0.01, 4.0))
@@ -92,6 +96,21 @@ def test_power_is_that_of_what_binds_and_idle_time_counts() -> None:
     assert rare[3].value > 10 * usual[3].value, "a GPU that waits costs energy for no token"
     for _, rate, power, energy in (rare, usual):
         assert energy.value == pytest.approx(power.value / rate.value)
+
+
+def test_states_of_one_gpu_draw_what_was_measured() -> None:
+    """Copies, sums, activations and products of few rows are bound by memory, larger products by themselves (docs/evidence/h200/power-h100.jsonl)."""
+    device = chip("H100 SXM5 80GB")
+    counted = {line["state"]: line["counted_w"] for line in map(json.loads, MEASURED.read_text().splitlines()[1:])}
+    waits = [counted[name] for name in ("idle with a context", "short kernels, launched one by one")]
+    reads = [
+        watts for name, watts in counted.items() if "GiB" in name or "SiLU" in name or "product 1x" in name or "product 16x" in name
+    ]
+    computes = [watts for name, watts in counted.items() if "8192x8192x8192" in name or "2048x" in name or "attention" in name]
+    assert (len(waits), len(reads), len(computes)) == (2, 6, 4)
+    assert waits == pytest.approx([drawn_w(device, products=0.0, host=1.0)] * 2, rel=0.03)
+    assert reads == pytest.approx([drawn_w(device, products=0.0)] * 6, rel=0.12)
+    assert computes == pytest.approx([drawn_w(device, products=1.0)] * 4, rel=0.06)
 
 
 def test_a_plan_knows_the_limit() -> None:

@@ -42,6 +42,9 @@ WIDE_FLOP_PER_CYCLE = 260.0
 """FLOP of a multiprocessor and cycle in PyTorch's memory-efficient kernel with heads wider than 128, which keeps its outputs in global memory. Forward, heads of
 320 to 1,024 at 8,192 tokens ("SDPA EA", Dao-AILab/flash-attention#1483 and xlite-dev/ffpa-attn): L20 54 to 63 TFLOP/s, A30 22 to 25, RTX 4090 78 to 94 and
 RTX 3080 Laptop 13 to 16, 180 to 300 of the boost clock. Forward and backward of Gemma 4 26B on B300 take as if it were 180 to 215 (docs/decisions/187-wide-heads.md)."""
+HOPPER = 9.0
+"""Compute capability of the parts whose cuDNN takes heads of 256 with a mask (check_cudnn_tensor_shapes in PyTorch's sdp_utils.cpp). Gemma 3 4B reads
+8 prompts of 4,096 tokens in 0.77 s on an H100 (torch 2.11, 2026-11-27), where the memory-efficient kernel's rate makes 1.24. Backward is not measured."""
 TRITON_FORWARD, TRITON_BACKWARD = 0.30, 0.10
 """Share of a CDNA part's 16-bit peak that attention compiled by Triton reaches, forward and backward. MI350X and MI355X, heads of 128, 4,096 to 16,384 tokens:
 forward 0.24 to 0.34 (causal) and 0.40 (without a mask), backward of PyTorch's own 0.06 to 0.10 and 0.12 (baselines of HipKittens, 2025-10, arXiv:2511.08083:
@@ -182,12 +185,15 @@ def wide_heads_s(t: Table, context: Floats, new: Floats) -> Floats:
     """Seconds of one token's attention in all layers that it takes longer because heads are wider than PyTorch's fast kernels take them.
 
     2 · elements attended to · (1 / wide rate - 1 / usual rate): those of layers that see all tokens, and of windows that are masks.
+    On Hopper cuDNN takes masks over heads of up to 256 in forward passes, where PyTorch puts it first.
     """
     m, rate = t.model, forward_flop_per_s(t)
     on = (t.job.torch_attention > 0) & (new > 1) & (t.chip.compute_capability > 0) & (t.chip.cycles_per_s > 0)
     if not (on & (m.wide_all + m.wide_window > 0)).any():
         return np.zeros(1)
-    elements = m.wide_all * own_context(t, context) * (1 + m.encoder) + m.wide_window * window_tokens(t, context, new)
+    by_cudnn = (t.chip.compute_capability == HOPPER) & (t.job.ampere_attention <= 0) & (t.job.train <= 0)
+    masked = np.where(by_cudnn, 0.0, m.wide_window) * window_tokens(t, context, new)
+    elements = m.wide_all * own_context(t, context) * (1 + m.encoder) + masked
     slow = np.minimum(rate, np.where(on, WIDE_FLOP_PER_CYCLE * t.chip.cycles_per_s, np.inf))
     return 2 * elements * (1 / slow - 1 / rate)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table
+from planner.engine.memory.stages import copied_experts
 from planner.engine.performance.operators.expert_kernels import ALIKE, ALIKE_OF_ANY, ExpertKernels, expert_kernels, moved_once
 
 BIAS_GRADIENT_S = 1e-10
@@ -26,6 +27,19 @@ def distinct_experts(t: Table, rows: Floats) -> Floats:
     alike = np.where(t.engine.permutes_tokens > 0, ALIKE, ALIKE_OF_ANY)
     together = np.where(t.job.train > 0, together, np.maximum(together, 1.0) ** alike)
     return experts * (1 - (1 - np.minimum(1.0, t.model.experts_per_token / experts)) ** np.minimum(together, 1e6))
+
+
+COPY_MOVES = 3.0
+"""Times that a copied weight is moved: read, written, and read by the product."""
+
+
+def copied_experts_s(t: Table, rows: Floats, new: Floats) -> Floats:
+    """Seconds that these copies take in the mean layer, beside the reading of each distinct expert once, which products count."""
+    copied = copied_experts(t, rows) * (new <= 1)
+    if not copied.any():
+        return np.zeros(1)
+    read_once = np.minimum(distinct_experts(t, rows) * t.model.expert_matrix / t.layout.expert_gpus, copied)
+    return t.model.moe_share * (COPY_MOVES * copied - read_once) * t.job.activation_bytes / t.chip.bandwidth_bytes_per_s
 
 
 def expert_split(t: Table) -> Floats:

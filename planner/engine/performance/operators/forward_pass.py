@@ -16,6 +16,7 @@ from planner.engine.columns import Floats, Rows, Table, added, full, numbered
 from planner.engine.performance.operators.attention import append_s, attention_time, latent_s
 from planner.engine.performance.operators.communication import context_exchange_s, layer_collectives_s, stage_handover_s
 from planner.engine.performance.operators.elementwise import adapters_s, elementwise_bytes, quantise_s
+from planner.engine.performance.operators.experts import copied_experts_s
 from planner.engine.performance.operators.host_memory import host_weights_s
 from planner.engine.performance.operators.launches import kernel_latencies_s, launch_s
 from planner.engine.performance.operators.products import ends_s, layer_products, product_time
@@ -117,8 +118,10 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Flo
     layers = t.model.layers / t.layout.pp
     attention = attention_pass_s(t, rows, context, new)
     exchange_s = context_exchange_s(t, rows, new, attention / layers)
+    counted = by_tokens(t, rows, head_rows, exchange_s)
+    copies_s = layers * copied_experts_s(t, rows, new)
     return Pass(
-        **by_tokens(t, rows, head_rows, exchange_s),
+        **(counted | {"elementwise": counted["elementwise"] + copies_s}),
         attention=attention,
         latency=latency_pass_s(t, new),
         host=layers * launch_s(t, context, new),

@@ -23,6 +23,10 @@ OPERATORS_COUNTED = 64.0
 ROUNDED_INPUTS = 4.0
 """Short kernels of a layer that round the inputs of products below 16 bit, where they are not fused with those before them: 240 in the 60 layers of
 Qwen3.5 397B (sgl-project/sglang issue 31504)."""
+OF_NORM, OF_LAYER_NORM, OF_ROTARY, OF_GATED, OF_PLAIN, OF_OTHERS, OF_LLAMA = 8.0, 1.0, 10.0, 5.0, 3.0, 20.0, 51.0
+"""ATen operators outside views of a decoding step: an RMSNorm, a LayerNorm, rotary embedding, an MLP with and without a gate, all others, and a layer of Llama.
+Counted on the meta device (transformers 5.23 with scaled_dot_product_attention): Llama, Mistral and Qwen2 51, Qwen3 67, OLMo 2 67, Gemma 3 95, Phi-2 41, Falcon 36,
+Pythia 33, GPT-2 28, OPT 24, of which the sum of these makes 51, 67, 67, 83, 35, 36, 35, 25 and 25."""
 ROUTING_LAUNCHES = 620.0
 """Operators the host launches in training for the experts of one layer forward, where no kernel of all experts replaces them: choice, sorting,
 counts that the host waits for, exchange, rounding expert by expert. From four published runs of Qwen3 30B A3B in Megatron-Bridge without
@@ -51,21 +55,27 @@ def products_of_layer(t: Table) -> Floats:
     return 4 + 2 * m.reads_source + m.moe_share * np.where(m.shared_ffn > 0, 1.0, -1.0)
 
 
+def operators_of_layer(t: Table) -> Floats:
+    """Operators of a layer without experts that do something on the device, as transformers' code runs them one by one."""
+    m = t.model
+    norms = np.where(m.centred > 0, OF_LAYER_NORM, OF_NORM) * m.norms + OF_NORM * 2 * (m.qk_norm > 0)
+    return OF_OTHERS + norms + OF_ROTARY * m.rotary + np.where(m.gated > 0, OF_GATED, OF_PLAIN)
+
+
 def launches_of_layer(t: Table) -> Floats:
     """Operators the host launches for one layer, each as long as a bare launch: its own, and those of experts."""
     m, e = t.model, t.engine
     one_by_one = e.launches_per_expert * m.experts / t.layout.ep
     chosen_apart = e.routing_launches * (t.job.expert_bytes >= 1)
     routing = np.where(one_by_one > 0, one_by_one, np.where(t.job.train > 0, ROUTING_LAUNCHES, chosen_apart))
+    own = e.launches_per_layer * np.where(e.by_operators > 0, operators_of_layer(t) / OF_LLAMA, 1.0)
     python = np.where(t.job.train > 0, e.python_training, e.python_launches) * np.where(
         t.chip.is_geforce > 0, e.geforce_launches, 1.0
     )
     each = np.where(e.fused_elementwise > 0, FUSED_ADAPTER_LAUNCHES, ADAPTER_LAUNCHES)
     adapters = each * t.job.adapter_products / OPERATORS_COUNTED * (t.job.train > 0)
     latent = e.latent_launches * (m.latent_rank > 0) * (t.job.train <= 0)
-    return (e.launches_per_layer * python * (1 + adapters) + routing * m.moe_share + latent) * np.where(
-        t.job.compiled > 0, COMPILED_LAUNCHES, 1.0
-    )
+    return (own * python * (1 + adapters) + routing * m.moe_share + latent) * np.where(t.job.compiled > 0, COMPILED_LAUNCHES, 1.0)
 
 
 def launch_s(t: Table, context: Floats | float, new: Floats | float) -> Floats:

@@ -30,11 +30,14 @@ LEAST_CLOCK = 0.05
 IDLE_SHARE = 0.15
 """Power of a GPU that waits for work with a model loaded, over the limit it ships with: an H200 that does nothing draws 74 of 700 W
 (conservemode.com/case-studies.html, 2026), and a CUDA context adds 26 to 50 W on H100 and A100 and 66 W on L40S (arXiv:2605.23918)."""
-BUSY_SHARE, WAITING_SHARE = 0.95, 0.35
-"""Power over the limit where products bind, and where a step waits for links or its host. Assumptions."""
-MEMORY_SHARE_HBM, MEMORY_SHARE_GDDR = 0.4, 0.85
-"""Power over the limit where memory binds: decoding draws 137 to 300 of an H200's 700 W (arXiv:2605.11999), of which large batches are the
-upper end, and 173 of an RTX 5060 Ti's 180 W (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
+BUSY_SHARE, HOST_SHARE, LINK_SHARE = 1.0, 0.17, 0.35
+"""Power over the limit where products bind, where a step waits for its host, and where it waits for links. The first two: an H100 SXM draws 700 to
+724 of 700 W in products of 128 rows and more, 663 in attention, 118 with a context and short kernels launched one by one (docs/evidence/h200.md);
+that of links is an assumption."""
+MEMORY_SHARE_HBM, MEMORY_SHARE_GDDR = 0.75, 0.85
+"""Power over the limit where memory binds: 473 to 577 of 700 W in copies, sums and activations, 497 to 529 in products of 1 and 16 rows on the same H100. Whole
+steps of services draw less (137 to 300 of an H200's 700 W, arXiv:2605.11999), as they wait besides. An RTX 5060 Ti draws 173 of 180 W while
+decoding (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
 
 
 def clock_share(power_share: float) -> float:
@@ -82,13 +85,14 @@ def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> 
     )
 
 
-def drawn_w(chip: Chip, *, products: float, waiting: float, busy: float = 1.0) -> float:
+def drawn_w(chip: Chip, *, products: float, host: float = 0.0, links: float = 0.0, busy: float = 1.0) -> float:
     """Mean power of one GPU in W; NaN where the data sheet gives none.
 
-    `products` and `waiting`: shares of the working time in which products bind, and in which the GPU waits; memory binds in the rest.
-    `busy`: share of all time in which it works.
+    `products`, `host` and `links`: shares of the working time in which products bind, and in which the GPU waits for its host and for links;
+    memory binds in the rest. `busy`: share of all time in which it works.
     """
     of_memory = MEMORY_SHARE_HBM if chip.is_hbm else MEMORY_SHARE_GDDR
-    shares = ((products, BUSY_SHARE), (waiting, WAITING_SHARE), (max(0.0, 1 - products - waiting), of_memory))
+    rest = max(0.0, 1 - products - host - links)
+    shares = ((products, BUSY_SHARE), (host, HOST_SHARE), (links, LINK_SHARE), (rest, of_memory))
     at_work_w = sum(share * min(chip.power_w * power, chip.power_limit_w) for share, power in shares)
     return chip.power_w * IDLE_SHARE * (1 - busy) + at_work_w * busy

@@ -198,6 +198,13 @@ def test_a_sequence_inside_the_window_needs_no_mask() -> None:
     assert "windows" not in ask(**GEMMA, gpu="B200 SXM", sequence=8192, attention="flash").assumed
 
 
+def test_kernels_of_recurrences_are_told_where_they_have_to_be_installed() -> None:
+    given = {"task": "generate", "gpu": "H100 SXM5 80GB", "input_tokens": 512, "output_tokens": 64}
+    assert "flash-linear-attention" in ask(**given, model="qwen3.5-0.8b", engine="transformers").assumed["recurrences"]
+    assert "recurrences" not in ask(**given, model="qwen3.5-0.8b", engine="vllm").assumed
+    assert "recurrences" not in ask(**given, model="qwen3-0.6b", engine="transformers").assumed
+
+
 @pytest.mark.parametrize("engine", ["torch", "unsloth", "axolotl", "megatron"])
 def test_programs_with_kernels_that_know_windows_compute_no_more(engine: str) -> None:
     assert scores_flop(sequence=8192, engine=engine) == pytest.approx(scores_flop(sequence=8192, attention="flash-2"))
