@@ -15,6 +15,8 @@ from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 SM_CLOCK, MEMORY_CLOCK = 1, 2
+POWER_INSTANT = 186
+"""NVML_FI_DEV_POWER_INSTANT, in mW."""
 POWER_CAP, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 74, 269, 270, 271
 """Fields of nvmlDeviceGetFieldValues: nanoseconds the clocks were held down, and by what."""
 THROTTLING = {SW_THERMAL: "heat", HW_THERMAL: "heat (hardware)", POWER_BRAKE: "the power brake"}
@@ -121,7 +123,7 @@ class Meter:
         figures = {
             "sm_clock_hz": self._whole("nvmlDeviceGetClockInfo", SM_CLOCK, scale=1e6),
             "memory_clock_hz": self._whole("nvmlDeviceGetClockInfo", MEMORY_CLOCK, scale=1e6),
-            "power_w": self._whole("nvmlDeviceGetPowerUsage", scale=1e-3),
+            "power_w": self._power_w(),
             "power_limit_w": self._whole("nvmlDeviceGetEnforcedPowerLimit", scale=1e-3),
             "energy_j": self._whole("nvmlDeviceGetTotalEnergyConsumption", kind=ctypes.c_ulonglong, scale=1e-3),
             "temperature_c": self._whole("nvmlDeviceGetTemperature", 0),
@@ -210,12 +212,21 @@ class Meter:
         found = kind()
         return found.value * scale if self._call(name, *arguments, ctypes.byref(found)) else None
 
+    def _power_w(self) -> float | None:
+        """Power at this moment; of a driver without that field its power call, which is the mean of a second since Ampere."""
+        if instant := self._fields((POWER_INSTANT,)).get(POWER_INSTANT):
+            return instant * 1e-3
+        return self._whole("nvmlDeviceGetPowerUsage", scale=1e-3)
+
     def _reasons(self) -> float | None:
         found = self._whole("nvmlDeviceGetCurrentClocksEventReasons", kind=ctypes.c_ulonglong)
         return found if found is not None else self._whole("nvmlDeviceGetCurrentClocksThrottleReasons", kind=ctypes.c_ulonglong)
 
     def _held(self) -> dict[int, int]:
-        ids = (POWER_CAP, *THROTTLING)
+        return self._fields((POWER_CAP, *THROTTLING))
+
+    def _fields(self, ids: tuple[int, ...]) -> dict[int, int]:
+        """Fields of the driver that hold whole numbers, by their numbers; those it answers."""
         fields = (_Field * len(ids))()
         for field, number in zip(fields, ids, strict=True):
             field.id = number

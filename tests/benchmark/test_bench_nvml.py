@@ -54,6 +54,14 @@ def test_a_region_is_told_with_clocks_power_and_counters(library: Path, control:
     assert why == ""
 
 
+def test_power_is_that_of_the_moment_where_the_driver_tells_it(library: Path, control: ControlFile) -> None:
+    """The older call gives the mean of a second on Ampere and later, which in a short region is the power of what ran before."""
+    control.devices({**H100, "power_usage": 612000, "power_instant": 431000})
+    assert region(library, control)[0]["power_w"] == 431
+    control.set(**{"0.power_instant": None})
+    assert region(library, control)[0]["power_w"] == 612
+
+
 def test_energy_is_a_difference_over_a_second_or_more(library: Path, control: ControlFile) -> None:
     control.devices(H100)
     told, _ = region(library, control, ("energy = 123456789012", "energy = 123456795012"), seconds=1.05)
