@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from planner.engine.estimate.layout_checks import check_layout, check_links, check_slices
 from planner.engine.job.job import Job
+from planner.engine.memory.stages import MICRO_BATCHES_OF_A_STAGE
 from planner.engine.performance.operators.chip import fabric_of, link_of
 from planner.engine.records.layout import Layout, spread
 from planner.hardware.catalogue.gpus import Gpu
@@ -64,15 +65,23 @@ def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[floa
 def divided_batch(job: Job, layout: Layout[float]) -> tuple[Job, Layout[float], dict[str, object]]:
     """(job, layout, what was assumed) with the batch of a replica divided over the stages of a pipeline, where its program does so.
 
-    torch.distributed.pipelining: `Schedule1F1B` takes no fewer micro batches than stages. The micro batch is a replica's batch where it makes up
-    the global one, or where none is given.
+    torch.distributed.pipelining: `Schedule1F1B` takes no fewer micro batches than stages, so that one is at most the batch of a replica ÷ the
+    stages: in the mean, where it does not divide evenly. A micro batch without a global one is the batch of a replica, or of one that is divided so.
     """
     given, stages = job.micro_batch, layout.pp
-    whole = job.global_batch or given * layout.dp
-    if not job.train or not job.engine.torch_pipelines or stages == 1 or whole != given * layout.dp or not given or given % stages:
+    if not job.train or stages == 1:
         return job, layout, {}
-    words = f"{given / stages:.0f}; {job.engine.label} divides the batch of a replica over the {stages:.0f} stages of a pipeline"
-    return replace(job, global_batch=whole), replace(layout, micro_batch=given / stages), {"micro_batch": words}
+    divides = job.engine.torch_pipelines and given
+    usual = max(given, stages) if divides else MICRO_BATCHES_OF_A_STAGE * stages * layout.micro_batch
+    of_replica = job.global_batch / layout.dp if job.global_batch else usual
+    assumed: dict[str, object] = {} if job.global_batch else {"global_batch": round(of_replica * layout.dp)}
+    if not divides:
+        return job, layout, assumed
+    part = min(given, max(1.0, of_replica / stages))
+    if part < given:
+        words = f"{part:.3g}; {job.engine.label} divides the batch of a replica over the {stages:.0f} stages of a pipeline"
+        assumed["micro_batch"] = words
+    return replace(job, global_batch=of_replica * layout.dp), replace(layout, micro_batch=part), assumed
 
 
 def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:

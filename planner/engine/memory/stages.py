@@ -7,6 +7,9 @@ import numpy as np
 
 from planner.engine.columns import Floats, Table
 
+MICRO_BATCHES_OF_A_STAGE = 4
+"""Micro batches of a step for each stage of a pipeline where no global batch is given, which keep its bubble at a fifth."""
+
 
 class Stage(msgspec.Struct, frozen=True):
     """Parameters of the fullest pipeline stage on one GPU before ZeRO."""
@@ -81,23 +84,28 @@ def zero_ranks(t: Table, stage: int) -> Floats:
 
 
 def micro_batches(t: Table) -> Floats:
-    """Micro batches of a step: from the global batch, or as many as keep a pipeline's bubble at a fifth (4·pp)."""
+    """Micro batches of a step: from the global batch, or as many as keep a pipeline's bubble at a fifth."""
     s = t.layout
     given = t.job.global_batch / np.maximum(1.0, s.micro_batch * s.dp)
-    return np.where(t.job.global_batch > 0, np.maximum(1.0, np.ceil(given)), np.where(s.pp > 1, 4 * s.pp, 1.0))
+    return np.where(
+        t.job.global_batch > 0, np.maximum(1.0, np.ceil(given.round(9))), np.where(s.pp > 1, MICRO_BATCHES_OF_A_STAGE * s.pp, 1.0)
+    )
 
 
 def exchanged_once(t: Table) -> Floats:
-    """1 where gradients of sharded weights are exchanged in the last micro batch alone, so that each GPU has them whole until then (FSDP's no_sync)."""
+    """1 where sharded gradients are exchanged in the last micro batch alone, so that each GPU has them whole until then (FSDP's no_sync)."""
     s, e = t.layout, t.engine
-    sharded = (s.zero >= 3) & (s.shard > 1) & (micro_batches(t) > 1)
-    return np.where(sharded & ((e.flat_gradients > 0) | (e.accelerates > 0) | (whole_stage(t) > 0)), 1.0, 0.0)
+    weights = (s.zero >= 3) & (s.shard > 1) & ((e.flat_gradients > 0) | (e.accelerates > 0))
+    return np.where((weights | (whole_stage(t) > 0)) & (micro_batches(t) > 1), 1.0, 0.0)
 
 
 def whole_stage(t: Table) -> Floats:
-    """1 where the sharded weights of a pipeline stage are gathered once in a step and stay whole until its last micro batch."""
+    """1 where a sharded pipeline stage has its weights and gradients whole until the last micro batch, gathered and exchanged once in a step.
+
+    ZeRO 2 is FSDP2 with `reshard_after_forward=False`, which the schedule of a stage turns off for ZeRO 3, too.
+    """
     s = t.layout
-    return np.where((t.engine.torch_pipelines > 0) & (s.pp > 1) & (s.zero >= 3) & (s.shard > 1), 1.0, 0.0)
+    return np.where((t.engine.torch_pipelines > 0) & (s.pp > 1) & (s.zero >= 2) & (s.shard > 1), 1.0, 0.0)
 
 
 def tensor_share(t: Table, heads: Floats) -> Floats:

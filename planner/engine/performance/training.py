@@ -293,8 +293,8 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
 
     Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the
     updated weights once, beside the last backward and the next forward pass; ZeRO 2 keeps no whole gradients, so that it scatters them in every
-    micro batch. ZeRO 3 gathers the weights twice in each of them, too, but where a stage stays whole; programs that exchange gradients once scatter
-    them in the last one.
+    micro batch. ZeRO 3 gathers the weights twice in each of them, too, but where a stage stays whole, which gathers them in the first; programs that
+    exchange gradients once scatter them in the last one.
     """
     j, s = t.job, t.layout
     ranks = s.dp * s.cp
@@ -307,7 +307,7 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     once = gradients + np.where(s.zero >= 1, updated, gradients)
     scattered, gathered = np.where(exchanged_once(t) > 0, 1.0, count), np.where(whole_stage(t) > 0, 1.0, 2 * count)
     volume = ring * np.where(
-        s.zero >= 3, gathered * weights + scattered * gradients, once + np.where(s.zero == 2, (count - 1) * gradients, 0.0)
+        s.zero >= 3, gathered * weights + scattered * gradients, once + np.where(s.zero == 2, (scattered - 1) * gradients, 0.0)
     )
     routed = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * (s.expert_streams > 1)
     copies = np.maximum(1.0, ranks / s.expert_streams)
@@ -316,7 +316,7 @@ def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, co
     seconds = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
         t, copies, of_experts, per_node=nearby
     )
-    beside = np.where(s.zero >= 2, compute_s, compute_s / np.maximum(count, 1))
+    beside = np.where((s.zero >= 2) & (whole_stage(t) == 0), compute_s, compute_s / np.maximum(count, 1))
     left: Floats = np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
     return left + CONTENTION * (seconds - left)
 

@@ -72,3 +72,64 @@ def test_a_faster_link_slows_nobody_whose_host_is_waited_for(output: int) -> Non
     request = {**fields, "gpus": 4, "concurrency": 4, "input_tokens": 189, "output_tokens": output}
     rates = [one.output_tokens_per_s.value for one in answers_to(request, link=[2e10, 8e10, 3.2e11]) if one.output_tokens_per_s]
     assert rates == sorted(rates)
+
+
+PIPELINED: dict[str, Any] = {"gpu": H100, "task": "train", "recipe": "bf16", "dtype": "bf16", "engine": "torch", "tp": 2}
+
+
+def sequences_of_step(one: Answer, sequence: int) -> float:
+    """Sequences that a step of `one` takes."""
+    assert one.step_s
+    assert one.tokens_per_s
+    return one.step_s.value * one.tokens_per_s.value / sequence
+
+
+@pytest.mark.parametrize(
+    ("pp", "sharding", "checkpointing"), [(2, "none", "none"), (4, "zero2", "full"), (8, "zero3", "selective")]
+)
+def test_larger_micro_batches_of_a_pipeline_take_no_less_and_are_no_slower(pp: int, sharding: str, checkpointing: str) -> None:
+    """Those that no number of stages divides are no exception."""
+    fields = {
+        **PIPELINED,
+        "model": "phi-4-mini",
+        "pp": pp,
+        "dp": 4,
+        "gpus": 8 * pp,
+        "sharding": sharding,
+        "checkpointing": checkpointing,
+    }
+    found = answers_to({**fields, "sequence": 512}, micro_batch=[1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 24, 37])
+    rates = [one.tokens_per_s.value for one in found if one.tokens_per_s]
+    assert totals(found) == sorted(totals(found))
+    assert all(later >= 0.998 * sooner for sooner, later in itertools.pairwise(rates)), rates
+    assert max(later / sooner for sooner, later in itertools.pairwise(rates[6:10])) < 1.3
+
+
+@pytest.mark.parametrize("engine", ["torch", "megatron"])
+def test_larger_global_batches_of_a_pipeline_are_no_slower_and_take_all_their_sequences(engine: str) -> None:
+    batches = [32, 64, 96, 160, 256, 1024]
+    fields = {**PIPELINED, "model": "cerebras-gpt-2.7b", "engine": engine, "pp": 4, "dp": 4, "gpus": 32, "micro_batch": 8}
+    found = answers_to({**fields, "sequence": 699}, global_batch=batches)
+    rates = [one.tokens_per_s.value for one in found if one.tokens_per_s]
+    assert rates == sorted(rates)
+    assert [sequences_of_step(one, 699) for one in found] == pytest.approx(batches)
+
+
+@pytest.mark.parametrize("engine", ["torch", "megatron"])
+@pytest.mark.parametrize("micro", [None, 1, 9, 32])
+def test_the_global_batch_that_a_pipeline_is_assumed_to_take_gives_the_same_answer(engine: str, micro: int | None) -> None:
+    fields = {
+        **PIPELINED,
+        "model": "phi-4-mini",
+        "engine": engine,
+        "pp": 4,
+        "dp": 2,
+        "gpus": 16,
+        "sequence": 512,
+        "micro_batch": micro,
+    }
+    (first,) = answers_to(fields, global_batch=[None])
+    batch = first.assumed["global_batch"]
+    (second,) = answers_to(fields, global_batch=[batch])
+    assert second.step_s == first.step_s
+    assert sequences_of_step(first, 512) == pytest.approx(batch)

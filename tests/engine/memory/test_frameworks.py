@@ -266,10 +266,18 @@ def test_a_pipeline_of_pytorch_keeps_its_stage_whole_for_a_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "part"), [({}, 4), ({"global_batch": None}, 4), ({"global_batch": 512}, 32), ({"engine": "nemo"}, 32)]
+    ("fields", "part"),
+    [({}, 4), ({"global_batch": None}, 4), ({"global_batch": 512}, 8), ({"global_batch": 2048}, 32), ({"engine": "nemo"}, 32)],
 )
 def test_a_pipeline_of_pytorch_divides_the_batch_it_is_given(fields: dict[str, Any], part: int) -> None:
-    """`Schedule1F1B` takes no fewer micro batches than stages: 32 sequences of a replica are eight of 4."""
+    """`Schedule1F1B` takes no fewer micro batches than stages: 32 sequences of a replica are eight of 4, and 64 are eight of 8."""
     answer = _of_405b(micro_batch=32, **{"sharding": "zero1"} | fields)
     assert answer.layout.micro_batch == part
-    assert ("micro_batch" in answer.assumed) is (part == 4)
+    assert ("micro_batch" in answer.assumed) is (part < 32)
+
+
+def test_zero_2_in_a_pipeline_of_pytorch_keeps_the_gradients_of_its_stage_whole_too() -> None:
+    """FSDP2 turns off resharding and the exchange of a stage until its last micro batch, whether or not weights are resharded (`stage.py`)."""
+    second, third = (_of_405b(sharding=sharding) for sharding in ("zero2", "zero3"))
+    assert second.memory_bytes.gradients == pytest.approx(third.memory_bytes.gradients)
+    assert second.step_s.value <= third.step_s.value
