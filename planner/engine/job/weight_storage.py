@@ -36,6 +36,7 @@ def weight_numbers(name: str, key: str, architecture: Architecture, problems: Pr
         "weight_bits_packed": float(packed),
         "unpack_host_s": UNPACK_HOST_S.get(name, 0.0),
         "gptq": float(name.startswith("gptq")),
+        "bitsandbytes": float(name.startswith("nf4")),
         "mxfp4_experts": float(name.startswith("mxfp4")),
     }
 

@@ -33,6 +33,8 @@ class StoredWeights(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Host time one product of packed weights adds in eager mode."""
     gptq: N
     """1: linear weights are in GPTQ's format."""
+    bitsandbytes: N = default(0.0)
+    """1: linear weights are in NF4 of bitsandbytes, whose own kernel unpacks them in every engine."""
     mxfp4_experts: N = default(0.0)
     """1: routed experts are in MXFP4."""
 

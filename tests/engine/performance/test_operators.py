@@ -57,6 +57,31 @@ def test_packed_weights_are_unpacked_for_prompts_and_not_for_single_tokens() -> 
     assert prefill_s(**short, weight_dtype="gptq-int4") <= prefill_s(**short)
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers"])
+def test_bitsandbytes_unpacks_in_every_engine_from_the_second_row_on(engine: str) -> None:
+    """`bitsandbytes.matmul_4bit` reads packed weights for a single vector (gemv_4bit) and multiplies with dequantized ones otherwise.
+
+    Of 32 layers with 4 · 4,096² + 3 · 4,096 · 11,008 weights each 2 B are written and read again.
+    """
+    fields = {
+        "model": "llama-2-7b",
+        "gpu": "A100 80GB SXM",
+        "engine": engine,
+        "task": "generate",
+        "dtype": "bf16",
+        "input_tokens": 8,
+    }
+
+    def product_s(weights: str, batch: int, kind: str = "matmul") -> float:
+        answer = ask(**fields, output_tokens=256, weight_dtype=weights, batch=batch)
+        return answer.seconds_by_class[kind] / 256
+
+    unpacking = 32 * (4 * 4096**2 + 3 * 4096 * 11008) * 4 / 2.039e12
+    assert product_s("nf4", 1) < 0.5 * product_s("bf16", 1)
+    assert unpacking < product_s("nf4", 2) - product_s("nf4", 1) < 2 * unpacking
+    assert product_s("nf4", 2, "head") == pytest.approx(product_s("bf16", 2, "head"))  # which is not packed
+
+
 DIVIDED: dict[str, Any] = {
     "model": "llama-2-70b",
     "task": "generate",

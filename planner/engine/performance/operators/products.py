@@ -143,9 +143,9 @@ def product_time(t: Table, group: ProductGroup) -> ProductTime:
     read = read_bytes_per_s(t, group.stored)
     weights_bytes = group.weights * group.stored
     around = group.moved * np.where(in_int8, ROUNDING_BYTES, CONVERSION_BYTES) * t.engine.fp32_between + group.apart_bytes
-    unpacks = t.engine.unpacks * ~in_int8
+    unpacks = np.maximum(t.engine.unpacks, j.bitsandbytes) * ~in_int8 * (group.stored < SIXTEEN_BITS)
     if (unpacks * (j.weight_bits_packed + j.gptq)).any():
-        plain = np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0)
+        plain = np.where(j.bitsandbytes > 0, group.rows > 1, np.clip(group.rows / FUSED_UNPACK_ROWS - 1, 0.0, 1.0))
         blocks = np.ceil(np.clip(group.rows, 1.0, FUSED_UNPACK_ROWS) / FUSED_ROWS) - 1
         weights_bytes = weights_bytes * (1 + blocks * (1 - plain) * unpacks * j.gptq * (j.train <= 0))
         around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain

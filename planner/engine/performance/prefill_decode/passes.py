@@ -218,7 +218,7 @@ def tower_table(t: Table) -> Table:
         return t
     one, sixteen, nothing = np.ones(1), np.full(1, 2.0), np.zeros(1)
     layout = replace(t.layout, tp=one, pp=one, cp=one, ep=one)
-    plain = ("narrow_bytes", "weight_bits_packed", "gptq", "unpack_host_s", "served_adapters", "offload_parameters")
+    plain = ("narrow_bytes", "weight_bits_packed", "gptq", "bitsandbytes", "unpack_host_s", "served_adapters", "offload_parameters")
     job = replace(t.job, **dict.fromkeys(BYTES_BY_KIND, sixteen), **dict.fromkeys(plain, nothing))
     return replace(t, model=t.tower, job=job, layout=layout, tower=None, source=None, draft=None, draft_model=None)
 
