@@ -1,6 +1,6 @@
 """Seconds of one optimizer step: micro batches through the pipeline, exchange of gradients, the update.
 
-Symbols: M micro batches a step · v virtual stages · n ranks that hold the same parameters.
+Symbols: M micro batches a step · v virtual stages.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from planner.engine.memory.host import offloaded_activations
 from planner.engine.memory.stages import (
     Stage,
     all_layers,
-    exchanged_once,
-    experts_held,
     micro_batches,
     stage_parameters,
-    whole_stage,
     zero_ranks,
 )
 from planner.engine.performance.operators.attention import attention_flop, backward_factor
-from planner.engine.performance.operators.communication import collective_s, expert_exchange_s, peer_bytes_per_s
+from planner.engine.performance.operators.communication import expert_exchange_s, peer_bytes_per_s
 from planner.engine.performance.operators.experts import bias_gradients_s
 from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES, Pass, forward
 from planner.engine.performance.operators.launches import COMPILED_LAUNCHES
+from planner.engine.performance.rank_exchange import OVERLAP, exchange_s
 from planner.engine.performance.rollouts import RolloutColumns, rollout_of
 from planner.engine.performance.sequences import Sequences, sequences_of
 from planner.engine.records.chip import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S
@@ -38,16 +36,6 @@ BACKWARD_LAUNCHES = 113 / 64
 EAGER_BACKWARD = 1.5
 """Backward over forward of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
 its output and its gradient and writes one, as scaling and dropout do forward)."""
-OVERLAP = 0.7
-"""Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
-last exposed."""
-
-
-CONTENTION = 0.3
-"""Share of hidden traffic that computation loses all the same, as collectives take multiprocessors and bandwidth from it: products beside
-NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""
-
-
 COPY_BYTES = 6.0
 """Autocast's 16-bit copy of a weight, made anew in each micro batch (FP32 read, 16 bit written), or the gradient of that copy widened (16 bit read,
 FP32 written)."""
@@ -120,7 +108,7 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     fetched = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) * 2 / HOST_LINK_BYTES_PER_S * j.offload_parameters
     exposed = {
         "weights from host memory": fetched * count,
-        "gradients and weights between ranks": _gradient_traffic(t, stage, trained, count, per_micro * count),
+        "gradients and weights between ranks": exchange_s(t, stage, trained, count, per_micro * count),
         "activations to host memory and back": _offloaded_s(t, per_micro) * count,
         "activations between stages": _stage_traffic(t, tokens) * count,
     }
@@ -286,39 +274,6 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
         "states in host memory": np.where(j.offload_optimizer > 0, carried_s + updated_s, 0.0),
         "launches": launches,
     }
-
-
-def _gradient_traffic(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
-    """Exposed seconds of data-parallel traffic over n ranks beside `compute_s` of `count` micro batches.
-
-    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the
-    updated weights once, beside the last backward and the next forward pass; ZeRO 2 keeps no whole gradients, so that it scatters them in every
-    micro batch. ZeRO 3 gathers the weights twice in each of them, too, but where a stage stays whole, which gathers them in the first; programs that
-    exchange gradients once scatter them in the last one.
-    """
-    j, s = t.job, t.layout
-    ranks = s.dp * s.cp
-    per_node = np.clip(s.gpus_per_node / np.maximum(s.tp, 1), 1, np.maximum(ranks, 1))
-    ring = (ranks - 1) / np.maximum(ranks, 1)
-    sent = np.where(s.zero >= 3, j.activation_bytes, np.inf)  # weights in FP32 are cast before they are gathered
-    weights = stage.linear * np.minimum(j.linear_bytes, sent) + stage.other * np.minimum(j.other_bytes, sent)
-    gradients = trained * np.minimum(j.gradient_bytes, 4.0)
-    updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
-    once = gradients + np.where(s.zero >= 1, updated, gradients)
-    scattered, gathered = np.where(exchanged_once(t) > 0, 1.0, count), np.where(whole_stage(t) > 0, 1.0, 2 * count)
-    volume = ring * np.where(
-        s.zero >= 3, gathered * weights + scattered * gradients, once + np.where(s.zero == 2, (scattered - 1) * gradients, 0.0)
-    )
-    routed = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * (s.expert_streams > 1)
-    copies = np.maximum(1.0, ranks / s.expert_streams)
-    nearby = np.clip(s.gpus_per_node / s.expert_gpus, 1, copies)
-    of_experts = (copies - 1) / copies / np.where(ring > 0, ring, 1.0) * routed * volume
-    seconds = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
-        t, copies, of_experts, per_node=nearby
-    )
-    beside = np.where((s.zero >= 2) & (whole_stage(t) == 0), compute_s, compute_s / np.maximum(count, 1))
-    left: Floats = np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
-    return left + CONTENTION * (seconds - left)
 
 
 def _offloaded_s(t: Table, compute_s: Floats) -> Floats:

@@ -15,7 +15,9 @@ from planner.engine.performance.operators.elementwise import elementwise_bytes, 
 from planner.engine.performance.operators.expert_kernels import ANY
 from planner.engine.performance.operators.experts import BIAS_GRADIENT_S, bias_gradients_s, routed_traffic_bytes
 from planner.engine.performance.operators.launches import launches_of_layer
-from planner.engine.performance.training import CONTENTION, EAGER_BACKWARD, step_of
+from planner.engine.performance.rank_exchange import CONTENTION, OVERLAP
+from planner.engine.performance.training import EAGER_BACKWARD, step_of
+from planner.hardware.catalogue.interconnects import FABRIC_EFFICIENCY
 
 TRAIN: dict[str, Any] = {"task": "train", "micro_batch": 1, "sequence": 8192, "model": "llama-3.1-8b"}
 ONE = np.ones(1)
@@ -41,6 +43,29 @@ def test_hidden_traffic_takes_a_share_of_itself_from_computation() -> None:
     alone = 0.1 + CONTENTION * (1 - 0.1)
     link = chip("H100-SXM-80GB").nvlink_efficiency_8 * 4e12
     assert rate == pytest.approx(link / alone, rel=0.1)
+
+
+def test_hybrid_sharding_sends_what_no_node_needs_of_another_over_links() -> None:
+    """Four nodes of eight: weights twice and gradients once inside a node, an eighth of the gradients twice between nodes.
+
+    FSDP2's HSDP: reduce-scatter over the ranks that share weights, then an all-reduce over the copies on a stream of its own.
+    """
+    parameters, one_step = 8.03e9, 1e9
+    fabric = one_step * FABRIC_EFFICIENCY
+    layout = {"gpus": 32.0, "dp": 32.0, "gpus_per_node": 8.0, "zero": 3.0, "link_bytes_per_s": 4e12, "fabric_bytes_per_s": one_step}
+    everywhere, hybrid = (step_of(table(layout | {"shard": shard}, recipe="bf16")) for shard in (32.0, 8.0))
+    between_nodes = 2 * 3 / 4 * parameters / 8 * 2
+    exposed = hybrid.exposed["gradients and weights between ranks"][0]
+    hidden = OVERLAP * (hybrid.step_s - hybrid.by_class["communication"] - hybrid.by_class["optimizer"])[0]
+    took = between_nodes / fabric
+    assert exposed == pytest.approx(took - hidden + CONTENTION * hidden, rel=0.1)
+    assert everywhere.exposed["gradients and weights between ranks"][0] > 1.5 * exposed
+    alone = {"gpus": 8.0, "dp": 8.0, "shard": 8.0, "gpus_per_node": 8.0}
+    single = step_of(table(layout | alone, recipe="bf16"))
+    quick = step_of(table(layout | {"shard": 8.0, "fabric_bytes_per_s": 1e13}, recipe="bf16"))
+    assert quick.exposed["gradients and weights between ranks"] == pytest.approx(
+        single.exposed["gradients and weights between ranks"]
+    )
 
 
 @pytest.mark.parametrize("asked", [{"loss": "fused"}, {"compile": True}])

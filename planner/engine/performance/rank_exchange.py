@@ -1,0 +1,58 @@
+"""Seconds in which ranks of data parallelism exchange gradients and weights, beside the computation that hides most of it.
+
+Symbols: n ranks that share one copy of the parameters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.engine.columns import Floats, Table
+from planner.engine.memory.stages import Stage, exchanged_once, experts_held, whole_stage
+from planner.engine.performance.operators.communication import collective_s
+
+OVERLAP = 0.7
+"""Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
+last exposed."""
+
+
+CONTENTION = 0.3
+"""Share of hidden traffic that computation loses all the same, as collectives take multiprocessors and bandwidth from it: products beside
+NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""
+
+
+def exchange_s(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
+    """Exposed seconds of exchanging gradients and weights over n ranks beside `compute_s` of `count` micro batches.
+
+    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the
+    updated weights once, beside the last backward and the next forward pass; ZeRO 2 keeps no whole gradients, so that it scatters them in every
+    micro batch. ZeRO 3 gathers the weights twice in each of them, too, but where a stage stays whole, which gathers them in the first; programs that
+    exchange gradients once scatter them in the last one. Hybrid sharding does so over the n ranks that share one copy of the weights, and adds up
+    the gradients of each share over all copies: beside the former where that stays inside a node (FSDP2's all_reduce_stream).
+    """
+    j, s = t.job, t.layout
+    ranks, copies = s.shard, s.dp * s.cp / s.shard
+    in_node = s.gpus_per_node / np.maximum(s.tp, 1)
+    ring = (ranks - 1) / np.maximum(ranks, 1)
+    sent = np.where(s.zero >= 3, j.activation_bytes, np.inf)  # weights in FP32 are cast before they are gathered
+    weights = stage.linear * np.minimum(j.linear_bytes, sent) + stage.other * np.minimum(j.other_bytes, sent)
+    gradients = trained * np.minimum(j.gradient_bytes, 4.0)
+    updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
+    once = gradients + np.where(s.zero >= 1, updated, gradients)
+    scattered, gathered = np.where(exchanged_once(t) > 0, 1.0, count), np.where(whole_stage(t) > 0, 1.0, 2 * count)
+    volume = ring * np.where(
+        s.zero >= 3, gathered * weights + scattered * gradients, once + np.where(s.zero == 2, (scattered - 1) * gradients, 0.0)
+    )
+    routed = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * (s.expert_streams > 1)
+    alike = np.maximum(1.0, ranks / s.expert_streams)
+    of_experts = (alike - 1) / alike / np.where(ring > 0, ring, 1.0) * routed * volume
+    summed = 2 * (copies - 1) / copies * scattered * gradients * ((1 - routed) / ranks + routed / alike)
+    per_node = np.clip(in_node, 1, np.maximum(ranks, 1))
+    shared_s = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
+        t, alike, of_experts, per_node=np.clip(s.gpus_per_node / s.expert_gpus, 1, alike)
+    )
+    summed_s = collective_s(t, copies, summed, per_node=np.clip(in_node / ranks, 1, copies))
+    seconds = np.where(ranks > per_node, shared_s + summed_s, np.maximum(shared_s, summed_s))
+    beside = np.where((s.zero >= 2) & (whole_stage(t) == 0), compute_s, compute_s / np.maximum(count, 1))
+    left: Floats = np.maximum(0.1 * seconds, seconds - OVERLAP * beside)
+    return left + CONTENTION * (seconds - left)
