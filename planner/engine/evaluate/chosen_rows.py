@@ -90,8 +90,8 @@ def evidence(ends: Mapping[str, ReleaseEnds]) -> dict[str, Floats]:
 
 
 def _release_open(job: Job) -> bool:
-    """Whether `job` names an engine of several releases, and none of them."""
-    return len(ENGINES.get(job.workload.engine or "", ())) > 1 and not job.workload.disaggregated
+    """Whether the engine of `job` has several releases, and none of them is named."""
+    return len(ENGINES.get(job.workload.engine or job.engine.name, ())) > 1 and not job.workload.disaggregated
 
 
 def _at_oldest(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.evaluate.candidates import Candidates
@@ -63,6 +64,8 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     """Half width of what a processor reaches: no published measurement is of one, so that its ceilings' own ranges are all there is."""
     classes: tuple[Classes, ...] = ()
     """Architecture of the GPU, shape of the model, and engine of a service."""
+    if_named: Ranges | None = None
+    """Those of the same rows where engines that were assumed are named, without their releases; None where all are named."""
 
     @cached_property
     def _known(self) -> dict[str, Floats]:
@@ -87,6 +90,13 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
 
 def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Ranges:
     """The ranges of the times of `candidates`, whose table is `t`."""
+    if isinstance(timed, StepColumns) or all(job.workload.engine for job in candidates.jobs):
+        return _ranges_of(candidates, t, timed)
+    named = [replace(job, workload=replace(job.workload, engine=job.workload.engine or job.engine.name)) for job in candidates.jobs]
+    return replace(_ranges_of(candidates, t, timed), if_named=_ranges_of(replace(candidates, jobs=named), t, timed))
+
+
+def _ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Ranges:
     seconds, s, job = seconds_of(timed), t.layout, t.job
     share = np.clip(timed.compute_bound / np.where(seconds > 0, seconds, 1.0), 0, 1)
     ceilings = np.hypot(share * t.chip.flop_spread, (1 - share) * t.chip.bandwidth_spread)

@@ -55,10 +55,11 @@ class _Range(NamedTuple):
 
     @classmethod
     def of(cls, rows: Chosen, kind: str, releases: Mapping[str, ReleaseEnds] = NO_RELEASES) -> _Range:
-        """The range of figures of `kind`, to what other `releases` of an engine would take."""
-        factor = np.exp(rows(rows.e.ranges.half_width(kind)))
-        faster, slower = releases.get(kind, (1.0, 1.0))
-        return cls(factor * faster, factor * slower, [chip.basis for chip in rows.chips])
+        """The range of figures of `kind`, to what other `releases` of an engine would take: that of an assumed engine holds the one it has by name."""
+        ranges = rows.e.ranges
+        factor, of_named = (np.exp(rows(one.half_width(kind))) for one in (ranges, ranges.if_named or ranges))
+        faster, slower = (np.maximum(factor, of_named * end) for end in releases.get(kind, (1.0, 1.0)))
+        return cls(faster, slower, [chip.basis for chip in rows.chips])
 
     def with_waits(self, waits: OpenWaits) -> _Range:
         """The range of first tokens, as far as independent causes reach: the formulas, and how prompts meet."""

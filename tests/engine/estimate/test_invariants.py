@@ -9,6 +9,7 @@ import pytest
 from engine_sample import ask_all
 
 from planner.engine.answers.answer import Answer
+from planner.engine.answers.figure import Percentiles
 
 H100, STUDY = "H100 SXM5 80GB", "qwen3-study-w1024"
 
@@ -133,3 +134,40 @@ def test_the_global_batch_that_a_pipeline_is_assumed_to_take_gives_the_same_answ
     (second,) = answers_to(fields, global_batch=[batch])
     assert second.step_s == first.step_s
     assert sequences_of_step(first, 512) == pytest.approx(batch)
+
+
+def ends(one: Answer, name: str) -> list[tuple[float, float, float]]:
+    """(low, value, high) of the figures `name` of an answer: one, or a percentile each; none where it has none."""
+    found = getattr(one, name)
+    if isinstance(found, Percentiles):
+        found = [found.mean, found.p95]
+    elif name == "memory_bytes":
+        found = [found.total]
+    return [(figure.low, figure.value, figure.high) for figure in (found if isinstance(found, list) else [found]) if figure]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"task": "serve", "model": "llama-3.1-8b", "input_tokens": 100, "output_tokens": 100, "concurrency": 4},
+        {
+            "task": "serve",
+            "model": "mixtral-8x7b",
+            "tp": 4,
+            "gpus": 4,
+            "input_tokens": 2000,
+            "output_tokens": 300,
+            "request_rate_per_s": 2.0,
+        },
+        {"task": "generate", "model": "llama-3.1-8b", "weight_dtype": "nf4", "input_tokens": 100, "output_tokens": 100, "batch": 4},
+        {"task": "generate", "model": "t5-large", "input_tokens": 100, "output_tokens": 20, "batch": 4},
+    ],
+)
+def test_naming_the_engine_that_is_assumed_widens_no_range(fields: dict[str, Any]) -> None:
+    (open_answer,) = answers_to({"gpu": H100, **fields}, engine=[None])
+    (named,) = answers_to({"gpu": H100, **fields}, engine=[open_answer.assumed["engine"]])
+    for name in ("prefill_s", "ttft_s", "tpot_s", "request_s", "requests_per_s", "tokens_per_s", "memory_bytes"):
+        for (low, value, high), (least, same, most) in zip(ends(named, name), ends(open_answer, name), strict=True):
+            assert value == pytest.approx(same)
+            assert least <= low * 1.0001, name
+            assert high <= most * 1.0001, name

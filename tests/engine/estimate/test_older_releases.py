@@ -45,6 +45,9 @@ def test_a_release_that_is_not_named_may_be_the_oldest(
     assert upwards == pytest.approx(down * slower, rel=1e-3), "one end alone"
 
 
-@pytest.mark.parametrize("engine", [None, "gpt-fast", "vllm@latest", "tgi"])
-def test_an_engine_of_one_release_or_that_is_not_named_has_no_older_one(engine: str | None) -> None:
-    assert not any("older release" in name for name in ask(**SERVED, **LENGTHS, engine=engine).evidence)
+@pytest.mark.parametrize(
+    ("engine", "older"), [(None, True), ("vllm", True), ("gpt-fast", False), ("vllm@latest", False), ("tgi", False)]
+)
+def test_an_engine_has_older_releases_unless_it_has_one_or_names_it(engine: str | None, *, older: bool) -> None:
+    """One that is not named is taken to be vLLM."""
+    assert older == any("older release" in name for name in ask(**SERVED, **LENGTHS, engine=engine).evidence)
