@@ -41,23 +41,28 @@ def with_levers(
 
 def _with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
     """`rows`, each that is no solution with the change that would make its GPU one, judged by the same engine."""
-    pending = {row.gpu for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
-    hints: dict[str, str] = {}
+    pending = {_place(row) for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
+    hints: dict[tuple[str, str], str] = {}
     for change in plans.changes:
         if not pending:
             break
         if not _is_hint(change, plans.task.workload):
             continue
-        keys = change.keys | {"gpus_considered": sorted(pending)}
-        solved = {choice.node_type.gpu.name: choice for choice in reversed(plans.solutions(keys))}
+        keys = change.keys | {"gpus_considered": sorted({gpu for gpu, _ in pending})}
+        solved = {choice.node_type.place: choice for choice in reversed(plans.solutions(keys)) if choice.node_type.place in pending}
         hints |= zip(solved, _hints(plans, change, keys, list(solved.values())), strict=True)
         pending -= solved.keys()
     return [
-        msgspec.structs.replace(row, why=f"{row.why} → {hints[row.gpu]}")
-        if row.rank is None and row.gpu in hints and not row.here
+        msgspec.structs.replace(row, why=f"{row.why} → {hints[_place(row)]}")
+        if row.rank is None and _place(row) in hints and not row.here
         else row
         for row in rows
     ]
+
+
+def _place(row: PlanRow) -> tuple[str, str]:
+    """GPU and place of `row`, as `NodeType.place`: what rented GPUs could do is no hint on those of one's own."""
+    return row.gpu, "" if row.owned is None else "bought" if row.owned.bought else "own"
 
 
 def _is_hint(change: Change, workload: Workload) -> bool:

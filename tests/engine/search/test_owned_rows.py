@@ -84,6 +84,14 @@ def test_more_gpus_than_there_are_is_no_solution(session: Session) -> None:
     assert "there are 1" in row.why
 
 
+def test_what_rented_gpus_could_do_is_no_hint_on_those_there_are(session: Session) -> None:
+    asked = SERVICE | {"own": [{"gpu": "L40S"}], "gpus_considered": ["L40S"], "max_gpus": 1, "request_rate_per_s": 100.0}
+    rows = session.plan(session.workload(asked), hints=True).rows
+    hints = {row.owned is not None: row.why.partition(" → ")[2] for row in rows if row.gpu == "L40S" and not row.rank}
+    assert hints[False].startswith("more GPUs would do, on "), "rented ones could be more"
+    assert not hints[True], "there is one"
+
+
 def test_without_a_price_the_loss_in_value_is_left_out_and_told(session: Session) -> None:
     unpriced = next(gpu for gpu in session.gpus.all if gpu.purchase is None and gpu.tdp_w and gpu.memory_bytes > 20e9)
     row = _own(_plan(session, own=[{"gpu": unpriced.name}]))[0]
