@@ -8,14 +8,19 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from planner.errors import Problem, UserError
+from planner.errors import Problem, UserError, shown
+
+if TYPE_CHECKING:
+    from tomli import TOMLDecodeError
 
 MOST_BYTES = 16 << 20
 """Largest size of a file whose reader names none; the largest of the catalogue have a hundredth of it."""
 MOST_DEPTH = 64
 """Tables and lists inside each other."""
+_FAULTS_OF_TOML = {"Cannot overwrite a value": "a key is given twice", r"Illegal character '\n'": "a text has no closing quote"}
+"""What tomli says of common mistakes, and what they are."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -131,10 +136,19 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         found = tomli.loads(text)
     except RecursionError:
         raise too_deep(where) from None
-    except ValueError as error:  # wrong syntax, or a number of thousands of digits
+    except tomli.TOMLDecodeError as error:
+        raise UserError(Problem(where, "", f"is not valid TOML: {_said_of_toml(error)}.")) from None
+    except ValueError as error:  # a number of thousands of digits
         raise UserError(Problem(where, "", f"is not valid TOML: {error}.")) from None
     check_depth(found, where)
     return found
+
+
+def _said_of_toml(error: TOMLDecodeError) -> str:
+    """What `error` says, and the line it is about."""
+    fault, _, place = str(error).rpartition(" (at ")
+    line = error.doc.split("\n")[error.lineno - 1].strip()
+    return f"{_FAULTS_OF_TOML.get(fault, fault)} (at {place}{f': {shown(line)}' if line else ''}"
 
 
 def check_depth(found: object, where: str, key: str = "") -> None:

@@ -50,13 +50,15 @@ def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where
     fields = _fields(kind)
     place, inner = getattr(kind, "KEYS_WITHIN", ("", None))
     known = {name: f"{place}.{name}" for name in (_fields(inner) if inner else ())} | {name: name for name in fields}
+    elsewhere: Mapping[str, str] = getattr(kind, "KEYS_ELSEWHERE", {})
     for name in given:
         if name in fields:
             continue
-        if name in known:
-            yield Problem(where, _join(key, str(name)), f"unknown key here; it is known as {known[name]}.")
+        if name in known or name in elsewhere:
+            said = elsewhere.get(name) or f"it is known as {known[name]}"
+            yield Problem(where, _join(key, str(name)), f"unknown key here; {said}.")
             continue
-        near = tuple(known[one] for one in nearest_names(str(name), known, most=2))
+        near = _within_tables(kind, name) or tuple(known[one] for one in nearest_names(str(name), known, most=2))
         hint = "" if near else f" Known keys: {', '.join(fields)}."
         yield Problem(where, _join(key, str(name)), f"unknown key.{hint}", near)
     for name, field in fields.items():
@@ -70,6 +72,16 @@ def _faults_of_table(kind: type[msgspec.Struct], given: Mapping[str, Any], where
 def _fields(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
     """Fields by external name; cached, since finding them resolves every annotation."""
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
+
+
+def _within_tables(kind: type[msgspec.Struct], name: object) -> tuple[str, ...]:
+    """The keys called `name` of the tables in a `kind`: 'targets.deadline_h'."""
+    tables = ((key, part) for key, field in _fields(kind).items() for part, _ in alternatives(field.type))
+    return tuple(
+        f"{key}.{name}"
+        for key, part in tables
+        if isinstance(part, type) and issubclass(part, msgspec.Struct) and name in _fields(part)
+    )
 
 
 def _faults_of_value(kind: Any, value: object, where: str, key: str) -> Iterator[Problem]:

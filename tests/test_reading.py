@@ -55,6 +55,21 @@ def test_documents_are_bounded_in_depth(text: str, words: str) -> None:
     assert isinstance(value_of(text.removeprefix("a = ")), str)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("b = 1\na = 1\na = 2\n", "a key is given twice (at line 3, column 6): 'a = 2'."),
+        ('a = "open\n', "a text has no closing quote (at line 1, column 10): 'a = \"open'."),
+        ("a = 4k", "Expected newline or end of document after a statement (at line 1, column 6): 'a = 4k'."),
+        ("a = [1,\n", "Invalid value (at end of document)."),
+    ],
+)
+def test_the_line_that_is_no_toml_is_shown(text: str, words: str) -> None:
+    with pytest.raises(UserError) as wrong:
+        parse_toml(text, "a.toml")
+    assert str(wrong.value.problems[0]) == f"a.toml: is not valid TOML: {words}"
+
+
 def test_documents_as_deep_as_that_and_with_a_mark_are_read(tmp_path: Path) -> None:
     deep = "[" * (MOST_DEPTH - 1) + "]" * (MOST_DEPTH - 1)
     assert parse_toml(f"a = {deep}", "")

@@ -200,7 +200,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that one tick of the poller read."""
 
     taken_at: str
-    """UTC, ISO 8601, when the tick began."""
+    """UTC, ISO 8601, when the tick began; empty for a log that states no date."""
     taken_at_s: Reading
     """Begin of the tick on the monotonic clock."""
     collect_s: Reading

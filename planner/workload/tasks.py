@@ -7,7 +7,8 @@ Field names and accepted values are a public contract.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import Meta
@@ -193,6 +194,16 @@ Names = Annotated[list[Name], Meta(max_length=1000)]
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A job without hardware. A preset file holds these keys."""
+
+    KEYS_ELSEWHERE: ClassVar[Mapping[str, str]] = {
+        "gpu": 'gpus_considered = ["…"] limits a plan to GPUs',
+        "gpus": "a plan looks for the number, up to max_gpus; `estimate` takes it",
+        **dict.fromkeys(
+            ("tp", "pp", "dp", "cp", "ep", "virtual_stages", "gpus_per_node", "link"),
+            "a plan looks for the layout; `estimate` takes one, and `fit --set`",
+        ),
+    }
+    """Keys of a `Request` alone, and what stands in their place here."""
 
     title: Title = ""
     """One line for lists and headings."""

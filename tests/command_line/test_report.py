@@ -23,6 +23,13 @@ pytestmark = pytest.mark.usefixtures("planned_once")
 SERVICE = ("llama-3.1-70b-chat-service", "--gpu", "H200 SXM")
 
 
+def test_settings_are_told_as_they_were_given(run_planner: RunPlanner) -> None:
+    text = run_planner("report", "qwen3-8b-grpo", "--gpu", "MI350X", "--set", "compile=true").stdout
+    assert "\n| companions | role reference, weight_dtype bf16 |\n" in text
+    assert "\n| compile | true |\n" in text
+    assert not re.search(r"\b(None|True|False)\b", text)
+
+
 def test_the_report_says_what_to_take_and_why(run_planner: RunPlanner) -> None:
     done = run_planner("report", *SERVICE)
     assert done.returncode == 0, done.stderr

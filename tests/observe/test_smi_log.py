@@ -56,7 +56,9 @@ def test_logs_are_judged(run_planner: RunPlanner) -> None:
     assert done.returncode == 0
     busy, idle = json.loads(done.stdout)["gpus"]
     assert (busy["observed"]["busy"], idle["judgement"]["limiter"]) == (1.0, "idle")
-    assert run_planner("watch", "--replay", str(LOGS / "dmon.txt"), "--once").returncode == 0
+    undated = run_planner("watch", "--replay", str(LOGS / "dmon.txt"), "--once")
+    assert undated.returncode == 0
+    assert "no date stated" in undated.stdout.splitlines()[0]
 
 
 def test_a_saved_page_is_one_reading(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from repository import ROOT, RunPlanner
 
 from planner.errors import UserError
 from planner.paths import presets_folder
+from planner.schema import faults
 from planner.session import Session
 from planner.workload.models import ModelShelf
 from planner.workload.presets import PresetShelf
@@ -277,6 +278,21 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "presets").write_text("a file where a folder should be")
     with pytest.raises(UserError, match="cannot be written"):
         PresetShelf(WORKLOADS, tmp_path).save("mine", FULL)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("deadline_h", "Did you mean 'targets.deadline_h'?"),
+        ("rank", "Did you mean 'lora.rank'?"),
+        ("answer_tokens", "Did you mean 'rollout.answer_tokens'?"),
+        ("tp", "unknown key here; a plan looks for the layout"),
+        ("gpu", "gpus_considered"),
+    ],
+)
+def test_a_key_at_the_wrong_place_is_shown_its_own(key: str, told: str) -> None:
+    (problem,) = faults(Workload, {"model": "qwen3-8b", "task": "serve", key: 1}, "mine.toml")
+    assert told in str(problem)
 
 
 def test_a_broken_preset_names_every_fault_and_harms_no_other(shelf: PresetShelf, tmp_path: Path) -> None:

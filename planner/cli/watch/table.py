@@ -28,7 +28,8 @@ def telemetry_text(snapshot: Snapshot, width: int, stale_for_s: float | None = N
     devices, processes = fitted(device_table(snapshot), width), process_table(snapshot)
     lines: list[Text] = []
     if snapshot.badge is not None:
-        lines.append(Text.assemble((f" {one_line(snapshot.badge)} ", "reverse bold"), f"  {one_line(snapshot.taken_at)}"))
+        taken_at = one_line(snapshot.taken_at) or "no date stated"
+        lines.append(Text.assemble((f" {one_line(snapshot.badge)} ", "reverse bold"), f"  {taken_at}"))
     if stale_for_s is not None:
         silent = "it" if snapshot.source else "the driver"
         lines.append(Text(f"No reading for {stale_for_s:.0f} s: {silent} does not answer", style="bold"))

@@ -71,11 +71,11 @@ def read_exporter(url: str) -> Snapshot:
 
 
 def snapshot_of(
-    devices: tuple[DeviceSnapshot, ...], source: str, taken_at: dt.datetime, taken_at_s: float, collect_s: float = 0.0
+    devices: tuple[DeviceSnapshot, ...], source: str, taken_at: dt.datetime | None, taken_at_s: float, collect_s: float = 0.0
 ) -> Snapshot:
     """A snapshot without a host, since exporters describe GPUs only."""
     return Snapshot(
-        taken_at=taken_at.isoformat(timespec="milliseconds"),
+        taken_at=taken_at.isoformat(timespec="milliseconds") if taken_at else "",
         taken_at_s=taken_at_s,
         collect_s=collect_s,
         interval_s=0.0,

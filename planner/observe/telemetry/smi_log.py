@@ -31,11 +31,12 @@ TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%
 
 
 class Row(NamedTuple):
-    """One line of a log: seconds, the GPU, and fields of a snapshot."""
+    """One line of a log: seconds, the GPU, fields of a snapshot, and whether the seconds are those of a date."""
 
     at_s: float
     gpu: int
     fields: dict[str, Any]
+    dated: bool = True
 
 
 LOGS: tuple[Tool, ...] = ("nvidia_smi", "dmon")
@@ -66,7 +67,7 @@ def _page(text: str, where: str, label: str) -> Snapshot:
     devices = devices_of(read_samples(text, where))
     if not devices:
         raise UserError(Problem(where, "", "has no metric of a GPU."))
-    return snapshot_of(devices, label, dt.datetime.fromtimestamp(0, tz=dt.UTC), 0.0)
+    return snapshot_of(devices, label, None, 0.0)
 
 
 def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
@@ -107,7 +108,7 @@ def _dmon(lines: Iterable[str]) -> Iterator[Row]:
             continue
         number = steps[int(index)] = steps.get(int(index), -1) + 1
         at_s = _seconds(f"{row['date']} {row['time']}") if "date" in row and "time" in row else None
-        yield Row(number * DMON_STEP_S if at_s is None else at_s, int(index), _figures(row, "dmon"))
+        yield Row(number * DMON_STEP_S if at_s is None else at_s, int(index), _figures(row, "dmon"), at_s is not None)
 
 
 def _figures(row: Mapping[str, str], tool: Tool) -> dict[str, Any]:
@@ -132,7 +133,8 @@ def _snapshots(rows: Iterable[Row], label: str) -> list[Snapshot]:
 def _snapshot(rows: Mapping[int, Row], label: str) -> Snapshot:
     at_s = min(row.at_s for row in rows.values())
     devices = tuple(_device(rows[index]) for index in sorted(rows))
-    return snapshot_of(devices, label, dt.datetime.fromtimestamp(at_s, tz=dt.UTC), at_s)
+    dated = all(row.dated for row in rows.values())
+    return snapshot_of(devices, label, dt.datetime.fromtimestamp(at_s, tz=dt.UTC) if dated else None, at_s)
 
 
 COUNTERS = frozenset(

@@ -260,7 +260,9 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_plain(part)}" for key, part in value.items())
+        return ", ".join(f"{key} {_plain(part)}" for key, part in value.items() if part is not None)
     if isinstance(value, list):
         return ("; " if any(isinstance(one, Mapping) for one in value) else ", ").join(map(_plain, value))
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f"{value:.12g}" if isinstance(value, float) else str(value)

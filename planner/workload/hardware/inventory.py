@@ -26,6 +26,8 @@ MOST_NAMES = 1_000_000
 """Nodes read of one file, those of every partition counted each time."""
 MOST_BRACKETS = 2
 """Ranges in one name: 'rack[0-3]n[01-16]'."""
+MOST_CALLED = 6
+"""Parts that are named where a spelling begins the names of several."""
 _HOST = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 _GRES = re.compile(r"gpu:(?:(?P<type>[^:,()\s]+):)?(?P<count>\d+)")
 _MIG_PROFILE = re.compile(r"(?<!\d)(\d+)g[._-](\d+)gb", re.IGNORECASE)
@@ -150,7 +152,13 @@ def _named(found: list[Own], find_part: FindPart, known: tuple[str, ...], where:
             message = (
                 f"{own.gpu!r} names no GPU, or more than one; write the machines as TOML: [[own]] gpu = … count = {own.count}."
             )
-            problems.add("gpu", message, nearest_names(own.gpu.removeprefix("nvidia").strip("-_ "), known))
+            begun = (name for name in known if plain_spelling(name).startswith(f"{plain_spelling(own.gpu)}-"))
+            called = filter(None, dict.fromkeys(map(find_part, begun)))
+            problems.add(
+                "gpu",
+                message,
+                tuple(islice(called, MOST_CALLED)) or nearest_names(own.gpu.removeprefix("nvidia").strip("-_ "), known),
+            )
         else:
             named[msgspec.structs.replace(own, gpu=part, nodes=1)] += own.nodes
     problems.found = list(dict.fromkeys(problems.found))
