@@ -99,7 +99,8 @@ def _whole(answer: HTTPResponse, most_bytes: float) -> bytes:
 def _opener(until_s: float) -> OpenerDirector:
     """An opener whose answers are read until `until_s`: a socket's time-out restarts with every byte."""
     import http.client
-    from urllib.request import HTTPHandler, HTTPSHandler, build_opener
+    from urllib.error import URLError
+    from urllib.request import FTPHandler, HTTPHandler, HTTPSHandler, build_opener
 
     class Limited(io.RawIOBase):
         def __init__(self, connection: Any, held: Any) -> None:
@@ -133,7 +134,11 @@ def _opener(until_s: float) -> OpenerDirector:
         def https_open(self, request: Any) -> Any:
             return self.do_open(limited(http.client.HTTPSConnection), request)
 
-    return build_opener(Plain, Secure)
+    class Refused(FTPHandler):
+        def ftp_open(self, _request: Any) -> Any:
+            raise URLError("it was sent on to FTP, which is not read")
+
+    return build_opener(Plain, Secure, Refused)
 
 
 def reason_of(error: object) -> str:

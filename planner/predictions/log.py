@@ -7,6 +7,7 @@ from pathlib import Path
 from planner.durable import WriteResult, refused
 from planner.hardware.measurements.line_file import LineFile
 from planner.predictions.entries import LAYOUT, LogLine, Pair, Predicted, Seen, decoded, encoded
+from planner.units import counted
 
 FILE_NAME = "predictions.jsonl"
 MOST_OPEN = 500
@@ -112,7 +113,7 @@ class PredictionLog:
             self._seen.clear()
         lines, damaged = decoded(text)
         if damaged:
-            self.warning = f"{self.path}: {damaged} lines cannot be read and are left out"
+            self.warning = f"{self.path}: {counted(damaged, 'line')} cannot be read: left out"
         for line in lines:
             self._take(line)
 

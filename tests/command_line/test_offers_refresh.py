@@ -148,7 +148,7 @@ def test_a_provider_that_fails_leaves_its_offers_and_the_others_alone(
     )
     assert "is no table of prices: it has no column InstanceType" in errors["verda"]
     assert "holds no offer of a known GPU" in errors["vast-ai"]
-    assert "vast-ai: 1 lines cannot be read; line 2: Price 'dear' is not a number" in done.stderr
+    assert "vast-ai: 1 line cannot be read; line 2: Price 'dear' is not a number" in done.stderr
     assert "broke off" in errors["aws"]
     assert "gave no answer within 3 s" in errors["runpod"]
     assert found["nebius"]["as_of"] in {

@@ -80,6 +80,7 @@ CASES: dict[str, tuple[Callable[[socket.socket], None], str]] = {
     "is no web server": (lambda client: client.sendall(b"\x00\x01\x02\n"), "broke off"),
     "hangs up": (lambda _: None, "closed connection without response"),
     "redirects to a file": (lambda client: redirect(client, "file:///etc/passwd"), "was refused with HTTP 302"),
+    "redirects to FTP": (lambda client: redirect(client, "ftp://127.0.0.1:1/x"), "sent on to FTP, which is not read"),
     "redirects for ever": (lambda client: redirect(client, "/again"), "was refused with HTTP 302"),
 }
 

@@ -71,6 +71,14 @@ def test_a_preset_is_written_and_read(run_planner: RunPlanner, tmp_path: Path) -
     assert "p95_request_s" in out.read_text()
 
 
+def test_the_deadline_of_a_job_is_not_that_of_a_service(run_planner: RunPlanner, tmp_path: Path) -> None:
+    out = tmp_path / "mine.toml"
+    done = run_planner("traffic", str(DATA / "azure_code_2023.csv"), "--preset", "qwen3-32b-batch-job", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "deadline" not in out.read_text()
+    assert "request_rate_per_s" in out.read_text()
+
+
 def test_a_batch_without_times_is_a_batch_job(run_planner: RunPlanner, tmp_path: Path) -> None:
     out = tmp_path / "batch.toml"
     done = run_planner("traffic", str(DATA / "servegen_offline_d.jsonl"), "--model", "llama-3.1-8b", "--out", str(out))

@@ -12,7 +12,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, Number, json_option, pass_invocation
 from planner.cli.terminal.sections import print_items, print_json
 from planner.cli.terminal.streams import say
-from planner.units import UNKNOWN, usd_text
+from planner.units import UNKNOWN, counted, usd_text
 
 if TYPE_CHECKING:
     from planner.hardware.prices.offers import Change
@@ -81,7 +81,7 @@ def _narrated(one: Refreshed) -> Iterator[str]:
         more = f" and {len(one.unknown) - NAMED} more" if len(one.unknown) > NAMED else ""
         yield f"{one.provider}: left out, the part is not known for certain: {named}{more}"
     if one.unusable:
-        yield f"{one.provider}: {len(one.unusable)} lines cannot be read; {one.unusable[0]}"
+        yield f"{one.provider}: {counted(len(one.unusable), 'line')} cannot be read; {one.unusable[0]}"
 
 
 def _print_summary(found: Sequence[Refreshed]) -> None:

@@ -213,7 +213,7 @@ def _print_for_people(found: Plan, command: PlanCommand, more: _More, *, each_gp
     from planner.cli.terminal import sections as listing
     from planner.present.cells import Section
     from planner.present.choice.latency_by_load import load_sections
-    from planner.present.choice.levers import levers_section
+    from planner.present.choice.levers import levers_sections
     from planner.present.memory import memory_section
     from planner.present.money.costs import cost_sections
     from planner.present.plan import heading
@@ -235,6 +235,6 @@ def _print_for_people(found: Plan, command: PlanCommand, more: _More, *, each_gp
     if more.costs is not None:
         out.print()
         listing.print_sections([*cost_sections(more.costs), *([Section("", [more.chart])] if more.chart else [])], out)
-    if found.levers:
+    for section in levers_sections(found, command.text_with):
         out.print()
-        listing.print_section(levers_section(found.levers, command.text_with), out)
+        listing.print_section(section, out)

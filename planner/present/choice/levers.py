@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 
-from planner.engine.answers.plan import Lever
+from planner.engine.answers.plan import Lever, Plan
 from planner.present.cells import LEAST_SHARE, Code, Paragraph, Section
 from planner.units import bytes_text, digits, percent_text, usd_text
 
+CHANGES = "What would change it"
+NONE_WOULD_DO = "None of the changes that are tried would do: formats, margins, more GPUs, limits looser by a fifth."
 COST_WORDS = {
     "precision": "rounds more",
     "margin": "less margin",
@@ -19,10 +21,13 @@ COST_WORDS = {
 """Costs of a lever besides time."""
 
 
-def levers_section(levers: Sequence[Lever], command_with: Callable[[Lever], str]) -> Section:
-    """The levers, each followed by the command that plans with it."""
-    parts = [part for lever in levers for part in (Paragraph(lever_text(lever)), Code(command_with(lever)))]
-    return Section("What would cost less" if any(lever.after for lever in levers) else "What would change it", parts)
+def levers_sections(plan: Plan, command_with: Callable[[Lever], str]) -> Iterator[Section]:
+    """The levers of `plan`, each followed by the command that plans with it; where what was tried is no solution, also that there are none."""
+    if plan.levers:
+        parts = [part for lever in plan.levers for part in (Paragraph(lever_text(lever)), Code(command_with(lever)))]
+        yield Section("What would cost less" if any(lever.after for lever in plan.levers) else CHANGES, parts)
+    elif not any(row.rank for row in plan.rows) and any(row.answer.memory_bytes and not row.here for row in plan.rows):
+        yield Section(CHANGES, [Paragraph(NONE_WOULD_DO)])
 
 
 def lever_text(lever: Lever) -> str:

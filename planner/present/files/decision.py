@@ -18,7 +18,7 @@ from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Par
 from planner.present.choice.certainty import sensitivity, standing
 from planner.present.choice.frontier import frontier_chart
 from planner.present.choice.latency_by_load import load_sections
-from planner.present.choice.levers import levers_section
+from planner.present.choice.levers import levers_sections
 from planner.present.choice.sentence import answer_sentence, nothing_fits_text
 from planner.present.command_line import PlanCommand
 from planner.present.memory import memory_section
@@ -215,8 +215,7 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
     if others:
         rows = [*[row for row in others if not row.here][:LOSERS], *(row for row in others if row.here)]
         yield Section("What is not a solution, and why", [Table(columns, rows)])
-    if plan.levers:
-        yield levers_section(plan.levers, decision.command.text_with)
+    yield from levers_sections(plan, decision.command.text_with)
 
 
 def _money(decision: Decision, row: PlanRow) -> Iterator[Section]:

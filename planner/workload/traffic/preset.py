@@ -16,9 +16,9 @@ RateChoice = Literal["peak", "mean"]
 
 
 def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -> dict[str, Any]:
-    """The keys of a service under `traffic`; model, engine, formats and targets are `base`'s.
+    """The keys of a service under `traffic`; model, engine, formats and targets are `base`'s, but for a deadline, which is a job's.
 
-    Without arrival times it is a batch job of that many requests. Raises `UserError` naming each unknown length or rate.
+    Without arrival times it is a batch job of that many requests, with its deadline. Raises `UserError` naming each unknown length or rate.
     """
     missing = [
         Problem(traffic.source, name, f"is not in the traffic; give it as --{name.replace('_', '-')}.")
@@ -44,6 +44,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -
     if chosen is None:
         raise UserError(Problem(traffic.source, "rate", "is not known: all requests came at one moment."))
     variation = {} if traffic.arrival_variation is None else {"arrival_variation": round(traffic.arrival_variation, 2)}
+    keys["targets"] = {name: value for name, value in keys.get("targets", {}).items() if name != "deadline_h"}
     return {**keys, "task": "serve", "request_rate_per_s": float(f"{chosen:.4g}"), **variation}
 
 

@@ -9,6 +9,7 @@ import pytest
 from repository import RunPlanner
 
 from planner.engine.answers.plan import Plan
+from planner.present.choice.levers import NONE_WOULD_DO
 
 pytestmark = pytest.mark.usefixtures("planned_once")
 PRESET = "llama-3.1-8b-full-finetune"
@@ -64,6 +65,15 @@ def test_tables_for_programs_take_no_items(run_planner: RunPlanner, form: str) -
     assert not done.stdout
     assert "--memory" in done.stderr
     assert form in done.stderr
+
+
+def test_where_no_lever_is_enough_that_is_said(run_planner: RunPlanner) -> None:
+    done = run_planner("plan", "llama-3.1-70b-chat-service", "--gpu", "B300 SXM", "--set", "targets.p95_request_s=0.5")
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.rstrip().endswith(f"What would change it\n{NONE_WOULD_DO}")
+    refused = run_planner("plan", "llama-3.1-70b-chat-service", "--gpu", "T4")
+    assert refused.returncode == 1, refused.stderr
+    assert NONE_WOULD_DO not in refused.stdout, "the row says what it lacks; nothing was tried"
 
 
 def test_levers_say_what_they_save_and_cost(run_planner: RunPlanner) -> None:
