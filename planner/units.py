@@ -100,6 +100,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def age_text(days: int) -> str:
+    """'1 day old'; of a date that the clock has not reached, so much."""
+    return f"{counted(days, 'day')} old" if days >= 0 else "after today: is this machine's clock right?"
+
+
 def count_text(value: float | None) -> str:
     """A count of things: 8190735360 -> '8.19 B', 1234 -> '1,234'."""
     if value is None or not math.isfinite(value):

@@ -19,7 +19,7 @@ from planner.errors import UserError
 from planner.observe.machine import LocalGpu
 from planner.paths import presets_folder
 from planner.session import Session
-from planner.units import UNKNOWN, bytes_text, si_text
+from planner.units import UNKNOWN, age_text, bytes_text, si_text
 
 Facts = dict[str, Any]
 TOPIC = 14
@@ -226,7 +226,7 @@ def _price_lines(facts: Facts) -> list[str]:
     undated = f"; {facts['undated']} offers state a year alone" if facts["undated"] else ""
     yours = ", ".join(f"{provider} of {as_of}" for provider, as_of in facts["own"].items())
     return [
-        f"newest of {facts['newest']}, {facts['age_days']} days ago; oldest of {facts['oldest']}{undated}",
+        f"newest of {facts['newest']}, {age_text(facts['age_days'])}; oldest of {facts['oldest']}{undated}",
         f"yours: {yours}, in {facts['own_folder']}" if yours else "all as shipped; today's: gpu-planner offers refresh",
     ]
 

@@ -18,7 +18,7 @@ from planner.present.command_line import PlanCommand
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
 from planner.present.plan import columns_for, plan_table, rate_text
-from planner.units import UNKNOWN, digits
+from planner.units import UNKNOWN, age_text, digits
 
 PRESETS = ("qwen3-8b-single-user-chat", "llama-3.1-8b-lora", "llama-3.1-70b-chat-service")
 
@@ -148,3 +148,9 @@ def test_a_table_leaves_out_columns_in_the_order_it_is_told() -> None:
     )
     heads = [[one.column.title for one in fitted(table, width).columns] for width in (80, 54, 47, 40)]
     assert heads == [["way", "who", "1", "3", "36"], ["way", "who", "1", "36"], ["way", "who", "36"], ["way", "36"]]
+
+
+@pytest.mark.parametrize(("days", "words"), [(0, "0 days old"), (1, "1 day old"), (20_530, "20,530 days old"), (-1, "after today")])
+def test_the_age_of_a_price_is_never_negative(days: int, words: str) -> None:
+    """A machine whose clock starts in 1970 was told of prices that are -20,530 days old."""
+    assert age_text(days).startswith(words)

@@ -29,7 +29,7 @@ from planner.present.plan import columns_for, fit_text
 from planner.present.prices import money_sentences
 from planner.present.row_figures import row_figures
 from planner.present.time import time_section
-from planner.units import counted, duration_text, usd_text
+from planner.units import age_text, duration_text, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.procurement.paying import Terms
@@ -191,7 +191,7 @@ def _price_age(decision: Decision, row: PlanRow) -> str:
     if row.offer is None or row.offer.as_of.count("-") != 2:
         return ""
     days = (dt.date.fromisoformat(decision.made_on) - dt.date.fromisoformat(row.offer.as_of)).days
-    return f"price of {row.offer.as_of}, {counted(days, 'day')} old"
+    return f"price of {row.offer.as_of}, {age_text(days)}"
 
 
 def _asked(task: Mapping[str, Any], assumed: Mapping[str, Any]) -> Section:
