@@ -11,7 +11,7 @@ from planner.units import bytes_text, digits, percent_text, usd_text
 CHANGES = "What would change it"
 NONE_WOULD_DO = "None of the changes that are tried would do: formats, margins, more GPUs, limits looser by a fifth."
 COST_WORDS = {
-    "precision": "rounds more",
+    "precision": "less precise",
     "margin": "less margin",
     "target": "a looser target",
     "interruptions": "nodes may be taken away",
@@ -37,7 +37,7 @@ def lever_text(lever: Lever) -> str:
 
 
 def cost_text(lever: Lever) -> str:
-    """'saves 12.1 GiB, 31 % slower, rounds more', without unknown and negligible effects."""
+    """'saves 12.1 GiB, 31 % slower, less precise', without unknown and negligible effects."""
     saved = f"saves {bytes_text(lever.saves_bytes)}" if lever.saves_bytes and lever.saves_bytes > 0 else ""
     speed = _speed_text(lever.slowdown) if lever.slowdown is not None else ""
     return ", ".join(filter(None, (saving_text(lever), saved, speed, COST_WORDS.get(lever.costs or "", ""))))

@@ -121,7 +121,7 @@ async def test_a_row_that_does_not_fit_is_told_what_would_change_it(tmp_path: Pa
     async with app.run_test(size=(80, 24)) as pilot:
         text = await opened(pilot, ItemsScreen, "G", "k", "M")
         assert "short " in text
-        assert "int4 weights: then 8 × RTX 4090 fits (saves 3.2 GiB, 25 % faster, rounds more)" in text
+        assert "int4 weights: then 8 × RTX 4090 fits (saves 3.2 GiB, 25 % faster, less precise)" in text
         assert "(saves 2.0 GiB, 31 % slower)" in text
         await pilot.press("escape", "enter")
         await settle(pilot)

@@ -186,10 +186,11 @@ class Fitted(msgspec.Struct, frozen=True):
 def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = False, most: int | None = None) -> Fitted:
     """The most wanted columns that `width` cells hold; more cells never hold fewer of them.
 
-    `every`: keep all of them, however wide that is. `most`: cells to choose by where a wider screen has fewer.
+    `every`: keep all of them, however wide that is, names of GPUs in a quarter of the cells. `most`: cells to choose by where a wider screen has fewer.
     """
     if every:
-        return Fitted(_in_order(columns, {"more": len(MORE.title)}), GAP_WIDE)
+        names = next((one.width for one in columns if one.id == "gpu"), 0)
+        return Fitted(_in_order(columns, {"more": len(MORE.title), "gpu": min(names, max(WIDTHS["gpu"], width // 4))}), GAP_WIDE)
     room = min(width, most) if most is not None else width
     kept = list(columns)
     while len(kept) > len(IDENTITY) and _width(kept, GAP_WIDE if len(kept) > CROWDED else GAP_TIGHT, NARROW) > room:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from itertools import accumulate
 
 import msgspec
+from rich.segment import Segment
 from textual.strip import Strip
 
 from widgets.panes.ranking.columns import Fitted
 
 FROZEN = ("rank", "gpu")
 """Columns that stay where they are while the others are shifted."""
+SCROLL_BAR, SIGN = 1, 3
+"""Cells beside the columns: of the scroll bar, and of the sign that there are more of them, with the blank before it."""
 
 
 class Sideways(msgspec.Struct, frozen=True):
@@ -32,13 +35,18 @@ class Sideways(msgspec.Struct, frozen=True):
         return [0, *accumulate(free)]
 
     @property
+    def room(self) -> int:
+        """Cells behind the frozen columns in which the others have to be whole."""
+        return self.width - self.frozen_cells - SCROLL_BAR - SIGN
+
+    @property
     def cells(self) -> int:
         """Cells of a whole line: what is in sight, and what is not."""
         return max(self.width, self.frozen_cells + self.ends[-1])
 
     def hide(self, count: int) -> int:
         """Number of columns that can be out of sight, as far as that brings others into sight; at most `count`."""
-        ends, room = self.ends, self.width - self.frozen_cells
+        ends, room = self.ends, self.room
         rest = (number for number, end in enumerate(ends) if ends[-1] - self.fitted.gap - end <= room)
         return min(max(0, count), next(rest, len(ends) - 1))
 
@@ -47,7 +55,7 @@ class Sideways(msgspec.Struct, frozen=True):
         names = [column.id for column, _ in self.fitted.columns if column.id not in FROZEN]
         if name not in names:
             return self.hidden
-        index, ends, room = names.index(name), self.ends, self.width - self.frozen_cells
+        index, ends, room = names.index(name), self.ends, self.room
         least = next((number for number, end in enumerate(ends) if ends[index + 1] - self.fitted.gap - end <= room), index)
         return max(least, min(self.hidden, index))
 
@@ -56,13 +64,19 @@ class Sideways(msgspec.Struct, frozen=True):
         """The cells of a whole line, behind the frozen ones, that are in sight: whole columns, or none where there is no room."""
         ends, frozen = self.ends, self.frozen_cells
         begin = ends[self.hidden]
-        end = max((end for end in ends if begin <= end <= begin + self.width - frozen + self.fitted.gap), default=begin)
+        end = max((end for end in ends if begin <= end <= begin + self.room + self.fitted.gap), default=begin)
         return frozen + begin, frozen + end
 
-    def crop(self, strip: Strip) -> Strip:
-        """The part of a whole line that is in sight."""
-        shown = Strip.join([strip.crop(0, self.frozen_cells), strip.crop(*self.in_sight)])
-        return shown.adjust_cell_length(self.width, next((segment.style for segment in reversed(list(strip))), None))
+    def crop(self, strip: Strip, sign: str = "") -> Strip:
+        """The part of a whole line that is in sight; `sign` stands on the sides at which columns are not."""
+        (begin, end), gap, frozen = self.in_sight, self.fitted.gap, self.frozen_cells
+        style = next((segment.style for segment in reversed(list(strip))), None)
+        parts = [strip.crop(0, frozen), strip.crop(begin, end)]
+        if sign and self.hidden:
+            parts[0] = Strip([*strip.crop(0, frozen - gap - len(sign)), Segment(sign + " " * gap, style)])
+        if sign and end < frozen + self.ends[-1]:
+            parts[1] = Strip([*strip.crop(begin, end - gap), Segment(f" {sign}", style)])
+        return Strip.join(parts).adjust_cell_length(self.width, style)
 
     def column_at(self, x: int) -> str | None:
         """The column under a cell behind the cursor's sign."""

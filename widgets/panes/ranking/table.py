@@ -329,7 +329,7 @@ class Ranking(ScrollView, can_focus=True):
         if self._sideways.width != self.size.width:  # laid out, and drawn before it is told so
             self._fit()
         strip = self._whole_line(y, self._sideways.cells if self.wide else self.size.width)
-        return self._sideways.crop(strip) if self.wide else strip
+        return self._sideways.crop(strip, self._painter.symbols.ellipsis if y < HEADER_ROWS else "") if self.wide else strip
 
     def _whole_line(self, y: int, width: int) -> Strip:
         painter, ground, fitted = self._painter.themed(self.app), self.rich_style, self._sideways.fitted
