@@ -66,7 +66,7 @@ class PlannerApp(BaseApp):
 
     def compose(self) -> ComposeResult:
         """The frames of the panes; their content comes once the screen is up."""
-        yield Headline()
+        yield Headline(symbols=self.symbols)
         yield AnswerLine(symbols=self.symbols)
         yield Tabs()
         with Container(id="body"):

@@ -57,6 +57,8 @@ _PLAIN = str.maketrans(
 _SPREAD = r"±([\d.,]+) %"
 _CUT = r"[ -~]…"
 """The end of what was cut, with the sign before it, which leaves room for two dots."""
+_SEPARATOR = r"(?<!\S)·(?!\S)"
+"""A dot between two parts of a line, which a dash would make a minus, or the key of that name."""
 
 
 class CleanText(LineFilter):
@@ -89,15 +91,15 @@ def _drawn(segment: Segment) -> str:
 
 
 def plain(text: str) -> str:
-    """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..', '8,730 → 9,640' as '8,730 ->9,640'."""
+    """`text` in ASCII, cell for cell: '±14 %' as '+-14%', 'reading …' as 'reading..', '8,730 → 9,640' as '8,730 ->9,640', 'a · b' as 'a | b'."""
     text = (
-        re.sub(_CUT, "..", re.sub(_SPREAD, r"+-\1%", text))
+        re.sub(_SEPARATOR, "|", re.sub(_CUT, "..", re.sub(_SPREAD, r"+-\1%", text)))
         .replace("  ± ", " +- ")
         .replace(" ± ", " +-")
         .replace(" →  ", " -> ")
         .replace(" → ", " ->")
-        .replace(" ≤ ", "<= ")
-        .replace(" ≥ ", ">= ")
+        .replace(" ≤ ", " <=")
+        .replace(" ≥ ", " >=")
     )
     return "".join(char if char.isascii() else "?" * cell_len(char) for char in text.translate(_PLAIN))
 

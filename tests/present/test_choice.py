@@ -70,6 +70,11 @@ def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     )
     told = answer_sentence(msgspec.structs.replace(plan, rows=[first, second, *plan.rows[2:]]))
     assert told.parts[1:3] == ("p95 3.90 s of 5.00 s (61 % sure)", "over 90 % sure: 8 × H100 SXM5 80GB, +32 %")
+    elsewhere = msgspec.structs.replace(second, rank=3)
+    once = answer_sentence(
+        msgspec.structs.replace(plan, rows=[first, msgspec.structs.replace(second, probability_meets=0.7), elsewhere])
+    )
+    assert once.parts[2:] == ("over 90 % sure: 8 × H100 SXM5 80GB, +32 %",), "the next one reads the same, and is not said again"
     unsure = [msgspec.structs.replace(row, probability_meets=0.61) for row in plan.rows]
     assert "sure:" not in answer_sentence(msgspec.structs.replace(plan, rows=unsure)).text
 

@@ -20,6 +20,7 @@ from tui_sample import CHAT, sample_plan
 
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
+from planner.engine.answers.time import CLASS_WORDS
 from planner.present.cells import spread_text
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.plan import money_text, rate_text
@@ -42,6 +43,7 @@ from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.workload.fields import FIELDS, fields_for
 from widgets.panes.workload.values import Kind, get, number_text, parse, parse_number, put, show, stepped, turned_to
 from widgets.plain_output import PlainText, plain
+from widgets.screens.row.time import pattern_and_style
 
 
 def text_of_signs() -> st.SearchStrategy[str]:
@@ -312,6 +314,9 @@ def test_glyph_sets_are_one_cell_each() -> None:
         single = [*symbols.basis.values(), *symbols.verdict.values(), *symbols.patterns.values(), symbols.filled, symbols.cursor]
         assert all(len(glyph) == 1 for glyph in single)
         assert set(symbols.patterns) == set(MEMORY_COMPONENTS)
+        fills = {pattern_and_style(kind, symbols)[0] for kind in CLASS_WORDS}
+        assert len(fills) == len(CLASS_WORDS), "classes of operators are told apart without colour"
+        assert all(len(fill) == 1 for fill in fills)
     assert all(glyph.isascii() for glyph in [*ASCII.basis.values(), *ASCII.patterns.values(), ASCII.sparks])
     assert len(set(ASCII.verdict.values())) == len(ASCII.verdict)
 
@@ -330,6 +335,8 @@ def test_two_dots_stand_for_what_was_cut_and_a_scroll_bar_has_no_signs() -> None
     assert plain("reading …") == "reading.."
     assert plain("8,730 → 9,640 $/month") == "8,730 ->9,640 $/month"
     assert plain("l →  open") == "l -> open"
+    assert plain("saves ≤ 580 $ · −3 % · tp2·dp4 · a") == "saves <=580 $ | -3 % | tp2-dp4 | a"
+    assert plain("· 2 ×") == "| 2 x"
     thumb = Segment("▆", Style.from_meta({"@mouse.down": "grab"}))
     assert [segment.text for segment in PlainText().apply([thumb], Color(0, 0, 0))] == [" "]
 

@@ -246,7 +246,7 @@ class BenchmarkRunner:
         line.state, line.fraction = "done", 1.0
         line.value = quantity_text(measurement.value, measurement.unit)
         share = self._reference.share(measurement)
-        line.share = f"{percent_text(share)} peak" if share is not None else ""
+        line.share = f"{percent_text(share)} spec" if share is not None else ""
         before = self._reference.before.get(line.id)
         line.was = f"was {quantity_text(before, measurement.unit)}" if before is not None else ""
         line.detail = "" if measurement.status == "ok" else measurement.status

@@ -32,6 +32,8 @@ class Symbols(NamedTuple):
         "overhead": "░",
     }
     """Memory component -> fill, so that the stack reads without colour."""
+    classes: Mapping[str, str] = {"launch": "╱", "host": "╳", "bubble": "·", "rollout": "═", "new weights": "╲", "scoring": "║"}
+    """Class of operator -> fill, of those whose colour another class has too."""
     filled: str = "■"
     empty: str = "·"
     cursor: str = "▸"
@@ -83,6 +85,7 @@ ASCII = Symbols(
         "buffers": "-",
         "overhead": ":",
     },
+    classes={"launch": "/", "host": "~", "bubble": ".", "rollout": "@", "new weights": "^", "scoring": "*"},
     filled="#",
     empty="_",
     cursor=">",

@@ -97,7 +97,7 @@ class BenchmarkView(Vertical):
     def _point(self, point: PointLine, label_width: int, width: int) -> Content:
         symbols = self._symbols
         mark, style = {
-            "waiting": (symbols.dot, "$quiet"),
+            "waiting": (symbols.empty, "$quiet"),
             "running": (symbols.running, "$accent"),
             "between": (symbols.dot, "$accent"),
             "done": (symbols.done, "$text-success"),

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from planner.present.names import device_name, model_name
 from planner.units import duration_text, si_text, usd_text
+from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import shorten_end, shorten_middle
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ MANY = 1000
 class Headline(Static):
     """Headline: the plan, the age of the prices, and whether this machine was measured; parts go from the right of each side."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, symbols: Symbols = UNICODE) -> None:
         super().__init__(id="headline")
+        self._ellipsis = symbols.ellipsis
         self._left: Sequence[str] = ()
         self._right: Sequence[str] = ()
         self._of_before = False
@@ -60,7 +62,7 @@ class Headline(Static):
             if len(right) + 3 + len("  ·  ".join(self._left)) <= room:
                 break
         right = right if len(head) + 3 + len(right) <= room else ""
-        head, rest = _fitted(head, self._left[1:], room - len(right) - 2 - GAP)
+        head, rest = _fitted(head, self._left[1:], room - len(right) - 2 - GAP, self._ellipsis)
         gap = room - len(head) - 2 - len(rest) - len(right)
         self.update(
             Content.assemble(
@@ -74,15 +76,15 @@ class Headline(Static):
         )
 
 
-def _fitted(head: str, parts: Sequence[str], room: int) -> tuple[str, str]:
+def _fitted(head: str, parts: Sequence[str], room: int, ellipsis: str) -> tuple[str, str]:
     """The name, its middle left out where one more part has room then, and whole parts; a first one that is too long is cut."""
     name, mark, changed = head.partition(" · ")
     for kept in range(len(parts), 0, -1):
         text = " · ".join(parts[:kept])
         left = room - len(text) - len(mark + changed)
         if left >= min(len(name), LEAST_NAME):
-            return f"{shorten_middle(name, left)}{mark}{changed}", text
-    return head, shorten_end(parts[0], max(0, room - len(head))) if parts else ""
+            return f"{shorten_middle(name, left, ellipsis)}{mark}{changed}", text
+    return head, shorten_end(parts[0], max(0, room - len(head)), ellipsis) if parts else ""
 
 
 def headline_parts(

@@ -17,9 +17,9 @@ from planner.engine.memory.terms import Term
 BUCKET_ELEMENTS = 5e8
 """Gradients gathered before they are reduced: DeepSpeed's default reduce_bucket_size."""
 
-_STATES = "ZeRO (arXiv:1910.02054) §3: bytes per parameter of the recipe and the optimizer"
+_STATES = "ZeRO (arXiv:1910.02054), section 3: bytes per parameter of the recipe and the optimizer"
 _SAVED = "tensors autograd keeps, operator by operator (PyTorch 2.13, transformers 5.23)"
-_SPLIT = "sequence parallelism (arXiv:2205.05198 §4.2.2): all-gathered before a product, reduce-scattered after it"
+_SPLIT = "sequence parallelism (arXiv:2205.05198, section 4.2.2): all-gathered before a product, reduce-scattered after it"
 _SHARDED = "PyTorch FSDP: the layer at work, the prefetched one, and the root's own parameters; all layers of a pipeline's stage"
 
 
@@ -230,7 +230,7 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
             unpacked,
             "{unpacked} parameters · 2 B",
             {"unpacked": unpacked / 2},
-            "one matrix at a time (QLoRA, arXiv:2305.14314 §3); all that backward needs where PyTorch's operators unpack them (GPTQ)",
+            "one matrix at a time (QLoRA, arXiv:2305.14314, section 3); all that backward needs where PyTorch's operators unpack them (GPTQ)",
         ),
         Term(
             "buffers",

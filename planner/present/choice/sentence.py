@@ -55,12 +55,13 @@ def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) 
         return _nothing(plan)
     first = solutions[0]
     other = next((row for row in solutions if (row.gpu, row.here) != (first.gpu, first.here)), None)
-    sure = _surer(solutions)
+    surer = _surer(solutions)
+    sure, following = (_compared(row, first, plan) if row else "" for row in (surer, other))
     parts = (
         choice_text(first),
         _against_targets(first, plan.task),
-        f"over {percent_text(SURE)} sure: {_compared(sure, first, plan)}" if sure else "",
-        f"next: {_compared(other, first, plan)}" if other and other is not sure else "",
+        f"over {percent_text(SURE)} sure: {sure}" if sure else "",
+        f"next: {following}" if following and following != sure else "",
     )
     return Sentence(tuple(part for part in parts if part), solved=True)
 

@@ -156,3 +156,5 @@ class Chart(msgspec.Struct, frozen=True):
     limits: Sequence[Limit] = ()
     note: str = ""
     """Note on how to read the chart, and on its omissions."""
+    unnamed: str = ""
+    """Words for the dots without a label, in the legend."""

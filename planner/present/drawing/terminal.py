@@ -37,11 +37,11 @@ def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[R
         (plot.vertical if limit.upright else plot.level)(limit.value, limit.label, look.quiet)
     for number, curve in enumerate(chart.curves):
         plot.line(curve.points, look.curves[number % len(look.curves)], every=1 + number % 3, sign=string.ascii_uppercase[number])
-    letters = iter(string.ascii_lowercase)
+    letters, faint = iter(string.ascii_lowercase), "." if look.ascii_only else "·"
     named: list[tuple[str, str]] = []
     for dot in chart.dots:
         if not dot.label:
-            plot.mark(dot.x, dot.y, "." if look.ascii_only else "·", look.quiet)
+            plot.mark(dot.x, dot.y, faint, look.quiet)
     for dot in chart.dots:
         letter = next(letters, "") if dot.label else ""
         if letter:
@@ -50,6 +50,8 @@ def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[R
     for number, (x, y) in enumerate(_ends(chart, plot)):
         if chart.curves[number].name:
             plot.mark(x, y, string.ascii_uppercase[number], look.curves[number % len(look.curves)])
+    if chart.unnamed:
+        named.append((faint, chart.unnamed))
     head = [(f"{chart.y_title}, over {chart.x_title}", look.quiet)]
     return [head, *plot.runs(), *_legend(chart, named, look, width)]
 

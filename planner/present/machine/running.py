@@ -75,7 +75,7 @@ def _chart(one: Running, chip: Chip) -> Chart:
         [Curve("reached", _roof(x, y, chip.flop_per_s, chip.bandwidth_bytes_per_s)), Curve("data sheet", _roof(x, y, *peak))],
         dots,
         [Limit(ridge, "")],
-        note="· before" if one.before else "",
+        unnamed="before" if one.before else "",
     )
 
 

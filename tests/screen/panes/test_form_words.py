@@ -9,7 +9,7 @@ from textual.widgets import Input
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
-from widgets.panes.workload.field_line import EDITOR, GAP, LABEL, FieldLine, cells_behind
+from widgets.panes.workload.field_line import EDITOR, GAP, LABEL, UNIT, FieldLine, cells_behind
 from widgets.panes.workload.fields import FIELDS
 
 NARROWEST = 76
@@ -20,6 +20,7 @@ def test_what_a_field_takes_is_whole_on_80_columns() -> None:
     behind = cells_behind(NARROWEST)
     assert behind == NARROWEST - LABEL - 1 - EDITOR
     assert {field.key: field.about for field in FIELDS if len(field.about) > behind - 2 * GAP + 2} == {}
+    assert {field.key: field.unit for field in FIELDS if len(field.unit) >= UNIT} == {}, "units begin below each other"
 
 
 @pytest.mark.parametrize(("width", "says", "keyed"), [(80, True, False), (100, True, False), (200, True, True)])

@@ -29,7 +29,7 @@ from widgets.panes.key_line import KeyLine
 from widgets.panes.machine.gpu import Drawing, block
 from widgets.panes.machine.history import History, Marks
 from widgets.panes.machine.levels import history_values
-from widgets.panes.machine.many import short_head, short_lines
+from widgets.panes.machine.many import HEAD, SPARK, short_head, short_lines
 from widgets.panes.ranking.columns import columns_for, fit_columns
 from widgets.panes.ranking.painter import without_sign
 from widgets.panes.ranking.pane import latencies
@@ -143,7 +143,7 @@ def test_figures_of_a_gpu_never_touch_and_never_need_more_than_there_is(width: i
         assert all(cell_len(line.rstrip()) <= width for line in lines), lines
 
 
-@pytest.mark.parametrize("width", [20, 30, 39, 40, 45, 54, 77])
+@pytest.mark.parametrize("width", [20, 30, 39, 40, 45, 54, 59, 77])
 @pytest.mark.parametrize("known", [True, False])
 def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
     device = DeviceSnapshot(
@@ -165,7 +165,10 @@ def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
     assert line.rstrip().endswith("!")
     assert "— °C" not in line
     assert cell_len(str(short_head(device, drawing))) <= width
-    if width >= 54 and known:
+    assert width < 30 or not line[HEAD : HEAD + SPARK - 1].strip(), "the history's: one reading is at its end"
+    if 54 <= width < 59 and known:
+        assert "100 %  1391/1400 W" in line, "its share rather than a history of a few seconds"
+    if width >= 59 and known:
         assert "278.6/278.9 GiB" in line
         assert "1391/1400 W" in line
 

@@ -14,13 +14,14 @@ from terminal_screen import Screen
 from textual.widgets import Static
 from tui_sample import first_note, sample_options, settle
 
-from planner.observe.snapshot import DeviceSnapshot, MigSnapshot, ProcessSnapshot
+from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, ProcessSnapshot, Snapshot
 from widgets.app import PlannerApp
 from widgets.drawing.symbols import ASCII, UNICODE
 from widgets.panes.machine.gpu import Drawing, ages, block, roomy_block, time_axis, warnings_of_many
 from widgets.panes.machine.history import COARSE_S, Cells, History, Marks
 from widgets.panes.machine.levels import history_values
 from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip
+from widgets.panes.machine.pane import MachineView
 from widgets.panes.machine.processes import ORDERS, process_lines
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler to build the stand-in with")
@@ -113,7 +114,7 @@ def test_what_is_near_its_limit_is_drawn_as_a_warning() -> None:
     assert not {"$text-error", "$text-warning"} & styles["SM active"]
 
 
-@pytest.mark.parametrize(("height", "rows"), [(5, 1), (9, 1), (10, 2), (18, 4), (60, MOST_ROWS)])
+@pytest.mark.parametrize(("height", "rows"), [(5, 1), (9, 1), (10, 2), (18, 4), (22, 5), (60, MOST_ROWS)])
 @pytest.mark.parametrize("width", [40, 76, 196])
 def test_many_gpus_fill_the_height_below_titles_that_stand_above_their_figures(width: int, height: int, rows: int) -> None:
     devices = [msgspec.structs.replace(H100_SNAPSHOT, index=number, temperature_c=50.0 + number) for number in range(4)]
@@ -126,6 +127,7 @@ def test_many_gpus_fill_the_height_below_titles_that_stand_above_their_figures(w
     )
     axis = lines.pop() if len(lines) > 4 * rows else ""
     assert len(lines) == 4 * rows
+    assert not any(line.strip() for line in lines[::rows]) or rows == 1, "histories of neighbours stand apart"
     assert len([head, *lines, *([axis] if axis else [])]) <= max(height, 5)
     assert max(map(len, [head, *lines, axis])) <= width
     assert bool(axis) is (height > 5)
@@ -133,7 +135,7 @@ def test_many_gpus_fill_the_height_below_titles_that_stand_above_their_figures(w
     last = lines[-1].rstrip()
     assert last.endswith("53 °C") or width == 40
     assert len(head.rstrip()) == len(last) or width == 40
-    assert all(set(line[10 : width - 46].strip()) == {"█"} for line in lines[rows - 1 :: rows] if width > 76 and rows > 1)
+    assert all(set(line[10 : width - 46].strip()) == {"█"} for line in lines[rows - 1 :: rows] if width > 76 and rows > 2)
 
 
 @pytest.mark.parametrize("width", [40, 76, 200])
@@ -163,6 +165,24 @@ def test_slices_of_one_profile_have_numbers_and_stand_before_figures_that_are_no
     for roomy in (True, False):
         text = "\n".join(lines_of(divided, 76, roomy=roomy))
         assert text.index("MIG 7 1g.10gb ") < text.index("MIG 13 1g.10gb ") < text.index("kernel resident")
+
+
+def test_the_line_of_a_divided_gpu_begins_with_what_is_known_of_it() -> None:
+    slices = tuple(
+        MigSnapshot(uuid=None, profile=profile, memory_used_bytes=2.0**33, memory_total_bytes=2.0**34)
+        for profile in ("3g.40gb", "1g.10gb", "1g.10gb")
+    )
+    divided = msgspec.structs.replace(H100_SNAPSHOT, mig=slices, sm_active_fraction=None)
+    view = MachineView()
+    for device, begins in (
+        (divided, "MIG 1 × 3g.40gb, 2 × 1g.10gb   350/700 W   37.3/74.5 GiB"),
+        (msgspec.structs.replace(divided, mig=()), "NVIDIA H100 80GB HBM3   350/700 W"),
+        (H100_SNAPSHOT, "SM active 90 %   tensor 60 %   350/700 W"),
+    ):
+        view.snapshot = Snapshot(
+            taken_at="", taken_at_s=1.0, collect_s=0.0, interval_s=1.0, nvml_state="ready", nvml_detail="", host=HostSnapshot(cpu_name="", cpu_cores=1), devices=(device,)
+        )  # fmt: skip
+        assert str(view.summary(80)).strip().startswith(begins)
 
 
 def test_the_points_of_a_gpu_stand_below_its_own_histories() -> None:

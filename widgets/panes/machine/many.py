@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from widgets.panes.machine.gpu import Drawing
     from widgets.panes.machine.history import History
 
-HEAD, LEAST_SPARK = 10, 3
-"""Cells of a GPU's number and its first figure, and of a history at least."""
+HEAD, SPARK, LEAST_SPARK = 10, 8, 3
+"""Cells of a GPU's number and its first figure, of a history for which figures give way, and of one at least."""
 SIGN = 3
 """Cells of the sign of a fault, and of the blanks before it."""
 COLUMNS = (
@@ -30,18 +30,19 @@ COLUMNS = (
 )
 """Titles and cells of the figures behind the history; the first for which there is room."""
 GAP = 2
-MOST_ROWS = 4
-"""Height of a history at most."""
+MOST_ROWS = 5
+"""Lines of a GPU at most: a blank one, and those of its history."""
 STRIP_LABEL, STRIP_CELL = 13, 5
 LOW = 0.1
 """Fraction of the scale below which a GPU is drawn as one that does nothing."""
 
 
 def many_lines(devices: Sequence[DeviceSnapshot], histories: Mapping[str, History], drawing: Drawing, height: int) -> list[Content]:
-    """A line for each of many GPUs below titles, or several where `height` has room for them; then with a time axis."""
+    """A line for each of many GPUs below titles, or several where `height` has room for them, the first of them blank; then with a time axis."""
     rows = min(MOST_ROWS, max(1, (height - 2) // len(devices)))
-    drawing = replace(drawing, history_rows=rows)
-    lines = [line for device in devices for line in short_lines(device, histories[device.place], drawing)]
+    apart = [Content("")] if rows > 1 else []
+    drawing = replace(drawing, history_rows=rows - len(apart))
+    lines = [line for device in devices for line in (*apart, *short_lines(device, histories[device.place], drawing))]
     below = [short_axis(drawing)] if len(devices) * rows + 2 <= height else []
     return [short_head(devices[0], drawing), *lines, *below]
 
@@ -81,7 +82,7 @@ def short_axis(drawing: Drawing) -> Content:
 
 
 def _columns(drawing: Drawing) -> Sequence[tuple[str, int]]:
-    room = drawing.width - HEAD - LEAST_SPARK - SIGN
+    room = drawing.width - HEAD - SPARK - SIGN
     return next((columns for columns in COLUMNS if len(_beside(columns)) <= room), COLUMNS[-1])
 
 

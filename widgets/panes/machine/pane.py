@@ -168,12 +168,13 @@ class MachineView(VerticalScroll, can_focus=True):
         if snapshot.devices:
             device = snapshot.devices[0]
             spark = self._short_spark(device.place, "activity")
-            first, *others = [f"{label} {percent_text(value)}" for label, value in activities(device)]
+            known = [f"{label} {percent_text(value)}" for label, value in activities(device) if value is not None]
+            first, *others = known or [_slices_text(device)]
             memory = f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
             others_count = len(snapshot.devices) - 1
             more = [f"+{others_count} GPU{'s' * (others_count > 1)}"] if others_count else []
             warnings = [warning for one in snapshot.devices for warning in one.health_warnings][:1]
-            parts = [f"{first} {spark}", *warnings, *others[:1], power_text(device), memory, *others[1:], *more]
+            parts = [f"{first} {spark}".rstrip(), *warnings, *others[:1], power_text(device), memory, *others[1:], *more]
             parts = [snapshot.badge, *parts] if snapshot.badge else parts
         else:
             host = snapshot.host
@@ -284,6 +285,14 @@ class MachineLine(Static):
         """Draw what was read last, where it is in sight."""
         if self.display and self.size.width:
             self.update(self._view.summary(self.size.width), layout=False)
+
+
+def _slices_text(device: DeviceSnapshot) -> str:
+    """The slices of a GPU that is divided, or its name where it tells nothing of what it does."""
+    profiles = [one.profile for one in device.mig]
+    return (
+        f"MIG {', '.join(dict.fromkeys(f'{profiles.count(one)} × {one}' for one in profiles))}" if profiles else device.name or ""
+    )
 
 
 def _no_lines(*, roomy: bool = False) -> list[Content]:

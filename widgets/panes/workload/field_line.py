@@ -25,8 +25,8 @@ from widgets.panes.workload.field import Field
 
 LABEL = 9
 """Cells of a label, before the mark of a changed field."""
-LEAST_UNIT = 7
-"""Cells of a unit, and of the space before it, at least."""
+UNIT = 7
+"""Cells of a unit, and of the space before it."""
 EDITOR, GAP = 28, 2
 """Cells of editor and unit where there is room for words behind them, and of the blanks before these words."""
 LEAST_ABOUT, MOST_ABOUT = 36, 72
@@ -166,7 +166,7 @@ class FieldLine(Horizontal):
 
     @property
     def _unit_cells(self) -> int:
-        return max(LEAST_UNIT, len(self.field.unit) + 1) if self.field.unit and not self.field.picked else 0
+        return UNIT if self.field.unit and not self.field.picked else 0
 
     def render(self) -> Content:
         """Label and unit, with room for the editor between them; behind it what may be given, where there is room."""

@@ -98,7 +98,7 @@ GROUPS: Mapping[str, tuple[Field, ...]] = {
             choices=("infiniband", "ethernet", "none"),
             words=("between nodes", "between nodes", "one node alone"),
         ),
-        Field("price_usd_per_gpu_h", "prices", "instead of offers: 1.8; L40S 0.9", unit="$/GPU·h", empty="offers"),
+        Field("price_usd_per_gpu_h", "prices", "of a GPU, not offers: 1.8; L40S 0.9", unit="$/h", empty="offers"),
         Field("max_nodes", "count", "most that can be had at once", unit="nodes"),
         Field("confidence", "percent", "fits with at least this probability", unit="%"),
     ),

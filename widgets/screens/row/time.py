@@ -36,7 +36,7 @@ COMPONENTS: Mapping[str, str] = {
     "new weights": "gradients",
     "scoring": "logits",
 }
-"""Class of operator -> the component of memory whose pattern and colour it shares."""
+"""Class of operator -> the component of memory whose colour it shares, and whose pattern where it has none of its own."""
 PHASE, SECONDS, SHARE = 10, 9, 6
 """Cells of the left columns."""
 BESIDE = 104
@@ -142,10 +142,10 @@ def _by_class(detail: TimeDetail, phase: PhaseTime | None = None) -> dict[str, f
     return {kind: seconds for kind, seconds in found.items() if seconds > 0}
 
 
-def _look(kind: str, symbols: Symbols) -> tuple[str, str]:
-    """Pattern and style of a class."""
+def pattern_and_style(kind: str, symbols: Symbols) -> tuple[str, str]:
+    """Pattern and colour of a class of operators."""
     component = COMPONENTS[kind]
-    return symbols.patterns[component], component_style(component)
+    return symbols.classes.get(kind) or symbols.patterns[component], component_style(component)
 
 
 def _stack(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, cells: int) -> list[tuple[str, str]]:
@@ -154,7 +154,7 @@ def _stack(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, cells: int) -
     for kind, seconds in _by_class(detail, phase).items():
         passed += seconds
         edge = round(passed / phase.seconds * cells)
-        pattern, style = _look(kind, symbols)
+        pattern, style = pattern_and_style(kind, symbols)
         parts.append((pattern * (edge - drawn), style))
         drawn = edge
     return parts
@@ -164,7 +164,7 @@ def _legend(detail: TimeDetail, symbols: Symbols, width: int) -> Iterator[Conten
     """Legend of the patterns, with the share of all the time, the longest first."""
     lines: list[list[Content]] = [[]]
     for kind, seconds in sorted(_by_class(detail).items(), key=lambda item: -item[1]):
-        pattern, style = _look(kind, symbols)
+        pattern, style = pattern_and_style(kind, symbols)
         entry = Content.assemble((pattern * 2, style), (f" {CLASS_WORDS[kind]} {share_text(seconds / detail.total_s)}", "$quiet"))
         if sum(one.cell_length + 3 for one in lines[-1]) + entry.cell_length > width:
             lines.append([])
@@ -226,7 +226,7 @@ def _operators(detail: TimeDetail, phase: PhaseTime, symbols: Symbols, width: in
         if line.operator is None:
             yield Content.styled(f"{name:<{label}}{cells}".rstrip(), "$quiet")
             continue
-        pattern, style = _look(line.operator.kind, symbols)
+        pattern, style = pattern_and_style(line.operator.kind, symbols)
         filled = bar_text(line.share, bar, pattern, " ") if bar else ""
         yield Content.assemble(f"{name:<{label}}", cells, (f"  {filled}".rstrip(), style))
         yield from (Content(f"  {text}") for text in more)

@@ -106,7 +106,7 @@ STAND_INS = {
         "Megatron-DeepSpeed",
         "megatron",
         "is a fork of",
-        "DeepSpeed's optimizer (2 + 2 + 12 bytes a parameter, arXiv:1910.02054 §3.1) and pipeline (runtime/pipe/engine.py keeps outputs in "
+        "DeepSpeed's optimizer (2 + 2 + 12 bytes a parameter, arXiv:1910.02054, section 3.1) and pipeline (runtime/pipe/engine.py keeps outputs in "
         "its buffers) around Megatron as it was before sequence parallelism (arXiv:2205.05198)",
         turns_on={"recipe": "mixed", "sharding": "zero1"},
         differs={
