@@ -6,7 +6,7 @@ to twice their mean, and its times to the first token are taken where one client
 cache. `latencies`: requests one by one and fixed batches, of which the other files have few. `later`: closed loops found after the ranges
 and constants of 2026-11-26 were fitted. `reports`: runs in issues, pull requests and a repository, found on 2026-11-27. `tuned`: pull
 requests that tune kernels of experts, found later that day. `elsewhere`: single streams of desktop parts, fixed batches of TurboMind, bursts of vLLM 0.5.4 and closed
-loops of a cloud, found after those. These rows are never part of the folder that ranges and
+loops of a cloud, found after those. `deployments`: vLLM 0.27 and 0.29 on AWS's G7, G7e and H200 instances, found after those. These rows are never part of the folder that ranges and
 constants are fitted to, and were written before the program was asked.
 """
 
@@ -41,6 +41,7 @@ WHOLE = {
     "input_tokens",
     "output_tokens",
 }
+REAL = {"request_rate_per_s", "memory_fraction", "power_limit_w"}
 MEDIANS = {
     ("services", "output_tokens_per_s"): 0.16,
     ("services", "tpot_s"): 0.10,
@@ -71,6 +72,9 @@ MEDIANS = {
     ("elsewhere", "output_tokens_per_s"): 0.11,
     ("elsewhere", "ttft_s"): 0.40,
     ("elsewhere", "tpot_s"): 0.35,
+    ("deployments", "output_tokens_per_s"): 0.25,
+    ("deployments", "ttft_s"): 0.50,
+    ("deployments", "tpot_s"): 0.30,
 }
 """File and kind of figure -> largest median error.
 
@@ -85,10 +89,20 @@ INSIDE = {
     ("reports", "tpot_s"): 0.70,
     ("tuned", "ttft_s"): 0.5,
     ("elsewhere", "tpot_s"): 0.80,
+    ("deployments", "tpot_s"): 0.70,
 }
 """File and kind of figure -> least share inside the ranges, where it is not `USUAL`: how long a first token waits depends on how load generators send requests."""
 USUAL = 0.85
-LEAST_VALUES = {"services": 150, "recent": 100, "latencies": 34, "later": 120, "reports": 85, "tuned": 13, "elsewhere": 85}
+LEAST_VALUES = {
+    "services": 150,
+    "recent": 100,
+    "latencies": 34,
+    "later": 120,
+    "reports": 85,
+    "tuned": 13,
+    "elsewhere": 85,
+    "deployments": 33,
+}
 """File -> values that it has more of."""
 
 
@@ -104,8 +118,7 @@ def request_of(row: dict[str, str]) -> dict[str, Any]:
     request |= {key: int(value) for key, value in request.items() if key in WHOLE}
     if request.get("concurrency", "max") != "max":
         request["concurrency"] = int(request["concurrency"])
-    if "request_rate_per_s" in request:
-        request["request_rate_per_s"] = float(request["request_rate_per_s"])
+    request |= {key: float(request[key]) for key in REAL & request.keys()}
     for side in ("input", "output"):
         if shares := {share: int(row[f"{side}_{share}"]) for share in SHARES if row.get(f"{side}_{share}")}:
             request[f"{side}_tokens"] = {"mean": request[f"{side}_tokens"]} | shares

@@ -1,6 +1,6 @@
 """Published speeds of training to which nothing was fitted: errors and coverage of what the program says of them.
 
-tests/data/unseen/training.csv: NeMo AutoModel's page, PyTorch's FSDP2 with kernels of Transformer Engine, experts balanced by force. What its tables do not
+tests/data/unseen/training.csv: two pages of NeMo AutoModel, PyTorch's FSDP2 with kernels of Transformer Engine, experts balanced by force. What its tables do not
 say (checkpointing, compilation, the rank of adapters) is in the configs they name; rows whose config does not say it are left out. Its pipelines shard by FSDP,
 which is asked as divided optimizer states. The rows were written before the program was asked.
 """
@@ -55,12 +55,12 @@ def compared() -> list[Compared]:
 
 
 def test_speeds_nobody_fitted_to_are_met() -> None:
-    """Measured on 2026-11-27: 15 % in the middle, 39 % at most."""
+    """Measured on 2026-11-27: 17 % in the middle, 39 % at most."""
     assert median(abs(math.expm1(one.off)) for one in compared()) < 0.18
     assert max(abs(one.off) for one in compared()) < math.log(1.6)
 
 
 def test_ranges_hold_speeds_nobody_fitted_to() -> None:
     inside = [one.inside for one in compared()]
-    assert len(inside) == 12
+    assert len(inside) == 15
     assert sum(inside) / len(inside) >= 0.9
