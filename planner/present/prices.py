@@ -29,7 +29,7 @@ def provider_text(row: PlanRow, task: Mapping[str, Any]) -> str | None:
 
 def wire_text(network: Network) -> str:
     """'EFA 400 Gb/s a GPU'; just the name where it includes the rate or the rate is unknown."""
-    named = network.fabric[:1].upper() + network.fabric[1:]
+    named = (network.fabric[:1].upper() + network.fabric[1:]).replace("Infiniband", "InfiniBand")
     return named if network.bytes_per_s is None or "b/s" in named else f"{named} {bits_text(network.bytes_per_s)} a GPU"
 
 

@@ -138,6 +138,7 @@ def test_the_command_in_json(run_planner: RunPlanner, published: Path) -> None:
 def test_the_command_in_its_other_forms(run_planner: RunPlanner, published: Path, tmp_path: Path) -> None:
     text = run_planner("validate", str(published), "--rows", str(tmp_path / "rows.csv"))
     assert text.returncode == 0, text.stderr
+    assert "'exl2-4.0bpw' is not accepted (1)" in text.stderr, "without the sixty that are"
     assert "By kind (collected: 3 experiments)" in text.stdout
     assert "GPU Abacus 3000 (1)" in text.stderr
     rows = list(csv.DictReader(io.StringIO((tmp_path / "rows.csv").read_text())))

@@ -154,7 +154,10 @@ def remarks(result: Validation) -> list[str]:
         ("own points left out", result.own_left_out),
     ):
         if counted:
-            shown = [f"{reason} ({count})" for reason, count in list(counted.items())[:NOT_ASKED_SHOWN]]
+            shown = [
+                f"{reason.partition('; it has to be one of ')[0]} ({count})"
+                for reason, count in list(counted.items())[:NOT_ASKED_SHOWN]
+            ]
             more = len(counted) - len(shown)
             lines.append(f"{words}: {'; '.join(shown)}{f'; {more} more reasons' if more > 0 else ''}.")
     return lines

@@ -63,10 +63,11 @@ def _written_bytes(e: Evaluated) -> Floats:
     return written
 
 
-def missed(name: str, value: float, limit: float) -> str:
-    """A missed target in words."""
+def missed(name: str, value: float, limit: float, *, failing: bool) -> str:
+    """A missed target in words; `failing`: the time is that of a job with its failures."""
     if name == "deadline_h":
-        return f"takes {duration_text(value * SECONDS_PER_HOUR)}, deadline {duration_text(limit * SECONDS_PER_HOUR)}"
+        takes = duration_text(value * SECONDS_PER_HOUR) + (" with failures" if failing else "")
+        return f"takes {takes}, deadline {duration_text(limit * SECONDS_PER_HOUR)}"
     if name == "budget_usd":
         return f"costs {usd_text(value)} $, budget {usd_text(limit)} $"
     share, latency, _ = name.split("_")

@@ -246,6 +246,7 @@ def test_what_nobody_says_of_an_offer_of_ones_own_is_assumed_and_told() -> None:
     assert unknown.answer.network is not None
     assert unknown.answer.network.basis == "assumed"
     assert {"fabric", "max_nodes"} <= set(unknown.answer.assumed)
+    assert str(network_text(unknown)).startswith("InfiniBand ")
     assert "(assumed)" in str(network_text(unknown))
     assert known.answer.network is not None
     assert (known.answer.network.basis, known.answer.network.bytes_per_s) == ("published", 50e9)

@@ -39,6 +39,7 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
 def _faults(d: Deployments, row: int) -> list[str]:
     """Every target that is missed."""
     node, quote, faults = d.node_type(row), d.quote(row), []
+    failing = float(d.failures[row] if d.failures.size > 1 else d.failures[0]) > 1
     if over := d.gpus[row] > node.most:
         faults.append(_too_many(int(d.gpus[row]), node))
     never_ends = quote is not None and quote.term == "spot" and np.isinf(d.bill.job_h[row])
@@ -51,7 +52,7 @@ def _faults(d: Deployments, row: int) -> list[str]:
         if not np.isfinite(value) and not node.here:
             faults.append(f"{name.partition('_')[0]} cannot be judged: no offer in the catalogue")
         elif value > limit:
-            faults.append(missed(name, value, limit))
+            faults.append(missed(name, value, limit, failing=failing))
     queue = d.evaluated.queue
     if queue is not None and queue.endless(row):
         faults.append(f"does not keep up with {digits(float(queue.rate_per_s[row]))} requests a second")
