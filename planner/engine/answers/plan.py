@@ -97,9 +97,9 @@ class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     market: str
     """Term it is rented on."""
     vcpus: float | None = None
-    """Virtual processors of one instance."""
+    """Virtual processors of one instance; where the price is per GPU, in proportion to `gpus`."""
     memory_bytes: float | None = None
-    """Memory of one host."""
+    """Memory of its host, likewise."""
     interruption_notice_s: float | None = None
     """Warning before a spot instance is taken away."""
     billing_s: float | None = None

@@ -304,4 +304,8 @@ def test_pods_and_instances_of_any_size_say_how_many_gpus_they_have() -> None:
     ]
     assert row.offer is not None
     assert row.offer.gpus > 1
+    sold = offer_of(row)
+    assert sold.gpus == 1, "priced per GPU"
+    assert sold.memory_bytes
+    assert (row.offer.vcpus, row.offer.memory_bytes) == (row.offer.gpus * (sold.vcpus or 0), row.offer.gpus * sold.memory_bytes)
     assert f"runpod ({row.offer.kind}) {row.offer.instance} with {row.offer.gpus} GPUs, " in offer_sentence(row.offer)

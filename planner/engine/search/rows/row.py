@@ -140,6 +140,7 @@ def at_price(row: PlanRow, usd_per_h: float, quote: Quote | None, choice: Choice
 
 def _offer_answer(quote: Quote, choice: Choice, usd_per_h: float) -> OfferAnswer:
     offer, provider = quote.offer, quote.provider
+    scaled = choice.node_type.per_node / offer.gpus
     return OfferAnswer(
         provider=offer.provider,
         kind=provider.kind_of(offer) if provider else None,
@@ -150,8 +151,8 @@ def _offer_answer(quote: Quote, choice: Choice, usd_per_h: float) -> OfferAnswer
         instances=int(choice.deployments.instances[choice.row]),
         usd_per_h=usd_per_h,
         market=quote.term,
-        vcpus=offer.vcpus,
-        memory_bytes=offer.memory_bytes,
+        vcpus=offer.vcpus * scaled if offer.vcpus else None,
+        memory_bytes=offer.memory_bytes * scaled if offer.memory_bytes else None,
         interruption_notice_s=provider.interruption_notice_s if provider and quote.term == "spot" else None,
         billing_s=provider.billing_s if provider else None,
         egress_usd_per_gb=provider.egress_usd_per_gb if provider else None,
