@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,17 @@ def test_the_deadline_of_a_job_is_not_that_of_a_service(run_planner: RunPlanner,
     assert done.returncode == 0, done.stderr
     assert "deadline" not in out.read_text()
     assert "request_rate_per_s" in out.read_text()
+
+
+def test_traffic_takes_the_place_of_users(run_planner: RunPlanner, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('model = "qwen3-8b"\ntask = "serve"\ndaily_users = 5000\npeople = { peak_factor = 4 }\n')
+    trace = str(DATA / "azure_code_2023.csv")
+    replayed = run_planner("replay", trace, str(mine), "--gpu", "L40S", "--replicas", "2")
+    assert replayed.returncode == 0, replayed.stderr
+    done = run_planner("traffic", trace, "--preset", str(mine), "--out", str(tmp_path / "out.toml"))
+    assert done.returncode == 0, done.stderr
+    assert not {"daily_users", "people"} & tomllib.loads((tmp_path / "out.toml").read_text()).keys()
 
 
 def test_a_batch_without_times_is_a_batch_job(run_planner: RunPlanner, tmp_path: Path) -> None:

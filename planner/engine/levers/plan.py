@@ -79,7 +79,8 @@ def _hints(plans: ChangedPlans, change: Change, keys: dict[str, object], solved:
         rows = plans.rows(solved)
         found = tradeoffs_of_change(plans.task, plans.with_keys(keys), plans.supply, rows, change.keys, as_planned=True)
     words = "more GPUs" if "max_gpus" in change.keys else change.text
+    words += " may do" if plans.task.workload.request_rate_per_s else " would do"  # a queue is screened here, not simulated
     for choice, tradeoff in zip(solved, found, strict=True):
         count, slower = round(float(choice.deployments.gpus[choice.row])), tradeoff.slowdown if tradeoff else 0.0
-        text = f"{words} would do, on {count:,} GPU{'s' * (count != 1)}"
+        text = f"{words}, on {count:,} GPU{'s' * (count != 1)}"
         yield f"{text}, {percent_text(slower)} slower" if slower >= LEAST_SLOWDOWN else text

@@ -13,6 +13,8 @@ from planner.workload.traffic.summary import Traffic
 from planner.workload.traffic.trace import Trace
 
 RateChoice = Literal["peak", "mean"]
+LOAD = ("batch", "requests", "concurrency", "request_rate_per_s", "daily_users", "people", "arrival_variation", "prefix_tokens")
+"""Keys that say how much comes, which traffic says better."""
 
 
 def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -> dict[str, Any]:
@@ -28,7 +30,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -
     if missing:
         raise UserError(missing)
     kept = msgspec.to_builtins(base)
-    for key in ("batch", "requests", "concurrency", "request_rate_per_s", "arrival_variation", "prefix_tokens"):
+    for key in LOAD:
         kept.pop(key, None)
     keys: dict[str, Any] = {
         **kept,

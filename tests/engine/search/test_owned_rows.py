@@ -88,7 +88,7 @@ def test_what_rented_gpus_could_do_is_no_hint_on_those_there_are(session: Sessio
     asked = SERVICE | {"own": [{"gpu": "L40S"}], "gpus_considered": ["L40S"], "max_gpus": 1, "request_rate_per_s": 100.0}
     rows = session.plan(session.workload(asked), hints=True).rows
     hints = {row.owned is not None: row.why.partition(" → ")[2] for row in rows if row.gpu == "L40S" and not row.rank}
-    assert hints[False].startswith("more GPUs would do, on "), "rented ones could be more"
+    assert hints[False].startswith("more GPUs may do, on "), "rented ones could be more"
     assert not hints[True], "there is one"
 
 
