@@ -13,7 +13,10 @@ import msgspec
 from planner.cli.emit import Form, frames, manifests
 from planner.cli.emit.names import accelerators, site_name
 from planner.cli.emit.services import SERVICES, spread_of
+from planner.engine.answers.plan import OfferAnswer
 from planner.errors import Problem, UserError
+from planner.present.prices import offer_sentence
+from planner.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,11 +54,23 @@ class Running(msgspec.Struct, frozen=True):
     port: int | None = None
     """Port of a service; None for training."""
     limit_s: float | None = None
+    offer: OfferAnswer | None = None
+    """What the plan's price is of."""
 
     @property
     def head(self) -> list[str]:
         """The description as comments."""
         return [f"# {line}" for line in self.comments]
+
+    @property
+    def rented_head(self) -> list[str]:
+        """The description with the offer, for tools that rent the machines."""
+        return [*self.head, *([f"# {one_line(offer_sentence(self.offer))}"] if self.offer else [])]
+
+    @property
+    def spot(self) -> bool:
+        """Whether the plan's price is that of machines that may be taken away."""
+        return self.offer is not None and self.offer.market == "spot"
 
     @property
     def machines(self) -> frames.Machines:
@@ -72,6 +87,7 @@ def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id
         raise _not_written(f"{form} is for jobs that end, and this is a service; kubernetes, lws and kserve are for services")
     if form in {"lws", "kserve"} and running.port is None:
         raise _not_written(f"{form} is for services, and this is training; kubernetes, jobset and kueue are for jobs that end")
+    running = msgspec.structs.replace(running, offer=row.offer)
     forms = {"sky": _sky, "slurm": _slurm, "dstack": _dstack}
     return forms[form](running) if form in forms else _kubernetes(running, form)
 
@@ -179,7 +195,7 @@ def _sky(run: Running) -> str:
     end = f"sky serve down {run.name}" if balanced else f"sky down {run.name}"
     probe = ["service:", "  readiness_probe: /v1/models", f"  replicas: {run.replicas}"] if balanced else []
     head = [
-        *run.head,
+        *run.rented_head,
         f"# Save it as {run.name}.yaml beside what it runs, then: {start}{' --env HF_TOKEN' if served else ''}",
         f"# It costs money until: {end}",
     ]
@@ -188,7 +204,7 @@ def _sky(run: Running) -> str:
         run.machines,
         accelerator,
         top=[*([] if served else ["workdir: ."]), *probe],
-        resources=["disk_size: 512", *([f"ports: {run.port}"] if served else [])],
+        resources=["disk_size: 512", *([f"ports: {run.port}"] if served else []), *(["use_spot: true"] if run.spot else [])],
         variable="HF_TOKEN: ''" if served else "TRAIN: train.py",
         venv="job-venv",
         setup=_installing(run, "~/job-venv"),
@@ -246,8 +262,9 @@ def _dstack(run: Running) -> str:
     document |= {"port": run.port, "replicas": run.replicas} if served else {"nodes": run.nodes}
     document |= {"env": ["HF_TOKEN"] if served else ["TRAIN=train.py"]}
     document |= {"commands": ["\n".join([*setup, *(frames.DSTACK if run.nodes > 1 else ()), *run.lines]) + "\n"]}
+    document |= {"spot_policy": "spot"} if run.spot else {}
     document |= {"resources": {"gpu": gpu, "shm_size": "16GB", "disk": "512GB"}}
-    head = [*run.head, f"# dstack apply --file {run.name}.dstack.yml; it costs money until: dstack stop {run.name}"]
+    head = [*run.rented_head, f"# dstack apply --file {run.name}.dstack.yml; it costs money until: dstack stop {run.name}"]
     return frames.lines_text(head) + manifests.text_of([document])
 
 

@@ -7,12 +7,13 @@ out; power far below the limit tells idleness (250 W of an A100's 400 W).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 import msgspec
 
 from planner.engine.advice.observation import Observed
-from planner.units import UNKNOWN, bytes_text, percent_text, used_text
+from planner.units import UNKNOWN, bytes_text, counted, percent_text, used_text
 
 Limiter = Literal["idle", "memory capacity", "thermal", "power", "bandwidth", "compute", "link", "launch/host", "unknown"]
 ZoneName = Literal["low", "right", "high", "unknown"]
@@ -161,7 +162,7 @@ def _limiter(seen: Observed) -> tuple[Limiter, list[str]]:
         found = test(seen)
         if found is not None:
             return found
-    return "unknown", [f"{name}: {reason}" for name, reason in sorted(seen.reasons.items())][:2]
+    return "unknown", [f"{reason} ({counted(many, 'figure')})" for reason, many in Counter(seen.reasons.values()).most_common(2)]
 
 
 def _idle(seen: Observed) -> tuple[Limiter, list[str]] | None:

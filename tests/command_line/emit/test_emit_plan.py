@@ -129,6 +129,14 @@ def test_a_slurm_job_asks_for_the_hours_the_plan_may_take() -> None:
     assert 0 <= int(days) * 24 + int(hours) - row.job_h.high <= 1
 
 
+@pytest.mark.parametrize(("form", "said"), [("sky", "  use_spot: true\n"), ("dstack", "\nspot_policy: spot\n")])
+def test_machines_are_rented_on_the_term_of_the_price(form: Form, said: str) -> None:
+    spot = service(form, ONE, market="spot")
+    assert said in spot
+    assert re.search(r"^# Rent: .*, spot, 20", spot, re.MULTILINE)
+    assert said not in service(form, ONE)
+
+
 def test_a_service_in_one_machine(shell: Callable[..., list[str]]) -> None:
     (call,) = shell(block(service("sky", ONE), "run"))
     words = words_of(call)

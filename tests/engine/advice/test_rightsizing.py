@@ -132,6 +132,12 @@ def test_what_the_work_waits_for(changes: dict[str, Any], limiter: str) -> None:
     assert judge(h100(**changes)).limiter == limiter
 
 
+def test_what_cannot_be_told_names_each_reason_once() -> None:
+    reasons = dict.fromkeys(("sm_active", "tensor_active", "dram_bandwidth"), "the log does not have it")
+    seen = h100(sm_active=None, tensor_active=None, dram_bandwidth=None, reasons=reasons)
+    assert judge(seen).because == ["the log does not have it (3 figures)"]
+
+
 def test_a_counter_that_is_known_is_not_called_missing() -> None:
     """Slices of a divided GPU may say how busy they are and not what they read."""
     found = judge(h100(sm_active=0.27, dram_bandwidth=None, tensor_active=None)).cannot_know
