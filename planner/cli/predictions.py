@@ -17,6 +17,7 @@ from planner.cli.terminal.streams import print_line, say
 from planner.errors import Problem, UserError, nearest_names
 from planner.predictions.entries import Predicted, Seen
 from planner.reading import read_file
+from planner.schema import read_struct
 from planner.session import Session
 from planner.units import change_text, counted, digits
 
@@ -109,11 +110,11 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
     try:
         fields = msgspec.json.decode(line, type=dict[str, Any])
         seen = msgspec.convert(fields.pop("seen", {}), dict[str, float])
-        request = msgspec.convert(fields, Request)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UserError([Problem(where, "", f"{error}.")]) from None
     if not seen or not all(1e-30 <= value <= 1e30 for value in seen.values()):
         raise UserError([Problem(where, "seen", 'has to hold what was measured, above 0: {"ttft_s": 0.21}.')])
+    request = read_struct(Request, fields, where)
     return predicted_and_seen(session, request, seen, "import", where)
 
 

@@ -28,7 +28,7 @@ SUBJECTS = {
 
 
 @click.command()
-@click.argument("subject", type=click.Choice(tuple(SUBJECTS)), required=False)
+@click.argument("subject", type=click.Choice(tuple(SUBJECTS)), required=False, metavar="[SUBJECT]")
 @click.option(
     "--all",
     "folder",

@@ -282,8 +282,10 @@ class Inventory:
         """
         key = model if isinstance(model, str) else json.dumps(model, sort_keys=True, default=str)
         if key not in self._architectures:
-            config = self.models.config(model) if isinstance(model, str) else model
-            self._architectures[key] = self._architecture(config, where, model if isinstance(model, str) else "")
+            name = model if isinstance(model, str) else ""
+            config = self.models.config(name) if isinstance(model, str) else model
+            place = f"{where}: {name}" if where and name else where or name
+            self._architectures[key] = self._architecture(config, place, name)
         return self._architectures[key]
 
     def _architecture(self, config: dict[str, Any], where: str, name: str) -> Architecture:

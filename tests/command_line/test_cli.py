@@ -307,6 +307,20 @@ def test_the_catalogue_is_listed_and_shown(run_planner: RunPlanner) -> None:
     assert all(row[dates - 2 : dates + 2] == "  20" for row in rows if row[0] != " ")
 
 
+MISSING = "missing; a positive whole number is required."
+
+
+def test_a_config_that_lacks_sizes_is_named_with_them(run_planner: RunPlanner, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama", "hidden_size": 64, "num_hiden_layers": 8}')
+    for words in (("models", "show", str(path)), ("plan", "--set", f"model={path}", "--set", "task=train")):
+        done = run_planner(*words)
+        assert done.returncode == 2
+        first, *_ = done.stderr.splitlines()
+        assert first.endswith(f"{path}: model.num_hidden_layers: {MISSING} Did you mean 'num_hiden_layers'?")
+        assert "'hidden_size'" not in done.stderr, "it has a meaning of its own"
+
+
 def test_one_model_is_shown_with_its_parameters(run_planner: RunPlanner) -> None:
     model = json.loads(run_planner("models", "show", "Qwen/Qwen3-8B", "--json").stdout)
     assert model["parameters"]["total"] == 8_190_735_360

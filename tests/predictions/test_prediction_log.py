@@ -188,12 +188,13 @@ def test_ranges_of_memory_learn_too(tmp_path: Path) -> None:
 def test_an_import_is_taken_in_whole_or_not_at_all(tmp_path: Path, run_planner: Callable[..., Any]) -> None:
     where = ("--state", str(tmp_path / "state"), "--config", str(tmp_path))
     good = {"model": "llama-3.1-8b", "gpu": "H100", "task": "serve", "concurrency": 4, "seen": {"output_tokens_per_s": 400}}
-    bad = [good | {"gpu": "H1000"}, good | {"seen": {}}, good | {"seen": {"step_s": 1}}, "no object"]
+    bad = [good | {"gpu": "H1000"}, good | {"seen": {}}, good | {"seen": {"step_s": 1}}, "no object", good | {"task": "serv"}]
     file = tmp_path / "results.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in [good, *bad]))
     done = run_planner(*where, "predictions", "import", str(file))
     assert (done.returncode, done.stdout) == (2, "")
     assert all(f"results.jsonl:{number}" in done.stderr for number in (3, 4, 5))
+    assert "results.jsonl:6: task: 'serv' is not accepted" in done.stderr
     assert not PredictionLog(tmp_path / "state").begun
     file.write_text(json.dumps(good))
     assert run_planner(*where, "predictions", "import", str(file)).stdout == "1 result taken in\n"

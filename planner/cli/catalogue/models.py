@@ -13,7 +13,7 @@ from planner.cli.completion import model_names
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_card, print_columns, print_json
-from planner.units import UNKNOWN, bytes_text, count_text
+from planner.units import UNKNOWN, bytes_text, count_text, si_text
 from planner.workload.architecture import Architecture
 from planner.workload.checkpoints.tensors import by_dtype
 from planner.workload.huggingface.config import known_family
@@ -86,7 +86,7 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
         **{f"{field} parameters": count_text(count) for field, count in parameters.items()},
         "context": f"{a.max_context:,} tokens" if a.max_context else "",
         "counted from": source,
-        **{field.replace("_", " "): count_text(size) for field, size in sizes.items() if size},
+        **{field.replace("_", " "): _size_text(field, size) for field, size in sizes.items() if size},
         "tokens of a picture": _picture(config, a),
         "weights": _weights(a),
         "not counted": ", ".join(a.left_out),
@@ -94,7 +94,7 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
         "other names": ", ".join(known.aliases) if known else "",
         "source": f"{known.source} ({known.retrieved})" if known else "",
         "note": known.note if known else "",
-        **{key: str(value) for key, value in config.items()},
+        **{key: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in config.items()},
     }
     print_card(known.name if known else name, card)
     return ExitCode.ANSWERED
@@ -136,6 +136,13 @@ def _source(config: dict[str, Any], architecture: Architecture, *, traced: bool)
     if known_family(config):
         return f"its config, as models of the family {architecture.family} are built"
     return "its config, and the names and shapes of its tensors"
+
+
+def _size_text(field: str, size: float) -> str:
+    """'64.0 GFLOP' of a token, '131,072 values' of a cache, '64' layers."""
+    if field.startswith("flop"):
+        return si_text(size, "FLOP")
+    return count_text(size) + (" values" if field.startswith("cached") else "")
 
 
 def _sizes(a: Architecture) -> dict[str, int | float]:

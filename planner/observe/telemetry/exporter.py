@@ -89,12 +89,13 @@ def snapshot_of(
 
 def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
     """The text at `url`; raises `UserError` naming the option that `url` was given with."""
+    given = url.partition("?")[0]
     if not url.startswith(("http://", "https://")):
-        raise UserError(Problem(option, "", f"{url!r} is no address; it has to begin with http:// or https://."))
+        raise UserError(Problem(option, "", f"{given!r} is no address; it has to begin with http:// or https://."))
     try:
         return read_url(url, within_s=timeout_s, most_bytes=MOST_BYTES).body.decode(errors="replace")
     except NoAnswerError as error:
-        raise UserError(Problem(option, "", f"{url} {error}{f': {error.said}' if error.said else '.'}")) from None
+        raise UserError(Problem(option, "", f"{given} {error}{f': {error.said}' if error.said else '.'}")) from None
 
 
 class _Seen:

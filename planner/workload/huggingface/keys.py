@@ -84,9 +84,8 @@ class ConfigKeys:
                 return self._whole(name, value, least=1)
         if default is not None:
             return default
-        self._problems.add(
-            f"{self._prefix}{names[0]}", "missing; a positive whole number is required.", nearest_names(names[0], self._config)
-        )
+        near = nearest_names(names[0], [name for name in self._config if name not in self._read])
+        self._problems.add(f"{self._prefix}{names[0]}", "missing; a positive whole number is required.", near)
         return 1
 
     def size_or_none(self, name: str, *, absent: int | None = None) -> int | None:
