@@ -12,7 +12,16 @@ import msgspec
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, exact_option, pass_invocation
-from planner.cli.plan.options import NAMES, money_options, plan_command, ranked, rest_of_preset, terms_of, workload_options
+from planner.cli.plan.options import (
+    NAMES,
+    money_options,
+    plan_command,
+    ranked,
+    rest_of_preset,
+    terms_of,
+    unread_settings,
+    workload_options,
+)
 from planner.cli.terminal.streams import say, write_json
 from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
@@ -90,6 +99,8 @@ def plan(
     name, workload, found = ranked(session, command, None if money else shown, each_gpu=each_gpu and not money)
     if command.preset and command.settings and given["preset"] is None:
         say(f"note: {rest_of_preset(command, workload)}")
+    if unread := unread_settings(command, workload):
+        say(f"note: {unread}")
     chart = None
     if money and form is None:
         from planner.present.choice.frontier import frontier_chart

@@ -131,6 +131,31 @@ PRESETS_OWN = ("request_rate_per_s", "input_tokens", "output_tokens", "weight_dt
 """Keys of the usual preset that are named in the answer where they are left unchanged, beside its targets."""
 
 
+OF_TRAINING = ("sequence", "global_batch", "micro_batch", "train_tokens", "recipe", "optimizer", "checkpointing")
+OF_ANSWERS = (
+    "batch",
+    "concurrency",
+    "request_rate_per_s",
+    "output_tokens",
+    "prefix_tokens",
+    "requests",
+    "kv_dtype",
+    "memory_fraction",
+)
+UNREAD: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("train", "finetune"), OF_ANSWERS),
+    **dict.fromkeys(("generate", "prefill"), (*OF_TRAINING, "concurrency")),
+    "serve": (*OF_TRAINING, "batch"),
+}
+"""Task -> keys that say nothing of it."""
+
+
+def unread_settings(command: PlanCommand, workload: Workload) -> str | None:
+    """Note on the keys of `--set` that say nothing of the task; a rollout answers while it trains."""
+    given = [key for key in parse_settings(command.settings) if key in UNREAD[workload.task] and not workload.rollout]
+    return f"--set: {', '.join(given)} says nothing of task={workload.task}, and changes nothing" if given else None
+
+
 def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
     """Note on the keys of `workload` that come from the usual preset, as the command names none."""
     fields = msgspec.to_builtins(workload)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
+from engine_sample import session
+from msgspec.structs import replace
 from repository import RunPlanner
 
-from planner.cli.plan.options import parse_settings
+from planner.cli.plan.options import UNREAD, parse_settings
+from planner.engine.answers.answer import Answer
 from planner.errors import UserError
+from planner.workload.tasks import Request
 
 
 @pytest.mark.parametrize(
@@ -56,3 +63,35 @@ def test_the_help_says_where_the_keys_are(run_planner: RunPlanner) -> None:
     text = " ".join(run_planner("plan", "--help").stdout.split())
     assert "request_rate_per_s or daily_users or concurrency" in text
     assert "schema preset` describes all" in text
+
+
+VALUES = {
+    "sequence": 4096, "global_batch": 64, "micro_batch": 4, "train_tokens": 1e9, "recipe": "fp32", "optimizer": "sgd", "checkpointing": "full",
+    "batch": 9, "concurrency": 9, "request_rate_per_s": 3.0, "output_tokens": 99, "prefix_tokens": 20, "requests": 1000, "kv_dtype": "fp8",
+    "memory_fraction": 0.5,
+}  # fmt: skip
+LOADS: dict[str, dict[str, Any]] = {
+    "serve": {"request_rate_per_s": 2.0, "input_tokens": 500, "output_tokens": 100},
+    "generate": {"batch": 4, "input_tokens": 500, "output_tokens": 100},
+    "prefill": {"batch": 4, "input_tokens": 500},
+    "train": {"sequence": 1024, "micro_batch": 1},
+    "finetune": {"sequence": 1024, "micro_batch": 1, "lora": {"rank": 8}},
+}
+
+
+@pytest.mark.parametrize("task", UNREAD)
+def test_a_setting_that_is_said_to_change_nothing_changes_nothing(task: str) -> None:
+    plain = {"model": "qwen3-8b", "gpu": "H100", "task": task, **LOADS[task]}
+    lines = [plain, *(plain | {key: VALUES[key]} for key in UNREAD[task])]
+    first, *others = session().estimate([msgspec.convert(line, Request) for line in lines], basis="spec")
+    assert isinstance(first, Answer)
+    for key, other in zip(UNREAD[task], others, strict=True):
+        assert isinstance(other, Answer), key
+        assert replace(other, assumed={}) == replace(first, assumed={}), key
+
+
+def test_a_setting_of_another_task_is_told(run_planner: RunPlanner) -> None:
+    asked = ("plan", "--set", "model=llama-3.1-8b", "--set", "task=train", "--gpu", "H100")
+    told = run_planner(*asked, "--set", "request_rate_per_s=3").stderr
+    assert "note: --set: request_rate_per_s says nothing of task=train, and changes nothing" in told
+    assert "says nothing" not in run_planner(*asked, "--set", "sequence=4096").stderr
