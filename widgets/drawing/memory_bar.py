@@ -48,18 +48,20 @@ class Naming(NamedTuple):
     swatch: int
     """Cells of a pattern beside its name."""
     unit: str = ""
-    limit: bool = True
+    left: bool = False
+    """Whether it includes what is left."""
+    limit: bool = False
     """Whether it includes the usable memory."""
 
 
 NAMINGS = (
-    Naming(COMPONENT_NAMES, 2, " GiB"),
-    Naming(COMPONENT_NAMES, 2),
+    Naming(COMPONENT_NAMES, 2, " GiB", left=True, limit=True),
+    Naming(COMPONENT_NAMES, 2, left=True, limit=True),
+    Naming(COMPONENT_NAMES, 1, left=True, limit=True),
+    Naming(COMPONENT_NAMES, 1, left=True),
     Naming(COMPONENT_NAMES, 1),
     Naming(MEDIUM_NAMES, 1),
-    Naming(MEDIUM_NAMES, 1, limit=False),
     Naming(SHORT_NAMES, 1),
-    Naming(SHORT_NAMES, 1, limit=False),
 )
 INSIDE = (Naming(COMPONENT_NAMES, 0, " GiB"), Naming(COMPONENT_NAMES, 0), Naming(MEDIUM_NAMES, 0))
 """Forms of a legend, and those of names inside the stack, where a name without a unit has no size; the clearest first."""
@@ -164,16 +166,15 @@ class MemoryBar(Widget):
             yield Segment(f" {text}  ", label)
 
     def legend(self, width: int) -> list[tuple[str, str, str]]:
-        """Component, glyphs and text of every entry, as clear as `width` cells allow; what is left goes first: the title says it too."""
+        """Component, glyphs and text of every entry, as clear as `width` cells allow; what is left goes before names are cut: the title says it too."""
         items: list[tuple[str, str, str]] = []
         if self.memory is None:
             return items
         for naming in NAMINGS:
             items = list(self._legend_items(self.memory, naming))
             if _cells(items) <= width:
-                return items
-        components = items[:-1]
-        return components if _cells(components) <= width else items
+                break
+        return items
 
     def _legend_items(self, memory: MemoryBytes, naming: Naming) -> Iterator[tuple[str, str, str]]:
         for name in MEMORY_COMPONENTS:
@@ -181,6 +182,8 @@ class MemoryBar(Widget):
             if size > 0:
                 swatch = self._symbols.patterns[name].replace("█", self._symbols.filled)  # apart from the bar above it
                 yield name, swatch * naming.swatch, f"{naming.names[name]} {_gib(size)}{naming.unit}"
+        if not naming.left:
+            return
         if memory.left >= 0:
             mark = f"  {self._symbols.headroom} {memory.usable_share * 100:.0f} % limit" if naming.limit else ""
             yield "headroom", "", f"{left_text(memory)}{mark}"

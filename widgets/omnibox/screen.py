@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -17,7 +17,7 @@ from planner.errors import UserError
 from planner.present.labels import problem_text
 from planner.text import one_line
 from widgets.base_app import BaseApp
-from widgets.drawing.text import shorten_end, shorten_middle
+from widgets.drawing.text import shorten_clauses, shorten_end, shorten_middle
 from widgets.drawing.text_field import Entry
 from widgets.omnibox.finding import Suggestion, find, near, setting
 from widgets.panes.workload.fields import fields_for
@@ -28,6 +28,8 @@ from widgets.screens.overlay import NarrowedList
 if TYPE_CHECKING:
     from planner.session import Session
 
+WIDTH, EDGES = 96, 6
+"""Cells of the box where there is room, and those beside its texts."""
 KIND, NAME, LEAST_NAME = 9, 34, 22
 """Cells of what a suggestion is, and of its name at most and at least: what is known of it stands behind the longest."""
 FOUND, FAULTY, NOTHING = "$foreground", "$text-error", "$text-warning"
@@ -60,6 +62,7 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         self._app, self._all, self._heading, self._accepts = app, suggestions, title, hint
         self._suggestions = suggestions()
         self._found: Sequence[Suggestion] = ()
+        self._laid_out_for = 0
 
     def compose(self) -> ComposeResult:
         """The text, its possible meanings, and facts of the one under the cursor."""
@@ -73,6 +76,14 @@ class OmniScreen(NarrowedList[Suggestion | None]):
     def on_mount(self) -> None:
         """Show what there is."""
         self._narrow("")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay the words out for the new width; the cursor stays where it is."""
+        if event.size.width != self._laid_out_for:
+            listing = self.query_one(OptionList)
+            at = listing.highlighted
+            self._narrow(self.query_one(Entry).value)
+            listing.highlighted = at
 
     def renew(self) -> None:
         """Find what was typed among the lists that have been read meanwhile."""
@@ -90,6 +101,7 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         more = f" · {MOST} of {len(found)}" if len(found) > MOST else ""
         self.query_one(".box").border_title = Content(self._heading + more)
         longest = max((len(one_line(suggestion.value)) for suggestion in self._found), default=0)
+        self._laid_out_for = self._app.size.width
         listing.set_options([self._option(suggestion, min(NAME, max(LEAST_NAME, longest))) for suggestion in self._found])
         listing.highlighted = 0 if found else None
         if not found and not self._app.form.models:
@@ -103,12 +115,11 @@ class OmniScreen(NarrowedList[Suggestion | None]):
             self._show_words(f"nothing is called that; {also}", NOTHING)
 
     def _option(self, suggestion: Suggestion, cells: int) -> Option:
-        name = shorten_middle(one_line(suggestion.value), cells, self._app.symbols.ellipsis)
-        return Option(
-            Content.assemble(
-                (f"{suggestion.kind:<{KIND}}", "$quiet"), f"{name:<{cells + 2}}", (one_line(suggestion.detail), "$quiet")
-            )
-        )
+        ellipsis = self._app.symbols.ellipsis
+        name = shorten_middle(one_line(suggestion.value), cells, ellipsis)
+        room = min(WIDTH, self._laid_out_for) - EDGES - KIND - cells - 2
+        detail = shorten_clauses(one_line(suggestion.detail), room, ellipsis)
+        return Option(Content.assemble((f"{suggestion.kind:<{KIND}}", "$quiet"), f"{name:<{cells + 2}}", (detail, "$quiet")))
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self) -> None:

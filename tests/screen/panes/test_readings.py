@@ -103,11 +103,13 @@ def legend_of(width: int) -> str:
 def test_components_keep_their_names_as_long_as_there_is_room() -> None:
     assert "optimizer 11.2 GiB" in legend_of(190)
     assert "optimizer 11.2  " in legend_of(150)
-    assert "optim 11.2" in legend_of(116)
-    assert "opt 11.2" in legend_of(100)
-    assert all("90 % limit" in legend_of(width) for width in (190, 150, 130))
-    assert all(len(legend_of(width)) <= width + 2 for width in range(94, 190))
-    assert "GiB left" in legend_of(92)
+    assert "optimizer 11.2  " in legend_of(116)
+    assert "optim 11.2" in legend_of(100)
+    assert "opt 11.2" in legend_of(78)
+    assert all("90 % limit" in legend_of(width) for width in (190, 150))
+    assert "GiB left  " in legend_of(140), "the limit goes before it"
+    assert "GiB left" not in legend_of(116), "which the title says: it goes before names are cut"
+    assert all(len(legend_of(width)) <= width + 2 for width in range(76, 190))
     assert "ovh 3.6" in legend_of(76), "what is left stands in the title too; before, it was cut"
     assert len(legend_of(76)) <= 76 + 2
 

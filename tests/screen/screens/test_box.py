@@ -117,6 +117,28 @@ async def test_a_list_that_is_open_takes_the_words_of_another_width(tmp_path: Pa
             assert listing.highlighted == 1
 
 
+async def test_the_box_says_what_there_is_room_for_and_cuts_no_word(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, ascii_only=True))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        found = [
+            Suggestion("model", "first"),
+            Suggestion("model", "beam-1.0-501b-a23b", "Beam 1.0 501B-A23B (mixture of experts, each small)"),
+            Suggestion("command", "long", "one word after the other until there is no more room for any of them, and on"),
+        ]
+        await app.push_screen(OmniScreen(app, lambda: found, "Find"))
+        await pilot.press("down")
+        for width, told in ((80, "Beam 1.0 501B-A23B"), (120, found[1].detail), (80, "Beam 1.0 501B-A23B")):
+            await pilot.resize_terminal(width, 24)
+            await settle(pilot)
+            listing = app.screen.query_one(OptionList)
+            assert str(listing.get_option_at_index(1).prompt).partition("a23b")[2].strip() == told
+            assert listing.highlighted == 1
+        cut = str(listing.get_option_at_index(2).prompt).rsplit(maxsplit=1)
+        assert cut[1] == ".."
+        assert found[2].detail.startswith(cut[0].partition("long")[2].strip() + " ")
+
+
 async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(80, 24)) as pilot:

@@ -49,7 +49,7 @@ class Drawing(msgspec.Struct, frozen=True):
     legend_lines: int = LEGEND_LINES
     """Lines for the names of benchmark points."""
     history_rows: int = 1
-    """Height of the histories of a roomy block."""
+    """Lines of a history, of several the blank one above it included."""
 
     def why(self, device: DeviceSnapshot, field: str) -> str:
         """The reason why a field is None."""
@@ -77,9 +77,13 @@ class Drawing(msgspec.Struct, frozen=True):
         return Cells(history.until_s, max(1, width), self.step_s)
 
     def tall(self, history: History, name: str, width: int) -> list[Content]:
-        """The history of one figure, as high as there is room for; what is near a limit in the colour of a warning."""
+        """The history of one figure, as high as there is room for; what is near a limit in the colour of a warning.
+
+        Of several lines the first is blank, so that histories below each other stand apart.
+        """
         values = history.values(name, self.cells(history, width))
-        return [_coloured(line, name, values) for line in tall_sparkline(values, self.symbols.sparks, self.history_rows)]
+        lines = tall_sparkline(values, self.symbols.sparks, max(1, self.history_rows - 1))
+        return [*([Content("")] if self.history_rows > 1 else []), *(_coloured(line, name, values) for line in lines)]
 
     def spark(self, history: History, name: str, width: int) -> Content:
         """The history of one figure on one line."""

@@ -31,18 +31,17 @@ COLUMNS = (
 """Titles and cells of the figures behind the history; the first for which there is room."""
 GAP = 2
 MOST_ROWS = 5
-"""Lines of a GPU at most: a blank one, and those of its history."""
+"""Lines of a GPU at most."""
 STRIP_LABEL, STRIP_CELL = 13, 5
 LOW = 0.1
 """Fraction of the scale below which a GPU is drawn as one that does nothing."""
 
 
 def many_lines(devices: Sequence[DeviceSnapshot], histories: Mapping[str, History], drawing: Drawing, height: int) -> list[Content]:
-    """A line for each of many GPUs below titles, or several where `height` has room for them, the first of them blank; then with a time axis."""
+    """A line for each of many GPUs below titles, or several where `height` has room for them; then with a time axis."""
     rows = min(MOST_ROWS, max(1, (height - 2) // len(devices)))
-    apart = [Content("")] if rows > 1 else []
-    drawing = replace(drawing, history_rows=rows - len(apart))
-    lines = [line for device in devices for line in (*apart, *short_lines(device, histories[device.place], drawing))]
+    drawing = replace(drawing, history_rows=rows)
+    lines = [line for device in devices for line in short_lines(device, histories[device.place], drawing)]
     below = [short_axis(drawing)] if len(devices) * rows + 2 <= height else []
     return [short_head(devices[0], drawing), *lines, *below]
 

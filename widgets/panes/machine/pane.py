@@ -57,8 +57,8 @@ LEAST_OF_A_STRIP = 5
 BORDER = 2
 """Cells that the text in a border has fewer than the pane is wide."""
 HOST = "host"
-HEIGHTS = ((3, True), (2, True), (1, True), (1, False))
-"""Rows of a history, and whether there is a blank line below each GPU, the best first."""
+HEIGHTS = ((4, True), (3, True), (2, True), (1, True), (1, False))
+"""Lines of a history, and whether there is a blank line below each GPU, the best first."""
 
 
 class MachineView(VerticalScroll, can_focus=True):

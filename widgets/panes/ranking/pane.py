@@ -103,11 +103,12 @@ class RankingView(Vertical):
         parts: list[Content | str] = []
         for chips in (facets.chips, [_in_short(chip) for chip in facets.chips]):
             parts = [part for chip in chips for part in (Content.styled(f" {chip} ", "reverse"), " ")]
-            parts += [Content.styled(f"{problem}  ", "$text-error") for problem in facets.problems]
-            shown = Content.assemble(*parts)
-            room = self._room - shown.cell_length
+            left = self._room - Content.assemble(*parts).cell_length
+            problems = shorten_clauses("  ".join(facets.problems), left, self._symbols.ellipsis)
+            shown = Content.assemble(*parts, (problems, "$text-error"))
             texts = (f"{counts}   {SHOWS_ALL}".lstrip(), counts, counts.removesuffix(" that fit"))
-            behind = next((text for text in texts if len(text) <= room), "")
+            gap = "  " if problems else ""
+            behind = next((gap + text for text in texts if text and len(gap + text) <= self._room - shown.cell_length), "")
             if behind:
                 break
         line.update(shown + Content.styled(behind, "$quiet"), layout=False)
