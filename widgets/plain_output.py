@@ -100,6 +100,7 @@ def plain(text: str) -> str:
         .replace(" → ", " ->")
         .replace(" ≤ ", " <=")
         .replace(" ≥ ", " >=")
+        .replace("°C", "C ")
     )
     return "".join(char if char.isascii() else "?" * cell_len(char) for char in text.translate(_PLAIN))
 

@@ -115,7 +115,7 @@ async def test_twelve_journeys_and_their_keys(tmp_path: Path, monkeypatch: pytes
 
 async def own_model(app: PlannerApp, pilot: Pilot[None]) -> None:
     """A model of one's own, by its id on the hub or by the path of its folder, to a ranked row."""
-    first, journey = answer(app), Journey(pilot, 25)
+    first, journey = answer(app), Journey(pilot, 15)
     assert first.startswith("Rent ")
     assert "$/month" in first
     assert "sure" in first
@@ -180,14 +180,14 @@ async def what_makes_it_fit(app: PlannerApp, pilot: Pilot[None]) -> None:
 
 
 async def what_gpus_can_serve(app: PlannerApp, pilot: Pilot[None]) -> None:
-    await Journey(pilot, 9).press("colon", *"8 l40s", "enter", until=opened(app, FitScreen, "users"))
+    await Journey(pilot, 8).press("colon", *"8 l40s", "enter", until=opened(app, FitScreen, "users"))
     assert isinstance(app.screen, FitScreen)
     assert "8 × L40S" in app.screen.subject
     await pilot.press("escape")
 
 
 async def help_searched(app: PlannerApp, pilot: Pilot[None]) -> None:
-    await Journey(pilot, 8).press("question_mark", "slash", *"spot", until=opened(app, HelpScreen, "Plan"))
+    await Journey(pilot, 6).press("question_mark", "slash", *"spot", until=opened(app, HelpScreen, "Plan"))
     assert text_of(app, "#text Static").lstrip().startswith("Plan")
     await pilot.press("escape", "escape")
 
@@ -203,7 +203,7 @@ async def sensible_steps(app: PlannerApp, pilot: Pilot[None]) -> None:
     """More output tokens by a key each, and what the preset has again."""
     field = app.form.query_one("#field-output-tokens", Input)
     field.focus()
-    journey = Journey(pilot, 7)
+    journey = Journey(pilot, 6)
     await journey.press("plus", "plus", until=lambda: field.value == "500")
     await journey.press("ctrl+r", until=lambda: field.value == "200")
     await journey.press(*"250", until=lambda: planned(app))

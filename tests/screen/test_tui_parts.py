@@ -337,6 +337,7 @@ def test_two_dots_stand_for_what_was_cut_and_a_scroll_bar_has_no_signs() -> None
     assert plain("l →  open") == "l -> open"
     assert plain("saves ≤ 580 $ · −3 % · tp2·dp4 · a") == "saves <=580 $ | -3 % | tp2-dp4 | a"
     assert plain("· 2 ×") == "| 2 x"
+    assert plain("61 °C") == "61 C "
     thumb = Segment("▆", Style.from_meta({"@mouse.down": "grab"}))
     assert [segment.text for segment in PlainText().apply([thumb], Color(0, 0, 0))] == [" "]
 
