@@ -1,4 +1,4 @@
-"""Rows of evaluated candidates that become answers, and what the oldest release of an engine would take for them, where none is named."""
+"""Rows of evaluated candidates that become answers, and what an older release of an engine would take for them, where none is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.candidates import Candidates, joined_candidates
 from planner.engine.evaluate.evaluation import Evaluated
-from planner.engine.job.engines import ENGINES
+from planner.engine.job.engine import Engine
+from planner.engine.job.engines import ENGINES, oldest_in_use
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
@@ -45,7 +46,7 @@ class Chosen(NamedTuple):
 
 
 class ReleaseEnds(NamedTuple):
-    """Factors of at least 1 by which times of a kind are shorter, and longer, in the oldest release of the engine of each row."""
+    """Factors of at least 1 by which times of a kind are shorter, and longer, in an older release (`_older`) of the engine of each row."""
 
     faster: Floats
     slower: Floats
@@ -59,27 +60,27 @@ def names_of(kind: str) -> tuple[str, str]:
 def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
     """Kind of figure -> its ends, for the rows of each of `parts`, which share their jobs; empty where they train, or leave no release open.
 
-    The oldest release serves as many sequences at once as today's, on the same layout, unless that is open and it had another by default.
+    The older release serves as many sequences at once as today's, on the same layout, unless that is open and it had another by default.
     """
     places = [np.flatnonzero([rows.e.serve is not None and _release_open(job) for job in rows.jobs]) for rows in parts]
     ends = np.cumsum([numbers.size for numbers in places])
     if not any(numbers.size for numbers in places):
         return [{} for _ in parts]
     served = parts[0].jobs[0].task == "serve"
-    oldest = _times(serve_of(_at_oldest(parts, places).table(), continuous=served), served=served)
+    older = _times(serve_of(_at_older(parts, places).table(), continuous=served), served=served)
     return [
-        _ends(rows, numbers, {kind: column[end - numbers.size : end] for kind, column in oldest.items()}, served=served)
+        _ends(rows, numbers, {kind: column[end - numbers.size : end] for kind, column in older.items()}, served=served)
         for rows, numbers, end in zip(parts, places, ends, strict=True)
     ]
 
 
-def _ends(rows: Chosen, places: Rows, oldest: Mapping[str, Floats], *, served: bool) -> dict[str, ReleaseEnds]:
-    """The ends of `rows`; rows at `places` take `oldest` seconds in the oldest release."""
+def _ends(rows: Chosen, places: Rows, older: Mapping[str, Floats], *, served: bool) -> dict[str, ReleaseEnds]:
+    """The ends of `rows`; rows at `places` take `older` seconds in the older release."""
     assert rows.e.serve is not None
     found = {}
     for kind, today in _times(rows.e.serve, served=served).items():
         ratio, seconds = np.ones(rows.numbers.size), rows(today)[places]
-        ratio[places] = np.divide(oldest[kind], seconds, out=np.ones(places.size), where=(seconds > 0) & (oldest[kind] > 0))
+        ratio[places] = np.divide(older[kind], seconds, out=np.ones(places.size), where=(seconds > 0) & (older[kind] > 0))
         found[kind] = ReleaseEnds(1 / np.minimum(1.0, ratio), np.maximum(1.0, ratio))
     return found
 
@@ -94,10 +95,10 @@ def _release_open(job: Job) -> bool:
     return len(ENGINES.get(job.workload.engine or job.engine.name, ())) > 1 and not job.workload.disaggregated
 
 
-def _at_oldest(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
-    """The rows of `parts` at their `places`, one part after the other, with the oldest release of their engines."""
+def _at_older(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
+    """The rows of `parts` at their `places`, one part after the other, with the older release of their engines."""
     joined = joined_candidates([(rows.e.candidates, rows.numbers[numbers]) for rows, numbers in zip(parts, places, strict=True)])
-    jobs = [_by_oldest(job) if _release_open(job) else job for job in joined.jobs]
+    jobs = [_by_older(job) if _release_open(job) else job for job in joined.jobs]
     divides = np.array([may_divide_matrices(job) for job in joined.jobs])[joined.job_index]
     s = joined.layout
     layout = replace(s, tp=np.where(divides, s.pp, s.tp), pp=np.where(divides, s.tp, s.pp))
@@ -105,15 +106,20 @@ def _at_oldest(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
 
 
 def may_divide_matrices(job: Job) -> bool:
-    """Whether the GPUs of `job` hold whole layers because nobody gave a layout or a release, of which the oldest gave each a part of every matrix."""
+    """Whether the GPUs of `job` hold whole layers because nobody gave a layout or a release, of which the older gave each a part of every matrix."""
     w = job.workload
     is_open = isinstance(w, Request) and w.pp is None and w.dp is None and (w.tp or 1) == 1
-    return is_open and _release_open(job) and job.engine.layer_split and not ENGINES[job.engine.name][0].layer_split
+    return is_open and _release_open(job) and job.engine.layer_split and not _older(job).layer_split
 
 
-def _by_oldest(job: Job) -> Job:
-    """`job` with the oldest release of its engine."""
-    engine = ENGINES[job.engine.name][0]
+def _older(job: Job) -> Engine:
+    """The oldest release of the job's engine; of a service the oldest in use, as none is planned with a release that nobody maintains."""
+    return oldest_in_use(job.engine.name) if job.task == "serve" else ENGINES[job.engine.name][0]
+
+
+def _by_older(job: Job) -> Job:
+    """`job` with an older release of its engine."""
+    engine = _older(job)
     eager = float(engine.eager_attention or (engine.eager_by_family and job.architecture.eager_attention))
     if job.workload.attention is not None:
         return replace(job, engine=engine)

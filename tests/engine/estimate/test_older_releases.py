@@ -1,4 +1,4 @@
-"""Ranges of generating where the release of the engine is left open: they reach to what its oldest release would take."""
+"""Ranges of generating where the release of the engine is left open: they reach to what an older release would take, of a service one that is in use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from engine_sample import ask
 
 from planner.engine.answers.answer import Answer
 from planner.engine.evaluate.chosen_rows import names_of
+from planner.engine.job.engines import ENGINES, find_engine, oldest_in_use
 
 SERVED: dict[str, Any] = {"task": "serve", "model": "llama-3.2-1b", "gpu": "H100 SXM5 80GB", "concurrency": 8}
 ALONE: dict[str, Any] = {"task": "generate", "model": "llama-2-7b", "gpu": "A100 80GB SXM", "batch": 32}
@@ -22,16 +23,16 @@ def between_tokens(answer: Answer) -> float:
 
 
 @pytest.mark.parametrize(
-    ("asked", "engine", "oldest", "today", "kind"),
+    ("asked", "engine", "older", "today", "kind"),
     [
-        (SERVED, "vllm", "vllm@0.7", "vllm@0.30", "time per output token"),
+        (SERVED, "vllm", "vllm@0.8", "vllm@0.30", "time per output token"),
         (ALONE, "transformers", "transformers@4.35", "transformers@5.1", "decode"),
     ],
 )
-def test_a_release_that_is_not_named_may_be_the_oldest(
-    asked: dict[str, Any], engine: str, oldest: str, today: str, kind: str
+def test_a_release_that_is_not_named_may_be_an_older_one(
+    asked: dict[str, Any], engine: str, older: str, today: str, kind: str
 ) -> None:
-    open_, old, new = (ask(**asked, **LENGTHS, engine=name) for name in (engine, oldest, today))
+    open_, old, new = (ask(**asked, **LENGTHS, engine=name) for name in (engine, older, today))
     slower = between_tokens(old) / between_tokens(new)
     assert slower > 1.2
     assert between_tokens(open_) == between_tokens(new)
@@ -51,3 +52,16 @@ def test_a_release_that_is_not_named_may_be_the_oldest(
 def test_an_engine_has_older_releases_unless_it_has_one_or_names_it(engine: str | None, *, older: bool) -> None:
     """One that is not named is taken to be vLLM."""
     assert older == any("older release" in name for name in ask(**SERVED, **LENGTHS, engine=engine).evidence)
+
+
+@pytest.mark.parametrize(
+    ("engine", "older"), [("vllm", "vllm@0.8"), ("tensorrt-llm", "tensorrt-llm@0.21"), ("llama.cpp", "llama.cpp@b3200")]
+)
+def test_the_oldest_release_in_use_was_todays_a_year_before_the_newest(engine: str, older: str) -> None:
+    assert oldest_in_use(engine) is find_engine(older)
+    assert oldest_in_use(engine).released < ENGINES[engine][-1].released
+
+
+@pytest.mark.parametrize("engine", ["generic", "gpt-fast"])
+def test_an_engine_of_one_record_has_its_own(engine: str) -> None:
+    assert oldest_in_use(engine) is ENGINES[engine][-1]

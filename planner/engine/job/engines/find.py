@@ -58,6 +58,13 @@ def find_engine(name: str, where: str = "") -> Engine:
     return stand_ins.as_stand_in(stand_in, found) if stand_in else found
 
 
+def oldest_in_use(name: str) -> Engine:
+    """The record of an engine's release that was today's a year before the newest one came out: who plans a service keeps its engine that current."""
+    records = ENGINES[name]
+    year, _, month = records[-1].released.partition("-")
+    return _of_release(records, f"{int(year) - 1}-{month}", versions=True) or records[0] if month else records[0]
+
+
 def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
