@@ -26,9 +26,10 @@ MEASURED_SHARE = 0.5
 NETWORK = "network between nodes not measured"
 HOST_OPEN = "host time of an engine not named"
 """Its amount is a half width."""
-OTHER_HOSTS = 8.0
-"""Factor by which the host of another engine may take longer. vLLM without CUDA graphs takes 0.35 ms a layer and 3 ms: 14 ms of 32 layers, where 2 ms are
-predicted of an engine that is not named. Of 1, 2, 4, 8 and 16 the one with the least interval score of decoding, each source left out (2026-11-25)."""
+OTHER_HOSTS, OTHER_SERVERS = 16.0, 8.0
+"""Factor by which the host of another engine may take longer, in batches and in services. vLLM without CUDA graphs takes 0.35 ms a layer and 3 ms: 14 ms of 32
+layers, where 1 ms is predicted of an engine that is not named. Eight times 2 ms was the one of 1, 2, 4, 8 and 16 with the least interval score of decoding, each source left
+out (2026-11-25); a service that names no engine is vLLM's."""
 HOST_TIME = "time of the engine on the host"
 """Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
 and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""
@@ -113,7 +114,8 @@ def _ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColum
     for name in dict.fromkeys(name for job_facts in by_job for name in job_facts):
         amounts = [job_facts.get(name, 0.0) for job_facts in by_job]
         facts[name] = np.array(amounts)[candidates.job_index] if len({*amounts}) > 1 else np.array(amounts[:1])
-    unnamed = (OTHER_HOSTS - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0)
+    others = np.where(job.serves > 0, OTHER_SERVERS, OTHER_HOSTS)
+    unnamed = (others - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0)
     host = np.log1p(np.maximum(unnamed, (np.exp(t.chip.launch_spread) - 1) * launch_share(timed)) * (job.train <= 0))
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
     own = {

@@ -57,7 +57,7 @@ FIRST = (
         communicator_source="2.1 GiB outside torch at TP >= 2 with vLLM 0.19 (llm-d planner accuracy report)",
         source="V0: a prompt is one forward pass; gpu_memory_utilization 0.9 and max_seq_len_to_capture 8192 by default: longer contexts and prompts run "
         f"without CUDA graphs; {_EAGER}; {_BLOCKS}; prompts that wait for each other: of 1.5 to 3.25, what meets both sources of loops best, each of which "
-        "agrees without the other (InferenceX, AIConfigurator's silicon data; 2026-11-23); {_V0_HOST}",
+        f"agrees without the other (InferenceX, AIConfigurator's silicon data; 2026-11-23); {_V0_HOST}",
     ),
     Engine(
         name="sglang",
@@ -167,7 +167,7 @@ FIRST = (
         label="an engine that is not named",
         interleaves_stages=True,
         kernels_per_layer=11,
-        host_step_s=2.0e-3,
+        host_step_s=1.0e-3,
         context_bytes=0.5 * GIB,
         communicator_bytes=1.0 * GIB,
         slack=0.02,
@@ -176,7 +176,7 @@ FIRST = (
         prefill_chunk=8192,
         prompts_first=False,
         fused_elementwise=True,
-        source=f"where no engine was named: fused kernels replayed as CUDA graphs; 2 ms a step between FasterTransformer's (published, A100) and LMDeploy's; {CONTEXT}; a tenth of the GPU is left alone",
+        source=f"where no engine was named: fused kernels replayed as CUDA graphs; 1 ms a step: LMDeploy's, between ExLlama, gpt-fast, llama.cpp and TensorRT-LLM (0.1 to 0.3) and FasterTransformer and vLLM before 0.8 (2 to 3); {CONTEXT}; a tenth of the GPU is left alone",
     ),
 )
 
