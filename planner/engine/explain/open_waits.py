@@ -27,9 +27,11 @@ USUAL_SHARE = 0.5
 least interval score of first tokens with each source left out, residuals taken beyond these ends (4.04, 3.42, 3.48; 2026-11-24). An engine that is not named may be one that keeps
 requests in step by itself: all of the distance."""
 MOST_WAITING = 0.99
-COLD_START_S, COLD_START_PCIE_S = 1.5, 15.0
-"""Longest start of communicators when the first requests come to several GPUs, over the vendor's links and over PCIe: 0.6 s on two H200
-(vllm-project/vllm#40918), 1.4 s on MI355X (sgl-project/sglang#20477); 14 s on A10 (sgl-project/sglang#5808)."""
+COLD_START_S, COLD_START_PCIE_S = 2.0, 15.0
+"""Longest wait of the first requests, and of those to several GPUs over PCIe. Kernels are compiled or loaded when they are first used: 1.0 to 1.3 s in TensorRT-LLM 1.2 and
+vLLM 0.19 on one A100 (cssnoeasy/a100-vllm-benchmark-blog), 1.9 s in vLLM with Qwen3 30B on one H100 (the mean of a hundred requests by ten clients), 2.7 s in SGLang with gpt-oss 20B
+(ai-bot-pro/achatbot#183). Communicators start: 0.6 s on two H200 (vllm-project/vllm#40918), 1.4 s on MI355X (sgl-project/sglang#20477); 14 s on A10 over PCIe
+(sgl-project/sglang#5808)."""
 LONGER_QUEUE = 3.0
 """Factor on the wait for admission of requests at a rate, to which ranges reach `USUAL_SHARE` of the way, as they do to no wait at all: where a replica is 90 %
 busy, one that is 7 % slower makes requests wait three times as long (ρ/(1 - ρ)). An assumption: published first tokens at a rate hardly wait."""
@@ -65,8 +67,8 @@ def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
         apart, together = apart - USUAL_SHARE * np.log1p(-waiting), together + USUAL_SHARE * np.log1p((LONGER_QUEUE - 1) * waiting)
     cold = {name: np.zeros(serves.size) for name in ("mean", *SHARES)}
     layout = rows.e.table.layout
-    several, pcie = rows(np.maximum(layout.tp * layout.pp * layout.cp, layout.ep) > 1), rows(layout.nvlink == 0)
-    for place in np.flatnonzero(serves & runs & several):
+    pcie = rows((np.maximum(layout.tp * layout.pp * layout.cp, layout.ep) > 1) & (layout.nvlink == 0))
+    for place in np.flatnonzero(serves & runs):
         for name, seconds in _cold_start_s(rows.jobs[place], COLD_START_PCIE_S if pcie[place] else COLD_START_S).items():
             cold[name][place] = seconds
     return OpenWaits(apart, together, cold)
@@ -95,7 +97,7 @@ def _of_loop(rows: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:
 
 
 def _cold_start_s(job: Job, seconds: float) -> dict[str, float]:
-    """Waits in a run of N requests, none before it, on GPUs that exchange: what comes in the first T = `seconds` waits for their end.
+    """Waits in a run of N requests, none before it: what comes in the first T = `seconds` waits for their end.
 
     At a rate these are r·T of N requests, T/2 each on average; where clients wait for their answers, those that are sent at once wait for all of T.
     """
