@@ -1,4 +1,4 @@
-"""Styles of widgets, in seven ways quicker than Textual's own; checked against 8.2.8.
+"""Styles of widgets, in eight ways quicker than Textual's own; checked against 8.2.8.
 
 - Textual goes through all rules of all style sheets for each widget, and again for each of its parts that have styles of their own. Here
   the rules for the same types, classes and id are picked once.
@@ -6,6 +6,8 @@
   apart: by their own names and states, and by those of the widgets around them that a rule looks at.
 - Textual sets the styles of a new widget one by one, and asks after each who is to be drawn anew. Here they are set together: a widget that
   was never on screen is drawn as a whole.
+- Textual compares all styles of a widget, defaults among them, before and after, to see which move from one to the other, and sets all that are
+  stated. Here those that differ are set, unless a rule says that any moves.
 - Textual looks for the ancestors that a rule names before it looks at the widget. Here the widget comes first, and is enough for most rules.
 - Textual styles every widget anew when the screen gets the class of another size. Here those are that rules with this class are for.
 - Textual styles a widget in its making as soon as it gets a class, and once more as it comes on a screen. Here that is the first time.
@@ -122,10 +124,17 @@ class LeanStylesheet(Stylesheet):
         if self._sought is not None:
             self._read.found[self._sought] = rules = _settled(rules)
             self._sought = None
-        if animate or node._is_mounted:
+        if animate and "transitions" in rules:
             super().replace_rules(node, rules, animate=animate)
             return
         styles = node.styles.base
+        if animate or node._is_mounted:
+            before = styles._rules
+            for name in before.keys() | rules.keys():
+                if (value := rules.get(name)) != before.get(name):
+                    setattr(styles, name, value)
+            node.notify_style_update()
+            return
         shown = styles._rules.get("display")
         styles.reset()
         styles.merge_rules(rules)

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 from textual._compositor import Compositor
+from textual.app import ComposeResult
+from textual.css.styles import Styles
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.geometry import Region
 from textual.widget import Widget
+from textual.widgets import Static
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
 from widgets.drawing.restyling import LeanStylesheet
+from widgets.textual_quirks import MendedApp
 
 STEPS: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
     ((), (120, 40)),
@@ -108,3 +112,32 @@ async def test_a_widget_is_styled_once_it_is_on_a_screen_and_while_the_program_r
         await settle(pilot)
     assert len(styled) > 100
     assert set(styled) == {(True, True)}
+
+
+class Dimmed(MendedApp):
+    """Two texts that become dim with a class: one as time passes, the other at once."""
+
+    CSS = "Static { opacity: 100%; } #slowly { transition: opacity 60s; } .dim { opacity: 20%; }"
+
+    def compose(self) -> ComposeResult:
+        yield Static("a", id="slowly")
+        yield Static("b", id="at-once")
+
+
+async def test_a_style_moves_where_a_rule_says_so_and_else_is_set_where_it_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, given = Dimmed(), list[str]()
+    async with app.run_test():
+        slowly, at_once = (app.query_one(name, Static) for name in ("#slowly", "#at-once"))
+        set_rule = Styles.set_rule
+
+        def noted(styles: Styles, name: str, value: object) -> bool:
+            given.extend([name] if styles.node is at_once else [])
+            return set_rule(styles, name, value)
+
+        monkeypatch.setattr(Styles, "set_rule", noted)
+        at_once.add_class("dim")
+        assert given == ["opacity"]
+        assert at_once.styles.opacity == 0.2
+        slowly.add_class("dim")
+        assert app.animator.is_being_animated(slowly.styles.base, "opacity")
+        assert slowly.styles.opacity > 0.9
