@@ -112,9 +112,9 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
         seen = msgspec.convert(fields.pop("seen", {}), dict[str, float])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UserError([Problem(where, "", f"{error}.")]) from None
+    request = read_struct(Request, fields, where)
     if not seen or not all(1e-30 <= value <= 1e30 for value in seen.values()):
         raise UserError([Problem(where, "seen", 'has to hold what was measured, above 0: {"ttft_s": 0.21}.')])
-    request = read_struct(Request, fields, where)
     return predicted_and_seen(session, request, seen, "import", where)
 
 
