@@ -30,6 +30,9 @@ OTHER_HOSTS, OTHER_SERVERS = 16.0, 8.0
 """Factor by which the host of another engine may take longer, in batches and in services. vLLM without CUDA graphs takes 0.35 ms a layer and 3 ms: 14 ms of 32
 layers, where 1 ms is predicted of an engine that is not named. Eight times 2 ms was the one of 1, 2, 4, 8 and 16 with the least interval score of decoding, each source left
 out (2026-11-25); a service that names no engine is vLLM's."""
+OTHER_LAUNCHES = 0.5
+"""Part of a launch's half width that generation has beside the published ranges, whose hosts differ, too: of 0, 0.5 and 1 the one with the best coverage of decoding
+at the least interval score, each source left out (2026-11-27)."""
 HOST_TIME = "time of the engine on the host"
 """Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
 and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""
@@ -116,7 +119,9 @@ def _ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColum
         facts[name] = np.array(amounts)[candidates.job_index] if len({*amounts}) > 1 else np.array(amounts[:1])
     others = np.where(job.serves > 0, OTHER_SERVERS, OTHER_HOSTS)
     unnamed = (others - 1) * facts[HOST_TIME] * facts.get(ENGINE_OPEN, 0.0)
-    host = np.log1p(np.maximum(unnamed, (np.exp(t.chip.launch_spread) - 1) * launch_share(timed)) * (job.train <= 0))
+    host = np.log1p(
+        np.maximum(unnamed, (np.exp(OTHER_LAUNCHES * t.chip.launch_spread) - 1) * launch_share(timed)) * (job.train <= 0)
+    )
     left = np.array([_left(chip) for chip in candidates.chips])[candidates.chip_index]
     own = {
         kind: np.array([chip.own_ranges.get(kind, 1.0) for chip in candidates.chips])[candidates.chip_index]
