@@ -80,6 +80,7 @@ def traffic(
 
     found, trace = read_traffic(files, seconds=seconds)
     found = with_lengths(found, trace, input_tokens, output_tokens)
+    workload = _preset_of(invocation.session(), found, preset, model, rate) if out is not None else None
     if as_json:
         from planner.cli.terminal.sections import print_json
 
@@ -89,8 +90,11 @@ def traffic(
         from planner.present.traffic import traffic_sections
 
         print_sections(traffic_sections(found), console())
-    if out is not None:
-        _write(invocation.session(), found, out, preset, model, rate)
+    if out is not None and workload is not None:
+        from planner.workload.presets import as_toml
+
+        write_out(out, as_toml(workload, out))
+        say(f"preset: {out}")
     elif preset or model:
         say("note: --preset and --model concern the preset that --out writes")
     return ExitCode.ANSWERED
@@ -115,14 +119,11 @@ def base_of(session: Session, preset: str | None, model: str | None, where: str)
     return msgspec.structs.replace(base, model=model) if model else base
 
 
-def _write(session: Session, found: Traffic, out: Path, preset: str | None, model: str | None, rate: RateChoice) -> None:
-    from planner.workload.presets import as_toml
+def _preset_of(session: Session, found: Traffic, preset: str | None, model: str | None, rate: RateChoice) -> Workload:
+    """The preset that --out writes; raises `UserError` before anything is said."""
     from planner.workload.traffic.preset import service_of
 
-    base = base_of(session, preset, model, found.source)
-    workload = session.workload(service_of(base, found, rate=rate), found.source)
-    write_out(out, as_toml(workload, out))
-    say(f"preset: {out}")
+    return session.workload(service_of(base_of(session, preset, model, found.source), found, rate=rate), found.source)
 
 
 @click.command()

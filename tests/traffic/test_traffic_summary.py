@@ -112,4 +112,5 @@ def test_what_a_preset_lacks_is_asked_for(run_planner: RunPlanner, tmp_path: Pat
     done = run_planner("traffic", str(DATA / arguments[0]), *arguments[1:], "--out", str(tmp_path / "x.toml"))
     assert done.returncode == 2
     assert said in done.stderr
+    assert not done.stdout, "nothing was done"
     assert not (tmp_path / "x.toml").exists()
