@@ -66,6 +66,7 @@ async def test_every_widget_has_the_styles_and_the_place_that_textual_gives_it(
                 without.setattr(LeanStylesheet, "apply", Stylesheet.apply)
                 without.setattr(LeanStylesheet, "_check_rule", Stylesheet._check_rule)
                 without.setattr(LeanStylesheet, "replace_rules", Stylesheet.replace_rules)
+                without.setattr(LeanStylesheet, "_process_component_classes", Stylesheet._process_component_classes)
                 app.stylesheet.update(app.screen)
             app.screen._compositor._full_map_invalidated = True
             for node in found[0]:
