@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.mig import profiles_of, slice_of
 from planner.observe.cpu import read_cpu
@@ -118,8 +116,7 @@ def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalog
     part = gpus.find_nvml(nvml_name)
     for spelling in (nvml_name, nvml_name.removeprefix("NVIDIA ")):
         if part is None:
-            with contextlib.suppress(UserError):
-                part = gpus.find(spelling)
+            part = gpus.known(spelling)
     if part is None or memory_total_bytes is None:
         return part
     return part if 0.8 <= memory_total_bytes / part.memory_bytes <= 1.1 else None

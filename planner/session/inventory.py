@@ -215,19 +215,11 @@ class Inventory:
     def part_named(self, name: str) -> Gpu | None:
         """The part of that name in this machine or the catalogue, or None."""
         here = next((device for device in self.machine.devices if device.name == name), None)
-        try:
-            return here or self.gpus.find(name)
-        except UserError:
-            return None
+        return here or self.gpus.known(name)
 
     def part(self, name: str) -> Gpu:
         """The part of the catalogue of that name, or this machine's processor by its name or "cpu"; raises `UserError`."""
-        try:
-            return self.gpus.find(name)
-        except UserError:
-            if name not in {"cpu", self.cpu.name}:
-                raise
-            return self.cpu
+        return self.gpus.known(name) or (self.cpu if name in {"cpu", self.cpu.name} else self.gpus.find(name))
 
     @cached_property
     def cpu(self) -> Gpu:

@@ -150,9 +150,7 @@ class Session(Inventory):
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
         """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
-        try:
-            self.gpus.find(row.gpu)
-        except UserError:  # a part of this machine that the catalogue does not know
+        if self.gpus.known(row.gpu) is None:  # a part of this machine
             return []
         price = workload.price_usd_per_gpu_h
         if isinstance(price, float) and not workload.gpus_considered:

@@ -48,9 +48,13 @@ class GpuCatalogue:
         self._by_spelling = _by_spelling((*self._ranked, *found))
         return found
 
+    def known(self, name: str) -> Gpu | None:
+        """The part called `name`, or the commonest of those called so; None when there is none."""
+        return self._whole(name) or self._slice(name)
+
     def find(self, name: str) -> Gpu:
-        """The part called `name`, or the commonest of those called so; raises `UserError` with the nearest names when there is none."""
-        found = self._whole(name) or self._slice(name)
+        """As `known`; raises `UserError` with the nearest names when there is none, which takes a millisecond or more."""
+        found = self.known(name)
         if found is None:
             near = self.nearest(name)
             how = "" if near else " GPUs and Gaudi are known, and what the gpus folder of the configuration adds."

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from planner.errors import UserError
 from planner.hardware.catalogue.gpus import Gpu, GpuCatalogue, load_gpus
 from planner.observe import host
 from planner.observe.cpu import clock_hz, flop_per_cycle, last_level_cache_bytes, read_cpu, usable_cores
@@ -190,6 +191,16 @@ def test_a_gpu_is_matched_by_its_whole_name_and_its_memory() -> None:
     assert match_gpu("NVIDIA H100 80GB HBM3", None, catalogue) is h100
     assert match_gpu("NVIDIA H100 80GB HBM3", 2 * 85520809984, catalogue) is None
     assert match_gpu("NVIDIA H10", None, catalogue) is None
+
+
+def test_names_near_an_unknown_one_are_looked_for_only_where_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogue, asked = load_gpus(presets_folder() / "gpus"), list[str]()
+    monkeypatch.setattr(GpuCatalogue, "nearest", lambda _, name: asked.append(name))
+    assert match_gpu("NVIDIA H10", None, catalogue) is None
+    assert asked == []
+    with pytest.raises(UserError):
+        catalogue.find("NVIDIA H10")
+    assert asked == ["NVIDIA H10"]
 
 
 def test_every_driver_name_of_the_catalogue_is_matched_with_what_the_driver_reports() -> None:
