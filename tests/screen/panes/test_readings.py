@@ -13,7 +13,6 @@ from rich.cells import cell_len
 from textual.widgets import Input, Static
 from tui_sample import CHAT, sample_options, sample_plan, settle
 
-from planner.engine.answers.answer import LayoutAnswer
 from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryBytes
 from planner.engine.answers.plan import OwnedAnswer, Plan, PlanRow
@@ -24,14 +23,12 @@ from planner.workload.presets import read_workload
 from widgets.app import PlannerApp
 from widgets.drawing.memory_bar import MemoryBar, labels, split_cells
 from widgets.drawing.symbols import UNICODE
-from widgets.panes.frame import Frame
 from widgets.panes.key_line import KeyLine
 from widgets.panes.machine.gpu import Drawing, block
 from widgets.panes.machine.history import History, Marks
 from widgets.panes.machine.levels import history_values
 from widgets.panes.machine.many import HEAD, SPARK, short_head, short_lines
-from widgets.panes.ranking.columns import columns_for, fit_columns
-from widgets.panes.ranking.painter import without_sign
+from widgets.panes.ranking.columns import columns_for
 from widgets.panes.ranking.pane import latencies
 from widgets.panes.tabs import Tabs
 from widgets.panes.workload.choice import Choice
@@ -175,30 +172,6 @@ def test_a_line_of_many_gpus_is_one_line(width: int, known: bool) -> None:
         assert "1391/1400 W" in line
 
 
-@pytest.mark.parametrize(
-    ("market", "width", "whole"), [("on-demand", 86, True), ("on-demand", 54, False), ("spot", 151, True), ("spot", 86, False)]
-)
-def test_providers_are_named_whole_where_there_is_room(market: str, width: int, whole: bool) -> None:
-    plan = planned()
-    rows = [
-        msgspec.structs.replace(row, offer=row.offer and msgspec.structs.replace(row.offer, provider="digitalocean", market=market))
-        for row in plan.rows[:3]
-    ]
-    fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), width)
-    shown = {column.id: "".join(text for text, _ in column.pieces(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
-    assert (shown.get("provider", "").strip() == ("digitalocean spot" if market == "spot" else "digitalocean")) is whole
-    assert sum(cells for _, cells in fitted.columns) + fitted.gap * (len(fitted.columns) - 1) <= width
-
-
-def test_a_long_layout_is_whole_where_there_is_room() -> None:
-    plan = planned()
-    layout = LayoutAnswer(gpus=96, nodes=12, gpus_per_node=8, tp=8, pp=2, dp=6, prefill_replicas=2)
-    rows = [msgspec.structs.replace(row, answer=msgspec.structs.replace(row.answer, layout=layout)) for row in plan.rows[:3]]
-    fitted = fit_columns(columns_for(msgspec.structs.replace(plan, rows=rows)), 151)
-    shown = {column.id: "".join(text for text, _ in column.pieces(rows[0], UNICODE, cells)) for column, cells in fitted.columns}
-    assert shown["layout"] == "tp8·pp2·dp6 2P:4D"
-
-
 @pytest.mark.parametrize("width", [40, 69, 106])
 def test_why_is_folded_to_its_width_and_loses_nothing(width: int) -> None:
     plan = planned()
@@ -327,67 +300,6 @@ async def test_a_choice_goes_to_its_ends(tmp_path: Path) -> None:
         assert choice.value == before, "behind the last value comes the first"
         await pilot.press("end", "home")
         assert choice.value == before
-
-
-async def test_a_reason_ends_with_a_word_where_every_column_is_drawn(tmp_path: Path) -> None:
-    """And it stays in sight however far the columns are shifted."""
-    app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("G", "W")
-        for _ in range(6):
-            await pilot.pause()
-            row = app.table.highlighted
-            assert row is not None
-            assert row.rank is None
-            lines = [app.table.render_line(y).text for y in range(1, app.table.size.height)]
-            line = next(line for line in lines if line.startswith(UNICODE.cursor))
-            told = re.split(r"\s{2,}", line.rstrip())[-1].removesuffix("…").split()
-            words = without_sign(row).replace(";", "").split()
-            assert told
-            assert told == words[: len(told)]
-            await pilot.press("l")
-
-
-async def test_every_column_can_be_brought_into_sight_whole(tmp_path: Path) -> None:
-    """On the smallest usual screen: none is cut in the middle of a figure, the name of the GPU stays, sorting brings its column."""
-    app = PlannerApp(sample_options(tmp_path))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        usual = heading(app)
-        assert "layout" not in usual
-        await pilot.press("W")
-        await pilot.pause()
-        assert "h l shift" in str(app.main.query_one("#ranking", Frame).border_title)
-        assert app.plan is not None
-        titles = {one.title for one in columns_for(app.plan)} - {""}
-        seen: set[str] = set()
-        before = ""
-        for _ in range(len(titles)):
-            line = heading(app)
-            assert cell_len(line) == app.table.size.width
-            words = set(re.split(r"\s{2,}", line.replace(UNICODE.ellipsis, " ").strip()))
-            assert words <= titles, "whole titles alone"
-            assert app.table.render_line(1).text[:20].split()[1:3] == ["1", "H200"]
-            seen |= words
-            if line == before:
-                break
-            before = line
-            await pilot.press("l")
-            await pilot.pause()
-        assert seen == titles
-        while app.table.order.column != "layout":
-            await pilot.press("s")
-        await pilot.pause()
-        assert "layout" in heading(app)
-        await pilot.press("W", "escape")
-        await pilot.pause()
-        assert "h l shift" not in str(app.main.query_one("#ranking", Frame).border_title)
-        assert heading(app).replace("▲", "").split() == usual.split()
-
-
-def heading(app: PlannerApp) -> str:
-    return app.table.render_line(0).text
 
 
 def test_why_says_what_ones_own_gpus_cost() -> None:

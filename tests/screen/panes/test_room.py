@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-import pytest
-from rich.style import Style
-from textual.strip import Strip
 from textual.widgets import OptionList, Static
-from tui_sample import SampleSession, first_note, sample_options, sample_plan, settle
+from tui_sample import SampleSession, first_note, sample_options, settle
 
 from planner.engine.answers.plan import Plan
 from planner.session import Session
-from planner.workload.presets import read_workload
 from widgets.actions.conditions import NO_PLAN
 from widgets.app import PlannerApp
-from widgets.drawing.styles import Paint
-from widgets.drawing.symbols import ASCII, UNICODE, Symbols
+from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
 from widgets.panes.lines import FoldedLines
-from widgets.panes.ranking.columns import columns_for, fit_columns
-from widgets.panes.ranking.grouping import Line, Order
-from widgets.panes.ranking.painter import Painter
-from widgets.panes.ranking.sideways import FROZEN, Sideways
 from widgets.screens.row.levers import LeverScreen, Proposal
 from widgets.screens.row.time import TimeScreen
 
@@ -153,72 +142,6 @@ async def test_zoom_shows_every_figure_of_this_machine_on_the_smallest_screen(tm
         await pilot.press("z")
         await pilot.pause()
         assert not app.zoomed
-
-
-def test_a_loser_of_thousands_of_gpus_moves_no_column() -> None:
-    workload = read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, "")
-    plan = sample_plan(workload, "measured")
-    loser = plan.rows[-1]
-    assert loser.answer.layout is not None
-    layout = msgspec.structs.replace(loser.answer.layout, gpus=2558, dp=2558)
-    huge = msgspec.structs.replace(loser, answer=msgspec.structs.replace(loser.answer, layout=layout))
-    columns = columns_for(msgspec.structs.replace(plan, rows=[*plan.rows[:-1], huge]))
-    assert [(one.id, one.width) for one in columns] == [(one.id, one.width) for one in columns_for(plan)]
-    gpus = next(one for one in columns if one.id == "gpus")
-    assert gpus.pieces(huge, UNICODE, gpus.width) == [("2,558", "quiet")], "whole: its reason gives way"
-    fitted = fit_columns(columns, 61)
-    line = Line(msgspec.structs.replace(huge, verdict="misses-target", why="misses: p95 26.8 s, wanted 5.00 s"))
-    painter = Painter(UNICODE, Colourless({}))
-    drawn = painter.line(line, fitted, 61, Style(), current=False, focused=False, stale=False, marked=(), in_sight=(0, 61))
-    assert drawn.cell_length == 61
-    assert " 2,558 p95 26.8 s, wanted 5.00 s" in re.sub(" +", " ", drawn.text), "the sign of the verdict says that it misses"
-
-
-class Colourless(Paint):
-    """No theme, and no colours."""
-
-    def __call__(self, _name: str) -> Style:
-        return Style()
-
-    def band(self) -> Style:
-        return Style()
-
-
-def test_a_table_without_room_shows_no_column_and_survives() -> None:
-    """Every column was asked for, and the pane is hidden while the terminal gets narrow."""
-    workload = read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, "")
-    every = fit_columns(columns_for(sample_plan(workload, "measured")), 0, every=True)
-    for width in (0, 1, 20):
-        assert Sideways(every, width, 0).crop(Strip.blank(200)).cell_length == width
-
-
-@pytest.mark.parametrize("symbols", [UNICODE, ASCII])
-@pytest.mark.parametrize("width", range(58, 130, 7))
-def test_a_column_is_drawn_whole_or_not_at_all(width: int, symbols: Symbols) -> None:
-    """Every column was asked for: beside the cell of the scroll bar stand whole ones, and a sign where there are more."""
-    workload = read_workload({"model": "llama-3.1-70b", "task": "serve", "request_rate_per_s": 16.7}, "")
-    plan = sample_plan(workload, "measured")
-    painter, every = Painter(symbols, Colourless({})), fit_columns(columns_for(plan), width - 2, every=True)
-    table = Sideways(every, width)
-    columns = [(one, cells) for one, cells in every.columns if one.id not in FROZEN]
-    flags: dict[str, Any] = {"current": False, "focused": False, "stale": False, "marked": (), "in_sight": (0, table.cells)}
-    heading = painter.header(every, Order(), "", table.cells, Style())
-    line = painter.line(Line(plan.rows[0]), every, table.cells, Style(), **flags)
-    seen: set[str] = set()
-    for hidden in range(table.hide(len(columns)) + 1):
-        part = Sideways(every, width, hidden)
-        texts = [line.text[part.frozen_cells + start :][:cells] for (_, cells), start in zip(columns, part.ends, strict=False)]
-        rest, shown = part.crop(line).text[part.frozen_cells :], 0
-        while hidden + shown < len(columns) and rest.startswith("  ".join(texts[hidden : hidden + shown + 1])):
-            shown += 1
-        assert shown, rest
-        assert not rest.removeprefix("  ".join(texts[hidden : hidden + shown])).strip(), "no part of another column"
-        seen.update(one.id for one, _ in columns[hidden : hidden + shown])
-        titles = part.crop(heading, symbols.ellipsis).text
-        assert titles.rstrip().endswith(f" {symbols.ellipsis}") is (hidden + shown < len(columns))
-        assert (symbols.ellipsis in titles[: part.frozen_cells]) is bool(hidden)
-        assert titles[-1] == " ", "the scroll bar's"
-    assert seen == {one.id for one, _ in columns}
 
 
 async def test_what_the_filter_asks_for_is_told_for_the_width_there_is(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ WIDTHS = {
 NARROW = {"provider": 10, "latency": 8, "sure": 4, "layout": 11, "gpu": 14, "usd-per-month": 8, "job-usd": 8, "job-h": 8, "more": 2}
 """Cells of columns that have to do where the usual ones would leave a column out; the first get what is left over."""
 LONGEST_NAME, LONGEST_PROVIDER = 30, 17
-"""Cells to which names of GPUs, and after them of providers, grow where the columns leave some over: 'RTX PRO 6000 Blackwell Server', 'digitalocean spot'."""
+"""Cells to which names of providers, and after them of GPUs, grow where the columns leave some over: 'RTX PRO 6000 Blackwell Server', 'digitalocean spot'."""
 IDENTITY = ("rank", "gpu", "more", "gpus")
 """Columns that are never left out, and filled for rows that are no solution as well."""
 SERVICE = ("usd-per-month", "latency", "sure", "provider", "memory", "limit", "layout")
@@ -197,9 +197,8 @@ def fit_columns(columns: Sequence[DrawnColumn], width: int, *, every: bool = Fal
         kept.pop()
     widths = dict(NARROW)
     wanted = {one.id: one.width for one in kept}
-    for limits in (wanted | {"provider": WIDTHS["provider"]}, wanted):
-        for name in (name for name in NARROW if name in wanted):
-            widths[name] += max(0, min(limits[name] - widths[name], width - _width(kept, GAP_TIGHT, widths)))
+    for name in (name for name in NARROW if name in wanted):
+        widths[name] += max(0, min(wanted[name] - widths[name], width - _width(kept, GAP_TIGHT, widths)))
     gap = GAP_WIDE if _width(kept, GAP_WIDE, widths) <= width else GAP_TIGHT
     left = width - _width(kept, gap, widths) - gap
     return Fitted(_in_order(kept, widths), gap, left if left >= LEAST_WHY else 0)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 HEADER_ROWS = 1
 TITLE_INDENT = {"rate": 9, "latency": 2}
 """Cells that a title stands left of its column's end, so that it is above the values."""
+SHORTER = (" first", " 1st")
+"""Words of a title, and how they are written where they have no room: 'p95 1st'."""
 MANY = "9+"
 """Number of folded rows where there is room for one digit."""
 LIMITED = "limited by "
@@ -52,10 +54,11 @@ class Painter(msgspec.Struct):
         for column, cells in fitted.columns:
             is_sorted = column.id == (order.column or ranked_by)
             mark = (self.symbols.descending if order.descending else self.symbols.ascending) if column.id == order.column else ""
-            title = column.title + mark
+            title = column.title if len(column.title) <= cells else column.title.replace(*SHORTER)
             indent = " " * TITLE_INDENT.get(column.id, 0)
-            text = (title + indent[len(mark) :]).rjust(cells) if column.column.right else title.ljust(cells)
-            text = text[-cells:] if column.column.right else text[:cells]
+            forms = (title + mark + indent[len(mark) :], title + mark, title)
+            text = next((form for form in forms if len(form) <= cells), title[:cells])
+            text = text.rjust(cells) if column.column.right else text.ljust(cells)
             if column.id == "more" and cells < len(title):  # wider than its figures: it begins in the room of the title before it
                 text, before = title, segments.pop()
                 segments.append(Segment(before.text[: cells - len(title)], before.style))
