@@ -138,6 +138,14 @@ def test_a_name_of_no_part_or_of_several_generations_is_no_name(gpus: GpuCatalog
         gpus.find(vague)
 
 
+@pytest.mark.parametrize("given", ["8xH100", "8 × H100", "H100:8", "H100 x8", "8*h100"])
+def test_a_number_beside_a_name_is_told_from_it(gpus: GpuCatalogue, given: str) -> None:
+    with pytest.raises(UserError, match=r"is a number and a GPU: say '[Hh]100', and 8 for how many\.$"):
+        gpus.find(given)
+    with pytest.raises(UserError, match="is not a known GPU"):
+        gpus.find(given.casefold().replace("h100", "h9"))
+
+
 def test_a_slice_is_found_by_any_spelling_of_its_gpu(gpus: GpuCatalogue) -> None:
     assert gpus.find("NVIDIA H100-SXM5-80GB 3g.40gb").name == "H100 SXM5 80GB 3g.40gb"
     assert gpus.find("Tesla V100-SXM2 16GB 1/4").name == "V100 SXM2 16GB 1/4"

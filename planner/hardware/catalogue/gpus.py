@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus", "spellings"]
 
+COUNTED = re.compile(r"(?P<number>\d+) ?[x×*] ?(?P<part>\S.*)|(?P<part_first>.*\S) ?[x×*:] ?(?P<number_last>\d+)", re.IGNORECASE)
+"""A GPU with its number, as schedulers and people write it: 8xH100, 8 × H100, H100:8, H100 x8."""
 ONLY_NAMED = "only_named"
 """Folder of the parts with `Gpu.only_named`."""
 
@@ -56,6 +59,9 @@ class GpuCatalogue:
         """As `known`; raises `UserError` with the nearest names when there is none, which takes a millisecond or more."""
         found = self.known(name)
         if found is None:
+            if (counted := _counted(name)) and self.known(counted[1]):
+                number, part = counted
+                raise UserError(Problem("", "gpu", f"{name!r} is a number and a GPU: say {part!r}, and {number} for how many."))
             near = self.nearest(name)
             how = "" if near else " GPUs and Gaudi are known, and what the gpus folder of the configuration adds."
             raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.{how}", near))
@@ -109,6 +115,12 @@ class GpuCatalogue:
     def names(self) -> tuple[str, ...]:
         """Every accepted spelling."""
         return tuple(spelling for gpu in self.all for spelling in spellings(gpu))
+
+
+def _counted(name: str) -> tuple[str, str] | None:
+    """(number, GPU) in a name with a number beside it; None without one."""
+    found = COUNTED.fullmatch(name.strip())
+    return found and (found["number"] or found["number_last"], found["part"] or found["part_first"])
 
 
 def spellings(gpu: Gpu) -> tuple[str, ...]:
