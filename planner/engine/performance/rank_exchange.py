@@ -14,8 +14,6 @@ from planner.engine.performance.operators.communication import collective_s
 OVERLAP = 0.7
 """Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
 last exposed."""
-
-
 CONTENTION = 0.3
 """Share of hidden traffic that computation loses all the same, as collectives take multiprocessors and bandwidth from it: products beside
 NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""

@@ -43,9 +43,9 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     launches_per_expert: N = default(0.0)
     """Further launches for each routed expert, whether a token goes to it or not."""
     kernels_per_layer: N
+    """Kernels the device runs for one layer of one forward pass."""
     kernels_by_clock: N = default(0.0)
     """1: what a layer spends in starting and ending kernels goes by the clock of the part."""
-    """Kernels the device runs for one layer of one forward pass."""
     host_step_s: N
     """Host time of one decoding step outside the model: scheduling, sampling, detokenising."""
     host_sequence_s: N = default(0.0)
