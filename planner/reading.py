@@ -20,7 +20,7 @@ MOST_BYTES = 16 << 20
 MOST_DEPTH = 64
 """Tables and lists inside each other."""
 _FAULTS_OF_TOML = {"Cannot overwrite a value": "a key is given twice", r"Illegal character '\n'": "a text has no closing quote"}
-"""What tomli says of common mistakes, and what they are."""
+"""Message of tomli -> the mistake behind it."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -145,7 +145,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def _said_of_toml(error: TOMLDecodeError) -> str:
-    """What `error` says, and the line it is about."""
+    """Message of `error` in plain words, with its line of the file."""
     fault, _, place = str(error).rpartition(" (at ")
     line = error.doc.split("\n")[error.lineno - 1].strip()
     return f"{_FAULTS_OF_TOML.get(fault, fault)} (at {place}{f': {shown(line)}' if line else ''}"

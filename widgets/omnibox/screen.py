@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -62,7 +62,6 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         self._app, self._all, self._heading, self._accepts = app, suggestions, title, hint
         self._suggestions = suggestions()
         self._found: Sequence[Suggestion] = ()
-        self._laid_out_for = 0
 
     def compose(self) -> ComposeResult:
         """The text, its possible meanings, and facts of the one under the cursor."""
@@ -73,26 +72,10 @@ class OmniScreen(NarrowedList[Suggestion | None]):
             yield OptionList(id="omni-list", compact=True)
             yield Static(id="omni-preview")
 
-    def on_mount(self) -> None:
-        """Show what there is."""
-        self._narrow("")
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Lay the words out for the new width; the cursor stays where it is."""
-        if event.size.width != self._laid_out_for:
-            listing = self.query_one(OptionList)
-            at = listing.highlighted
-            self._narrow(self.query_one(Entry).value)
-            listing.highlighted = at
-
     def renew(self) -> None:
         """Find what was typed among the lists that have been read meanwhile."""
         self._suggestions = self._all()
         self._narrow(self.query_one(Entry).value)
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        self._narrow(event.value)
 
     def _narrow(self, text: str) -> None:
         listing = self.query_one(OptionList)
@@ -101,7 +84,6 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         more = f" · {MOST} of {len(found)}" if len(found) > MOST else ""
         self.query_one(".box").border_title = Content(self._heading + more)
         longest = max((len(one_line(suggestion.value)) for suggestion in self._found), default=0)
-        self._laid_out_for = self._app.size.width
         listing.set_options([self._option(suggestion, min(NAME, max(LEAST_NAME, longest))) for suggestion in self._found])
         listing.highlighted = 0 if found else None
         if not found and not self._app.form.models:

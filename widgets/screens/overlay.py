@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static
 from textual.worker import Worker, WorkerState
 
 Result = TypeVar("Result")
@@ -75,6 +75,35 @@ class NarrowedList(Overlay[Result]):
         Binding("down", "move(1)", "next", show=False),
         Binding("up", "move(-1)", "previous", show=False),
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._laid_out_for = 0
+        """Width of the screen that the words of the list are laid out for."""
+
+    def on_mount(self) -> None:
+        """Show everything."""
+        self._list("")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Lay the words out for the new width; the cursor stays where it is."""
+        if event.size.width != self._laid_out_for:
+            listing = self.query_one(OptionList)
+            at = listing.highlighted
+            self._list(self.query_one(Input).value)
+            listing.highlighted = at
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._list(event.value)
+
+    def _list(self, words: str) -> None:
+        self._laid_out_for = self.app.size.width
+        self._narrow(words)
+
+    def _narrow(self, words: str) -> None:
+        """List what agrees with `words`."""
+        raise NotImplementedError
 
     def action_move(self, step: int) -> None:
         """Move in the list; `step` above 0: down."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 import msgspec
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -40,7 +40,6 @@ class PickerScreen(NarrowedList[str | None]):
         self._heading = title
         self._items = items
         self._current = current
-        self._laid_out_for = 0
 
     def compose(self) -> ComposeResult:
         """A box with a filter and the list."""
@@ -50,30 +49,13 @@ class PickerScreen(NarrowedList[str | None]):
             yield Entry(placeholder="type to narrow", id="picker-filter")
             yield OptionList(id="picker-list", compact=True)
 
-    def on_mount(self) -> None:
-        """Show everything, the cursor on what is chosen now."""
-        self._narrow("")
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Lay the words out for the new width; the cursor stays where it is."""
-        if event.size.width != self._laid_out_for:
-            listing = self.query_one(OptionList)
-            at = listing.highlighted
-            self._narrow(self.query_one(Entry).value)
-            listing.highlighted = at
-
     def highlight(self, value: str) -> None:
         """The cursor is on this item now; overridden where that shows a preview."""
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        self._narrow(event.value)
 
     def _narrow(self, words: str) -> None:
         terms = words.casefold().split()
         listing = self.query_one(OptionList)
         wide = max((len(item.label or item.value) for item in self._items), default=0)
-        self._laid_out_for = self.app.size.width
         room = min(WIDTH, self._laid_out_for) - EDGES - wide
         kept = [
             item for item in self._items if all(term in f"{item.value} {item.label} {item.detail}".casefold() for term in terms)

@@ -55,7 +55,7 @@ class Running(msgspec.Struct, frozen=True):
     """Port of a service; None for training."""
     limit_s: float | None = None
     offer: OfferAnswer | None = None
-    """What the plan's price is of."""
+    """Offer that the plan's price belongs to."""
 
     @property
     def head(self) -> list[str]:

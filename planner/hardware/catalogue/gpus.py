@@ -56,7 +56,7 @@ class GpuCatalogue:
         return self._whole(name) or self._slice(name)
 
     def find(self, name: str) -> Gpu:
-        """As `known`; raises `UserError` with the nearest names when there is none, which takes a millisecond or more."""
+        """The part called `name`, as `known` finds it; raises `UserError` with the nearest names where there is none, which takes a millisecond or more."""
         found = self.known(name)
         if found is None:
             if (counted := _counted(name)) and self.known(counted[1]):

@@ -1,7 +1,7 @@
 """Power of this machine's GPU by what it does: idle, launched one short kernel after the other, bound by memory, by products.
 
 Writes a line of JSON for each state: mean power by the driver's energy counter over two seconds, the driver's own power and its instant power
-at the end. `python scripts/measure_power.py > power.jsonl`, with torch in the same environment. What it found is in docs/evidence/h200.md.
+at the end. `python scripts/measuring/power_by_state.py > power.jsonl`, with torch in the same environment. What it found is in docs/evidence/h200.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory, time and energy of steps, prompts and tokens of transformers' own models, measured on this machine's GPU.
 
 Reads requests of `gpu-planner estimate`, a line each, and writes the evidence that tests hold their answers against (docs/evidence/h200.md):
-`python scripts/measure_transformers.py < requests.jsonl > measured.jsonl`, with torch and transformers in the same environment. Each
+`python scripts/measuring/steps_of_transformers.py < requests.jsonl > measured.jsonl`, with torch and transformers in the same environment. Each
 request runs in a process of its own, so that nothing of one is in another's memory. Weights are random: no model is fetched.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from planner.workload.models import ModelShelf  # noqa: E402  # found by the line above
@@ -196,7 +196,7 @@ def environment(sender: Any) -> None:
 
 
 def apart(work: Callable[..., None], *arguments: Any) -> dict[str, Any]:
-    """What `work` sends from a process of its own."""
+    """Figures that `work` sends from a process of its own; an error where it ends without any."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=work, args=(sender, *arguments))
     process.start()
