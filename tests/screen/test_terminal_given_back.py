@@ -103,6 +103,7 @@ def test_every_signal_gives_the_terminal_back(copies: Copies, tmp_path: Path, ph
         wait(every, lambda one: one.code is not None)
         found = {names: (one.code, one.given_back()) for names, one in cases.items()}
         assert found == {names: (128 + number_of(names.rpartition(" ")[2]), "") for names in SIGNALS}
+        wait(every, lambda one: not runs(one.worker))  # a killed process ends when it is next scheduled
         assert not any(runs(one.worker) for one in every)
         assert [one.measured for one in every] == [["copy/memory"] if mode == "measuring" else []] * len(every)
     finally:
@@ -150,6 +151,7 @@ def test_a_terminal_that_goes_away_during_a_benchmark_leaves_its_results_and_no_
     one.hang_up()
     wait([one], lambda one: one.code is not None)
     assert one.code == 128 + signal.SIGHUP
+    wait([one], lambda one: not runs(one.worker))
     assert not runs(one.worker)
     assert one.measured == ["copy/memory"]
 
