@@ -92,6 +92,33 @@ def test_an_unknown_family_names_the_nearest() -> None:
     assert "model.model_type" in problems({"model_type": ["llama"]})
 
 
+SIZES = {
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+}
+EXPERTS = {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768, "head_dim": 128}
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "alike"),
+    [
+        ("foo", {}, "llama"),
+        ("qwen4_moe", EXPERTS, "qwen3_moe"),
+        ("foo", EXPERTS, "qwen3_moe"),
+        ("foo", {"linear_num_value_heads": 32}, None),
+        ("foo", {"hidden_size": "wide"}, None),
+    ],
+)
+def test_an_unknown_family_whose_sizes_a_known_one_reads_says_which(name: str, more: dict[str, object], alike: str | None) -> None:
+    """A size with another name has a meaning of its own, even where its number is that of a known key."""
+    found = problems({"model_type": name, **SIZES, **more})["model.model_type"].message
+    assert (f"write model_type = {alike!r}" in found) if alike else ("write model_type" not in found)
+
+
 def test_every_missing_key_is_named() -> None:
     assert set(problems({"model_type": "llama"})) == {
         "model.hidden_size",

@@ -56,6 +56,8 @@ _ALSO_CALLED = {
     "qwen3_moe": ("qwen3_omni_moe_text", "qwen3_vl_moe_text"),
     "step3p5": ("step3p7",),
 }
+_WIDELY_COPIED = ("llama", "qwen3_moe", "deepseek_v3")
+"""Families whose keys other configs take over."""
 _SAME = {name: family for family, names in _ALSO_CALLED.items() for name in names}
 """`model_type` -> the family that it is built as."""
 
@@ -174,7 +176,7 @@ def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
 def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> Architecture:
     name = _SAME.get(given, given) if isinstance(given, str) else given
     if not isinstance(name, str) or name not in FAMILIES or _decoder_taken_out(config):
-        raise UserError(_unknown(name, where, f"{prefix}model_type"))
+        raise UserError(_unknown(name, where, f"{prefix}model_type", config))
     problems = Problems(where)
     family, config = FAMILIES[name], _of_the_stack(config)
     keys = ConfigKeys(config, problems, prefix)
@@ -202,8 +204,8 @@ def _of_the_stack(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**config, "layer_types": kinds[:layers]} if listed else config
 
 
-def _unknown(name: object, where: str, key: str) -> Problem:
-    """Problem of an unknown family, with the command that would make it possible."""
+def _unknown(name: object, where: str, key: str, config: Mapping[str, Any]) -> Problem:
+    """Problem of an unknown family, with the command or the line that would make it possible."""
     supported = f"supported: {', '.join(sorted(FAMILIES))}."
     if name is None:
         return Problem(where, key, f"missing; {supported}")
@@ -216,7 +218,21 @@ def _unknown(name: object, where: str, key: str) -> Problem:
         why = f"{shown(name)} is an encoder with a decoder that reads its output, and of these {', '.join(TWO_STACKS)} are known; {alone}"
     else:
         why = f"{shown(name)} is not supported: transformers of this Python does not build it (`gpu-planner models show PATH --exact` says why)"
+        if alike := _read_as(str(name), config):
+            why += f"; every size of this config is read by {alike!r}: if it is built like that, write model_type = {alike!r}"
     return Problem(where, key, f"{why}; {supported}", nearest_names(str(name), FAMILIES))
+
+
+def _read_as(name: str, config: Mapping[str, Any]) -> str | None:
+    """Family that reads every size of `config`, of those whose names begin like `name` or that are widely copied; None: there is none."""
+    relatives = [family for family in nearest_names(name, FAMILIES) if family[:4] == name[:4]]
+    for family in (*relatives, *_WIDELY_COPIED):
+        problems = Problems("")
+        keys = ConfigKeys(_of_the_stack(config), problems)
+        FAMILIES[family].read_sizes(keys)
+        if not problems.found and set(keys.sizes_not_read(repeated=True)) <= set(_FURTHER):
+            return family
+    return None
 
 
 def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Problems, prefix: str) -> None:

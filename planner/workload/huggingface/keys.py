@@ -59,9 +59,9 @@ class ConfigKeys:
         given = self._given(name)
         return ConfigKeys(given if isinstance(given, Mapping) else {}, self._problems, f"{self._prefix}{name}.")
 
-    def sizes_not_read(self) -> tuple[str, ...]:
-        """Keys named like sizes, with a number above 1 that no key read has: their meaning is unknown."""
-        known = {value for name in self._read if isinstance(value := self._config.get(name), int)}
+    def sizes_not_read(self, *, repeated: bool = False) -> tuple[str, ...]:
+        """Keys named like sizes that were not read, with a number above 1; without `repeated`, only numbers that no key read has."""
+        known = set() if repeated else {value for name in self._read if isinstance(value := self._config.get(name), int)}
         named = (
             name
             for name in self._config
