@@ -25,8 +25,9 @@ ELSEWHERE_SHARE = 0.5
 AMPERE_YEAR, HOPPER = 2020, 9
 """The first year of the one, and the compute capability of the other."""
 NODE_GPUS, RACK_GPUS = 8, 72
-"""GPUs that one link joins: on the boards of a host (HGX, OAM, cards in slots), and in a rack with NVLink switches (NVL72)."""
+"""GPUs that one link joins: on the boards of a host (HGX, OAM, cards in slots), and in a rack with switches for it (NVL72, Helios)."""
 _BASEBOARDS = ("SXM", "OAM", "SUPERCHIP")
+_RACKS = ("NVL72", "Helios")
 
 
 def on_baseboard(gpu: Gpu) -> bool:
@@ -42,7 +43,7 @@ def most_in_host(gpu: Gpu) -> int:
 
 def linked_gpus(gpu: Gpu, gpus: int) -> int:
     """GPUs of a node, that one link joins, of a job on `gpus`: by the form of the part, as many of a rack as divide them evenly."""
-    most = RACK_GPUS if "NVL72" in (gpu.form_factor or "") else NODE_GPUS
+    most = RACK_GPUS if any(rack in (gpu.form_factor or "") for rack in _RACKS) else NODE_GPUS
     return min(gpus, most) if most == NODE_GPUS else max(size for size in range(1, most + 1) if gpus % size == 0)
 
 

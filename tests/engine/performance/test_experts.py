@@ -330,7 +330,16 @@ def test_a_longer_pass_fills_tiles_better() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gpu", "gpus", "per_node"), [("GB200", 64, 64), ("GB200", 256, 64), ("GB300", 72, 72), ("H100", 64, 8), ("L40S", 4, 4)]
+    ("gpu", "gpus", "per_node"),
+    [
+        ("GB200", 64, 64),
+        ("GB200", 256, 64),
+        ("GB300", 72, 72),
+        ("VR200", 144, 72),
+        ("MI455X", 72, 72),
+        ("H100", 64, 8),
+        ("L40S", 4, 4),
+    ],
 )
 def test_a_node_is_as_large_as_its_form(gpu: str, gpus: int, per_node: int) -> None:
     layout = ask(model="llama-3.1-8b", gpu=gpu, task="train", gpus=gpus).layout
