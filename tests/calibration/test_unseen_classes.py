@@ -20,17 +20,18 @@ def test_every_kind_of_a_task_is_one_that_has_a_range(task: str) -> None:
 
 
 def test_an_architecture_without_published_latencies_says_so() -> None:
-    seen, unseen = ask(**DENSE, gpu="H100 SXM"), ask(**DENSE, gpu="B200")
+    seen, beside, unseen = (ask(**DENSE, gpu=gpu) for gpu in ("H100 SXM", "B200", "MI300X"))
     assert "time to first token" not in seen.assumed.get("ranges_without_source", "")
+    assert beside.assumed["ranges_without_source"] == "no published time per output token of Blackwell"
     assert "time to first token" in unseen.assumed["ranges_without_source"]
-    assert "Blackwell" in unseen.assumed["ranges_without_source"]
+    assert "CDNA 3" in unseen.assumed["ranges_without_source"]
 
 
 def test_times_of_a_class_without_published_values_have_a_wider_range() -> None:
     spreads = published_spreads()
     known = spreads.kinds["time to first token"].classes
-    assert {"Hopper", "Blackwell"} & set(known) == {"Hopper"}
-    classes = (Classes(["Hopper", "Blackwell"], np.array([0, 1, 0])), Classes(["dense models"], np.zeros(1, dtype=int)))
+    assert {"Hopper", "CDNA 3"} & set(known) == {"Hopper"}
+    classes = (Classes(["Hopper", "CDNA 3"], np.array([0, 1, 0])), Classes(["dense models"], np.zeros(1, dtype=int)))
     ranges = Ranges({}, np.zeros(1), np.ones(1), classes=classes)
     seen, unseen, again = ranges.half_width("time to first token")
     assert seen == again

@@ -55,10 +55,10 @@ def test_a_figure_says_how_old_its_price_is_and_where_none_of_its_kind_is_publis
     told = json.loads(run_planner("report", *asked, "--json").stdout)
     row = told["plan"]["rows"][0]
     missing = row["answer"]["assumed"]["ranges_without_source"]
-    assert "time to first token" in missing
+    assert "time per output token" in missing
     assert "serving throughput" not in missing
     lines = {line.split(" | ")[0].removeprefix("| "): line for line in run_planner("report", *asked).stdout.splitlines()}
-    assert lines["first token, p95"].endswith("of the GPU's rates; none of this figure |")
+    assert lines["next token, p95"].endswith("of the GPU's rates; none of this figure |")
     assert lines["output tokens/s"].endswith("○ published measurement |")
     days = (dt.date.fromisoformat(told["made_on"]) - dt.date.fromisoformat(row["offer"]["as_of"])).days
     assert lines["a month"].endswith(f"price of {row['offer']['as_of']}, {days:,} days old |")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from planner.errors import Problem, UserError
@@ -102,10 +103,22 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return np.asarray(self.kinds[kind].half_width * np.exp(logs))
 
 
+class Collected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Classes that measurements tell of which were collected beside those that ranges are fitted to."""
+
+    source: str
+    retrieved: dt.date
+    method: str
+    classes: dict[str, list[str]]
+    """Kind of figure -> generations of GPUs."""
+
+
 @cache
 def published_spreads() -> Spreads:
     """The shipped ones; raises `UserError`."""
     found = read_shipped(Spreads, "spreads", "published.toml")
     if missing := [kind for kind in KINDS if kind not in found.kinds]:
         raise UserError(Problem("presets/spreads/published.toml", "kinds", f"no half width of {', '.join(missing)}."))
-    return found
+    also = read_shipped(Collected, "spreads", "collected.toml").classes
+    kinds = {kind: replace(one, classes=[*one.classes, *also.get(kind, ())]) for kind, one in found.kinds.items()}
+    return replace(found, kinds=kinds)

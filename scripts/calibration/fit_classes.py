@@ -1,0 +1,86 @@
+"""Finds the generations of GPUs of which collected measurements lie inside plain ranges, and writes presets/spreads/collected.toml.
+
+    scripts/calibration/fit_classes.py
+
+A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation
+counts as seen, too, where values in tests/data/unseen, of several sources, lie inside ranges without that factor as often as a range says.
+Run it after fit_ranges.py.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import defaultdict
+from statistics import fmean
+
+import msgspec
+from fitting import ROOT, plain_session
+from ranges.collected import FOLDER, request_of, rows_of
+
+from planner.schema import read_struct
+from planner.session import Session
+from planner.workload.published.spreads import NOMINAL, published_spreads
+from planner.workload.tasks import Request
+
+OUT = ROOT / "presets" / "spreads" / "collected.toml"
+KIND_OF = {
+    "ttft_s": "time to first token",
+    "tpot_s": "time per output token",
+    "output_tokens_per_s": "serving throughput",
+    "request_s": "request time",
+}
+"""Metric of a service -> kind of figure."""
+LEAST_VALUES, LEAST_SOURCES = 10, 2
+
+
+def values_inside(session: Session) -> dict[tuple[str, str], dict[str, list[bool]]]:
+    """(kind, generation) -> source -> whether each of its values lies inside the range that `session` tells."""
+    rows = [
+        row for path in sorted(FOLDER.glob("*.csv")) for row in rows_of(path) if row["task"] == "serve" and row["metric"] in KIND_OF
+    ]
+    answers = session.estimate([read_struct(Request, request_of(row), "") for row in rows], basis="spec")
+    inside: dict[tuple[str, str], dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for row, answer in zip(rows, answers, strict=True):
+        figure = getattr(answer, row["metric"], None)
+        figure = getattr(figure, "mean", figure)
+        if figure is not None:
+            of_class = inside[KIND_OF[row["metric"]], session.gpus.find(row["gpu"]).architecture]
+            of_class[row["group"]].append(figure.low <= float(row["value"]) <= figure.high)
+    return inside
+
+
+def held(of_sources: dict[str, list[bool]]) -> bool:
+    """Whether `NOMINAL` of the values lie inside, a source counting as one, and there are `LEAST_VALUES` of `LEAST_SOURCES`."""
+    enough = len(of_sources) >= LEAST_SOURCES and sum(map(len, of_sources.values())) >= LEAST_VALUES
+    return enough and fmean(fmean(values) for values in of_sources.values()) >= NOMINAL
+
+
+def main() -> None:
+    """Judge ranges without the factor, and write."""
+    spreads = published_spreads()
+    msgspec.structs.force_setattr(spreads, "unseen_class", 1.0)
+    inside = values_inside(plain_session())
+    classes: dict[str, list[str]] = defaultdict(list)
+    for (kind, generation), of_sources in sorted(inside.items()):
+        if held(of_sources) and generation not in spreads.kinds[kind].classes:
+            classes[kind].append(generation)
+    values = sum(len(one) for of_sources in inside.values() for one in of_sources.values())
+    sources = {source for of_sources in inside.values() for source in of_sources}
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    lines = [
+        f"# Written by scripts/calibration/fit_classes.py on {today}; the script says the method. Do not edit: run it again.",
+        f'source = "{values:,} values of {len(sources)} sources (tests/data/unseen)"',
+        f"retrieved = {today}",
+        f'method = "generations of GPUs of which ranges without unseen_class hold {NOMINAL:.0%}, a source counting as one"',
+        "",
+        "[classes]",
+        *(f"{json.dumps(kind)} = {json.dumps(names)}" for kind, names in classes.items()),
+        "",
+    ]
+    OUT.write_text("\n".join(lines), encoding="utf-8")
+    print(OUT)
+
+
+if __name__ == "__main__":
+    main()
