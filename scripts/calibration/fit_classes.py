@@ -3,7 +3,7 @@
     scripts/calibration/fit_classes.py
 
 A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation
-counts as seen, too, where values in tests/data/unseen, of several sources, lie inside ranges without that factor as often as a range says.
+counts as seen, too, where values in tests/data/unseen (without the files of `JUDGES`), of several sources, lie inside ranges without that factor as often as a range says.
 Run it after fit_ranges.py.
 """
 
@@ -16,7 +16,7 @@ from statistics import fmean
 
 import msgspec
 from fitting import ROOT, plain_session
-from ranges.collected import FOLDER, request_of, rows_of
+from ranges.collected import FOLDER, JUDGES, request_of, rows_of
 
 from planner.schema import read_struct
 from planner.session import Session
@@ -36,9 +36,8 @@ LEAST_VALUES, LEAST_SOURCES = 10, 2
 
 def values_inside(session: Session) -> dict[tuple[str, str], dict[str, list[bool]]]:
     """(kind, generation) -> source -> whether each of its values lies inside the range that `session` tells."""
-    rows = [
-        row for path in sorted(FOLDER.glob("*.csv")) for row in rows_of(path) if row["task"] == "serve" and row["metric"] in KIND_OF
-    ]
+    files = (path for path in sorted(FOLDER.glob("*.csv")) if path.stem not in JUDGES)
+    rows = [row for path in files for row in rows_of(path) if row["task"] == "serve" and row["metric"] in KIND_OF]
     answers = session.estimate([read_struct(Request, request_of(row), "") for row in rows], basis="spec")
     inside: dict[tuple[str, str], dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for row, answer in zip(rows, answers, strict=True):

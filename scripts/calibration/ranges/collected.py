@@ -10,6 +10,8 @@ from typing import Any
 from fitting import ROOT
 
 FOLDER = ROOT / "tests" / "data" / "unseen"
+JUDGES = frozenset({"repositories"})
+"""Files that judge alone: no fit reads them, not even to tell which generations of GPUs count as seen."""
 SHARES = ("p50", "p95")
 NOT_ASKED = {"group", "source", "metric", "value"} | {f"{side}_{share}" for side in ("input", "output") for share in SHARES}
 WHOLE = {
