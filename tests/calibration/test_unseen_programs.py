@@ -98,6 +98,8 @@ FOUND = {
     ("nanoGPT, GPT-2 124M", "tokens_per_s"): (1, 0.05, 0.95),
     ("GPT-Simple, 2.8B", "tokens_per_s"): (1, 0.15, 0.95),
     ("PEFT on A100, OpenLLaMA 7B", "device_bytes"): (5, 0.19, 0.75),
+    ("transformers, Qwen3.5 9B on 8 B200", "tokens_per_s"): (1, 0.30, 0.95),
+    ("nanochat, 20 layers on 8 A100", "tokens_per_s"): (1, 0.30, 0.0),
 }
 """(program, quantity) -> (values, median error at most, share inside the range at least).
 

@@ -6,7 +6,8 @@ to twice their mean, and its times to the first token are taken where one client
 cache. `latencies`: requests one by one and fixed batches, of which the other files have few. `later`: closed loops found after the ranges
 and constants of 2026-11-26 were fitted. `reports`: runs in issues, pull requests and a repository, found on 2026-11-27. `tuned`: pull
 requests that tune kernels of experts, found later that day. `elsewhere`: single streams of desktop parts, fixed batches of TurboMind, bursts of vLLM 0.5.4 and closed
-loops of a cloud, found after those. `deployments`: vLLM 0.27 and 0.29 on AWS's G7, G7e and H200 instances, found after those. These rows are never part of the folder that ranges and
+loops of a cloud, found after those. `deployments`: vLLM 0.27 and 0.29 on AWS's G7, G7e and H200 instances, found after those. `repositories`: repositories and pull
+requests of 2025 and 2026, found on 2026-11-28 and read by no fit. These rows are never part of the folder that ranges and
 constants are fitted to, and were written before the program was asked.
 """
 
@@ -60,6 +61,11 @@ MEDIANS = {
     ("deployments", "output_tokens_per_s"): 0.25,
     ("deployments", "ttft_s"): 0.50,
     ("deployments", "tpot_s"): 0.30,
+    ("repositories", "output_tokens_per_s"): 0.18,
+    ("repositories", "tpot_s"): 0.14,
+    ("repositories", "ttft_s"): 0.25,
+    ("repositories", "request_s"): 0.26,
+    ("repositories", "decode_tokens_per_s"): 0.06,
 }
 """File and kind of figure -> largest median error.
 
@@ -73,6 +79,8 @@ INSIDE = {
     ("elsewhere", "tpot_s"): 0.80,
     ("deployments", "tpot_s"): 0.70,
     ("deployments", "ttft_s"): 0.75,
+    ("repositories", "output_tokens_per_s"): 0.80,
+    ("repositories", "request_s"): 0.30,
 }
 """File and kind of figure -> least share inside the ranges, where it is not `USUAL`: how long a first token waits depends on how load generators send requests."""
 USUAL = 0.85
@@ -85,6 +93,7 @@ LEAST_VALUES = {
     "tuned": 13,
     "elsewhere": 85,
     "deployments": 33,
+    "repositories": 120,
 }
 """File -> values that it has more of."""
 

@@ -16,6 +16,7 @@ from planner.engine.explain.range_ends import Unstated, limits_of
 from planner.engine.performance.operators.power import drawn_w
 from planner.engine.performance.prefill_decode.generation import ServeColumns
 from planner.engine.performance.prefill_decode.request_latency import Latency
+from planner.engine.performance.simulation.load import replicas_at_work
 from planner.engine.performance.training import StepColumns
 from planner.workload.published.spreads import OF_A_BATCH
 
@@ -122,7 +123,7 @@ def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Map
 
     batch = np.array([one.batch for one in rows.jobs])
     prompts = np.ones(1) if served else -(-batch // replicas)  # sequences of the fullest replica in a fixed batch
-    busy = replicas if served else batch / prompts
+    busy = replicas_at_work(rows.jobs, replicas) if served else batch / prompts
     requests, most = rows(s.requests_per_s) * busy, limits.requests_per_s * busy
     made = np.where(prefills, rows(job.input_tokens), output_tokens)
     full, asked = requests * made, np.array([one.request_rate_per_s or np.inf for one in rows.jobs])

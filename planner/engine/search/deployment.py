@@ -14,6 +14,7 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.evaluate.offer_prices import paid_hours
 from planner.engine.evaluate.probability import probability_fits, probability_meets, room_for
 from planner.engine.evaluate.spot import Spot, spot_of
+from planner.engine.performance.simulation.load import replicas_at_work
 from planner.engine.search.prefill_pools import with_pools
 from planner.engine.search.supply.bills import Bill, GpuNeed, Nodes, Terms
 from planner.engine.search.supply.node_types import NodeType
@@ -211,7 +212,13 @@ def _tokens_per_s(e: Evaluated, workload: Workload) -> Floats:
         return e.step.tokens / e.step.step_s
     assert e.serve is not None
     job = e.candidates.jobs[0]
-    return e.serve.requests_per_s * e.table.layout.dp * (job.input_tokens if workload.task == "prefill" else job.output_tokens)
+    return _requests_per_s(e) * (job.input_tokens if workload.task == "prefill" else job.output_tokens)
+
+
+def _requests_per_s(e: Evaluated) -> Floats:
+    assert e.serve is not None
+    dp = e.table.layout.dp
+    return e.serve.requests_per_s * (replicas_at_work(e.candidates.jobs[:1], dp) if e.candidates.jobs[0].task == "serve" else dp)
 
 
 def _job_hours(e: Evaluated, workload: Workload) -> Floats:
@@ -219,7 +226,7 @@ def _job_hours(e: Evaluated, workload: Workload) -> Floats:
     if workload.tokens_to_train and e.step:
         return workload.tokens_to_train / _tokens_per_s(e, workload) / SECONDS_PER_HOUR
     if workload.requests and e.serve:
-        return workload.requests / (e.serve.requests_per_s * e.table.layout.dp) / SECONDS_PER_HOUR
+        return workload.requests / _requests_per_s(e) / SECONDS_PER_HOUR
     return np.full(e.table.rows, np.nan)
 
 

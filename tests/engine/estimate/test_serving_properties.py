@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 import pytest
-from engine_sample import ask_all
+from engine_sample import ask_all, gpus_of, session, solutions
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Percentiles
+from planner.workload.presets import read_workload
 
 DENSE = ["llama-3.1-8b", "bloom-560m", "opt-1.3b", "llama-2-7b"]
 GPUS = {"H100 SXM5 80GB": 3.35e12, "A100 80GB SXM": 2.039e12, "RTX 4090": 1.008e12, "L4": 3.0e11}
@@ -158,6 +159,27 @@ def test_a_full_cache_answers_what_it_was_said_to_serve() -> None:
     answered = [rate_of(answer) for answer in answers]
     assert answered == sorted(answered)
     assert answered[-1] < rates[-1]
+
+
+@pytest.mark.parametrize("clients", [1, 3, 5, 100])
+def test_replicas_answer_no_more_than_the_clients_there_are(clients: int) -> None:
+    """By Little's law clients = rate × time of a request, however they are dealt to replicas."""
+    fields = {"model": "llama-3.1-8b", "gpu": "H100 SXM5 80GB", "task": "serve", "engine": "vllm", "tp": 1, "output_tokens": 200}
+    for answer in answers_to(*({**fields, "gpus": dp, "dp": dp, "concurrency": clients} for dp in (1, 2, 4, 64))):
+        assert rate_of(answer) * mean(answer.request_s) == pytest.approx(clients, rel=0.02)
+
+
+def test_a_planned_loop_answers_no_more_than_its_clients_ask() -> None:
+    workload = {"model": "qwen3-8b", "task": "serve", "concurrency": 5, "input_tokens": 500, "output_tokens": 200, "max_gpus": 8}
+    found = solutions(session().plan(read_workload(workload | {"gpus_considered": ["L40S"]}, "test"), basis="spec", levers=False))
+    assert max(gpus_of(row) for row in found) > 2
+    for row in found:
+        answered = rate_of(row.answer)
+        assert answered * mean(row.answer.request_s) == pytest.approx(5, rel=0.02)
+        if row.usd_per_h is not None:
+            assert row.answer.usd_per_million_tokens is not None
+            paid = row.usd_per_h.value / (answered * 200 * 3600) * 1e6
+            assert row.answer.usd_per_million_tokens.value == pytest.approx(paid, rel=0.02)
 
 
 def rate_of(answer: Answer) -> float:

@@ -72,6 +72,17 @@ def thinned_variation(variation: Floats | float, replicas: Floats) -> Floats:
     return np.sqrt(1 + (variation**2 - 1) / np.maximum(replicas, 1.0))
 
 
+def replicas_at_work(jobs: Sequence[Job], replicas: Floats) -> Floats:
+    """How many of `replicas` [rows] work as much as the fullest, of the job of each row.
+
+    The clients of a closed loop are dealt evenly, so that the fullest replica has its share of them rounded up: one client keeps one replica of two
+    busy, and five do 5/3 of what the three on one of them do. Requests that come at a rate, as many as fit, or pools of replicas keep all at work.
+    """
+    clients = np.array([0.0 if job.request_rate_per_s or job.workload.disaggregated else job.concurrency for job in jobs])
+    bounded = np.isfinite(clients) & (clients > 0)
+    return np.where(bounded, clients / np.maximum(np.ceil(np.where(bounded, clients, 1.0) / replicas), 1.0), replicas)
+
+
 def replica_load(jobs: Sequence[Job], replicas: Floats, *, surge: Floats | float = 0.0, index: Rows | None = None) -> Load:
     """The load of one of `replicas` [rows] that share each job, whose rate is raised by `surge` (0.2: 20 %).
 
