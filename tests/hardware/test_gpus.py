@@ -72,6 +72,9 @@ TYPED = {
     "2080Ti": "RTX 2080 Ti",
     "Radeon RX 7900 XTX 24GB": "RX 7900 XTX",
     "Strix Halo": "Ryzen AI Max+ 395 (Strix Halo)",
+    "H100SXM": "H100 SXM5 80GB",
+    "h100sxm5": "H100 SXM5 80GB",
+    "V100PCIe 32GB": "V100 PCIe 32GB",
     "Vera Rubin NVL72": "VR200",
     "R200": "VR200",
     "AMD Instinct MI455X": "MI455X",
@@ -170,6 +173,9 @@ def test_a_miss_suggests_the_parts_meant(gpus: GpuCatalogue) -> None:
     assert set(caught.value.problems[0].nearest) == {"A100 80GB SXM", "A100 80GB PCIe", "A100 40GB SXM", "A100 40GB PCIe"}
     with pytest.raises(UserError, match="'RTX 4090'"):
         gpus.find("RTX 409O")
+    for mistyped in ("4090ti", "H10", "A100SXM480GB"):
+        near = gpus.nearest(mistyped)
+        assert len({gpus.find(name).name for name in near}) == len(near) > 1, "each part once"
 
 
 def test_driver_names_are_matched_exactly(gpus: GpuCatalogue) -> None:

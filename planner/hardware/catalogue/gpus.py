@@ -101,11 +101,15 @@ class GpuCatalogue:
         return next(cut, None) or next((share_of(whole, divisor) for divisor in DIVISORS if parts[1] == f"1/{divisor}"), None)
 
     def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
-        """Parts of the model in `name`, or with `name` in their own, or else the closest spellings."""
+        """Parts of the model in `name`, or with `name` in their own, or else those with the closest spellings, each once."""
         folded, model = name.strip().casefold(), spelled(name).model
         same = [gpu.name for gpu in self.all if model and spelled(gpu.name).model == model]
         holding = same or [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
-        return tuple(holding[:most]) or nearest_names(name, self.names(), most)
+        if holding:
+            return tuple(holding[:most])
+        accepted = self.names()
+        parts = (self.known(spelling) for spelling in nearest_names(name, accepted, len(accepted)))
+        return tuple(dict.fromkeys(part.name for part in parts if part is not None))[:most]
 
     def find_nvml(self, nvml_name: str) -> Gpu | None:
         """The part whose driver name is exactly `nvml_name`; None when no part states it."""

@@ -16,6 +16,8 @@ _LEFT_OUT = frozenset(
 )
 """Words that distinguish no two parts."""
 _SOCKET = re.compile(r"sxm[2-7]?")
+_JOINED_FORM = re.compile(r"(?<=\d)(?=(?:sxm[2-7]?|pcie|nvl)\b)")
+"""Where a model and its form are written as one word, as in 'H100SXM5' and 'A100PCIe'."""
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\d?x?")
 _SIZE = re.compile(r"(\d{1,4})(?:gb|gib|g)")
 _FORMS = ("sxm", "pcie", "nvl")
@@ -36,7 +38,7 @@ class Spelled(NamedTuple):
 @lru_cache(maxsize=4096)
 def spelled(name: str) -> Spelled:
     """`name` in its parts: ('h100', 'sxm', 80) of 'NVIDIA H100-SXM5-80GB'."""
-    words = _WORD.findall(re.sub(r"(\d)\s+(gi?b)\b", r"\1\2", name.casefold()))
+    words = _WORD.findall(_JOINED_FORM.sub(" ", re.sub(r"(\d)\s+(gi?b)\b", r"\1\2", name.casefold())))
     model, form, gigabytes = "", "", 0
     for word in words:
         if word in _LEFT_OUT or _MEMORY_KIND.fullmatch(word):
