@@ -15,6 +15,8 @@
   palette that was closed by a click while a key for it was on its way.
 - A palette that is opened while the one before it is still being removed has its id, and fails.
 - A page up or down in a list that has not been laid out, or whose lines are gone, fails on a line that is not there.
+- SIGTSTP is answered within whatever it interrupts: in the middle of a write the program waits for itself for ever, and while the
+  terminal is being taken or given back a thread is started twice, or the terminal is left in its raw mode.
 - SIGCONT without a SIGTSTP before it takes the terminal a second time, and what is given back at the end is its raw mode.
 - COLUMNS and LINES of the environment go before the terminal's own size, so that a terminal that is dragged is never followed.
 - A timer for one time never fires where the processor is taken away as it starts: the app then waits for ever to take up a new size.
@@ -217,10 +219,12 @@ class Typed:
 
 
 class PromptDriver(LinuxDriver):
-    """Textual's driver for terminals of Unix, its input thread woken at the end through a pipe."""
+    """Textual's driver for terminals of Unix: its input thread is woken at the end through a pipe, and it stops between two callbacks."""
 
     _pipe: tuple[int, int] | None = None
     """Events of the input thread's end, asked for and done; None while there is no such thread."""
+    _taken = _suspended = False
+    """Whether the terminal is taken; whether it was given back for as long as the process is stopped."""
 
     def _get_terminal_size(self) -> tuple[int, int]:
         try:
@@ -234,6 +238,12 @@ class PromptDriver(LinuxDriver):
         if self._pipe is None:
             self._pipe = os.pipe()
             super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual does not annotate it
+            self._taken = True
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back."""
+        self._taken = False
+        super().stop_application_mode()
 
     def disable_input(self) -> None:
         """Read no more keys; the thread is gone afterwards."""
@@ -242,9 +252,23 @@ class PromptDriver(LinuxDriver):
             super().disable_input()
             os.read(self._pipe[0], MOST_BYTES)
 
+    def _sigtstp_application(self, *_: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._stop_process)
+        except RuntimeError:  # the app has ended
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _stop_process(self) -> None:
+        """Stop this process until SIGCONT; the terminal is given back if it is taken."""
+        if self._taken and self._auto_restart:
+            self.suspend_application_mode()
+            self._must_signal_resume = self._suspended = True
+        os.kill(os.getpid(), signal.SIGSTOP)
+
     def _sigcont_application(self, *_: Any) -> None:
-        if self._pipe is None:
-            super()._sigcont_application()
+        if self._suspended:
+            self._suspended = False
+            self.resume_application_mode()
 
     def _run_input_thread(self) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 from screen_copies import Copies, Copy
 from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
 from textual.events import AppBlur, Key, MouseMove, Paste, Resize
 from textual.message import Message
 
@@ -244,6 +246,42 @@ def test_of_a_thousand_moves_read_at_once_the_last_counts_and_a_size_has_an_end(
     assert isinstance(focus, AppBlur)
     assert isinstance(size, Resize)
     assert size.size == textual_quirks.MOST_CELLS
+
+
+async def test_a_stop_in_the_middle_of_a_start_waits_for_its_end_and_one_of_an_app_that_left_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = list[str]()
+
+    class Taking(PromptDriver):
+        def __init__(self) -> None:
+            self._loop, self._auto_restart = asyncio.get_running_loop(), True
+
+    def start(driver: LinuxDriver) -> None:
+        done.append("start")
+        if "started" not in done:
+            driver._sigtstp_application()
+        done.append("started")
+
+    monkeypatch.setattr(LinuxDriver, "start_application_mode", start)
+    monkeypatch.setattr(LinuxDriver, "stop_application_mode", lambda _: done.append("given back"))
+    monkeypatch.setattr(LinuxDriver, "close", lambda _: None)
+    monkeypatch.setattr(os, "kill", lambda _, number: done.append(signal.Signals(number).name))
+    driver = Taking()
+    driver.start_application_mode()
+    assert done == ["start", "started"]
+    await asyncio.sleep(0)
+    assert done[2:] == ["given back", "SIGSTOP"]
+    driver._sigcont_application()
+    driver._sigcont_application()
+    assert done[4:] == ["start", "started"], "it is taken once"
+    done.clear()
+    driver.stop_application_mode()
+    driver._sigtstp_application()
+    await asyncio.sleep(0)
+    driver._sigcont_application()
+    assert done == ["given back", "SIGSTOP"], "the app leaves: it is not taken again"
+    driver.close()
 
 
 STILL_RUNNING = 143
