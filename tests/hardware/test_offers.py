@@ -94,7 +94,7 @@ def test_every_fault_is_named(tmp_path: Path, gpus: GpuCatalogue) -> None:
         load_offers(tmp_path, gpus)
     text = str(caught.value)
     assert "offer[i]: is given twice for H100 SXM5 80GB" in text
-    assert "offer[j].gpu: 'H100 SMX' is not a known GPU. Did you mean 'H100 SXM'" in text
+    assert "offer[j].gpu: 'H100 SMX' is not a known GPU. Did you mean 'H100 SXM5 80GB'" in text
     assert "offer[k].gpus: 0 is not accepted; it has to be a whole number from 1 to 1,000,000" in text
     assert "offer[k].spot_usd_h: unknown key. Did you mean 'spot_usd_per_h'" in text
     assert len(caught.value.problems) == 4
