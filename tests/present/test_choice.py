@@ -8,7 +8,7 @@ from engine_sample import session
 from tui_sample import sample_plan
 
 from planner.engine.answers.plan import Plan
-from planner.present.choice.certainty import standing
+from planner.present.choice.certainty import simulated_rows, standing
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.choice.sentence import answer_sentence, choice_text
@@ -92,6 +92,17 @@ def test_a_comparison_names_its_unit_where_the_dollars_beside_it_are_of_another(
     assert second.why.split("; ")[0].endswith((f"dearer{each}", f"(cheapest{each})"))
     assert (" a token" in answer_sentence(plan).parts[-1]) == bool(each)
     assert f"really cheaper{each}:" in standing(plan)
+
+
+def test_a_plan_says_which_of_its_rows_were_simulated() -> None:
+    plan = planned()
+    words = simulated_rows(plan)
+    named = {int(rank) for rank in words.removeprefix("simulated: ").partition(";")[0].split(", ")}
+    assert named == {
+        row.rank for row in plan.rows if row.rank and row.answer.assumed.get("percentiles", "").startswith("simulated")
+    }
+    assert 1 in named
+    assert simulated_rows(msgspec.structs.replace(plan, rows=plan.rows[:1])) == "", "nothing to tell apart"
 
 
 def test_the_answer_is_of_the_rows_that_pass_the_filter() -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 from planner.cli.terminal.sections import STYLES, print_fitted, print_left_out
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.present.cells import Table
-from planner.present.choice.certainty import sensitivity, standing
+from planner.present.choice.certainty import sensitivity, simulated_rows, standing
 from planner.present.choice.chosen import chosen_text
 from planner.present.lines.text_table import TextTable, fitted
 from planner.present.plan import legend, plan_table, reason, reasons
@@ -35,6 +35,8 @@ def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
         out.print(Text(chosen, style="dim"))
     if each_gpu and plan.counts.shown < plan.counts.considered:
         out.print(Text("the best row of each GPU; --top 50 lists the 50 best of all", style="dim"))
+    if words := simulated_rows(plan):
+        out.print(Text(words, style="dim"))
     if words := standing(plan):
         out.print(Text(words, style="dim"))
     if lines := sensitivity(plan):

@@ -10,6 +10,8 @@ BETTER = {"cheapest": "cheaper", "flop-per-usd": "more compute per dollar", "fas
 """Objective -> how the first row compares; one without ranges is not here."""
 COIN_TOSS, CLOSE, COMPARED = 0.65, "≈", 3
 """Below this probability that the first row is better the two are marked as close; rows that the first is compared with."""
+BY_FORMULA = "by formula"
+"""Word of `assumed.percentiles` where no request was simulated."""
 LABELS = {
     "input_tokens": "input tokens",
     "output_tokens": "output tokens",
@@ -44,6 +46,18 @@ def standing(plan: Plan) -> str:
     shown = words[:COMPARED]
     toss = f"; {CLOSE} a coin toss" if any(CLOSE in word for word in shown) else ""
     return f"chance that 1 is really {better}{ranked_by(plan).per}: {', '.join(shown)}{toss}"
+
+
+def simulated_rows(plan: Plan) -> str:
+    """Which rows of a service were simulated, where others were computed by formula; empty where all rows were made alike."""
+    made = {row.rank: row.answer.assumed.get("percentiles", "") for row in plan.rows if row.rank}
+    formula = [rank for rank, method in made.items() if method == BY_FORMULA]
+    simulated = [str(rank) for rank, method in made.items() if method and method != BY_FORMULA]
+    if not formula or not simulated:
+        return ""
+    return (
+        f"simulated: {', '.join(simulated)}; the others by formula: --gpu NAME simulates one, which may need a replica more or less"
+    )
 
 
 def _place(row: PlanRow) -> tuple[str, int | None]:
