@@ -95,7 +95,8 @@ def test_a_comparison_names_its_unit_where_the_dollars_beside_it_are_of_another(
 
 
 def test_a_plan_says_which_of_its_rows_were_simulated() -> None:
-    plan = planned()
+    asked = {"model": "qwen3-8b", "task": "serve", "request_rate_per_s": 5.0, "targets": {"p95_request_s": 20.0}}
+    plan = session().plan(read_workload(asked, ""), levers=False)
     words = simulated_rows(plan)
     named = {int(rank) for rank in words.removeprefix("simulated: ").partition(";")[0].split(", ")}
     assert named == {
