@@ -14,6 +14,7 @@ from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, exact_option, pass_invocation
 from planner.cli.plan.options import (
     NAMES,
+    given_terms,
     money_options,
     plan_command,
     ranked,
@@ -89,6 +90,8 @@ def plan(
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
     _refuse_combinations(wanted, form, emit)
+    if not money and (alone := given_terms()):
+        raise click.UsageError(f"{alone[0]} says how costs are compared: add --money.")
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
 

@@ -95,3 +95,12 @@ def test_a_setting_of_another_task_is_told(run_planner: RunPlanner) -> None:
     told = run_planner(*asked, "--set", "request_rate_per_s=3").stderr
     assert "note: --set: request_rate_per_s says nothing of task=train, and changes nothing" in told
     assert "says nothing" not in run_planner(*asked, "--set", "sequence=4096").stderr
+
+
+@pytest.mark.parametrize(
+    "option", [["--months", "12"], ["--use", "0.5"], ["--api", "GPT 9"], ["--api-price", "1,2"], ["--against", "2"]]
+)
+def test_terms_of_costs_that_nobody_asked_for_are_refused(run_planner: RunPlanner, option: list[str]) -> None:
+    result = run_planner("plan", *option)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{option[0]} says how costs are compared: add --money." in result.stderr
