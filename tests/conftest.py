@@ -265,7 +265,7 @@ def planner_process(tmp_path: Path) -> RunPlanner:
     """Run the command line in a process of its own, in an empty folder; warnings are errors there too."""
 
     def run(
-        *arguments: str, stdin: str | None = None, timeout_s: float = 60, **environment: str
+        *arguments: str, stdin: str | None = None, timeout_s: float = 300, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         options: dict[str, Any] = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
         return subprocess.run(

@@ -45,7 +45,7 @@ def all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def points(planner_process: RunPlanner, *arguments: str) -> dict[str, dict[str, object]]:
     """What one run of the quick suite measured, by point."""
-    done = planner_process("bench", "--suite", "quick", "--device", "cpu", "--json", *arguments, timeout_s=180)
+    done = planner_process("bench", "--suite", "quick", "--device", "cpu", "--json", *arguments, timeout_s=300)
     assert done.returncode == 0, done.stderr
     return {one["point"]: one for one in map(json.loads, done.stdout.splitlines())}
 
@@ -156,7 +156,7 @@ def stream_triad(tmp_path: Path) -> Path:
     program = tmp_path / "stream_triad"
     source = Path(__file__).with_name("stream_triad.c")
     command = [COMPILER, "-O3", "-march=native", "-fopenmp", str(source), "-o", str(program)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         pytest.skip(f"needs a C compiler with OpenMP: {done.stderr.strip()}")
     return program
@@ -175,7 +175,7 @@ def torch_threads() -> Iterator[int]:
 
 def stream_bytes_per_s(program: Path, total_bytes: int) -> list[float]:
     """Bytes per second of each of five rounds over three arrays of `total_bytes` together."""
-    done = subprocess.run([program, str(total_bytes // 12), "5"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([program, str(total_bytes // 12), "5"], capture_output=True, text=True, check=True, timeout=300)
     return [float(line) for line in done.stdout.split()]
 
 

@@ -113,7 +113,7 @@ def test_torchrun_can_start_the_ranks(tmp_path: Path) -> None:
         [*command, "ranks", "--op", "all_reduce", "--device", "cpu", "--sizes", "4096"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=tmp_path,
         check=False,
     )

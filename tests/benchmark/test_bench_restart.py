@@ -50,7 +50,7 @@ def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
 
 async def listen(run: BenchRun, react: Callable[[Event], Awaitable[None]] | None = None) -> list[Event]:
     heard = []
-    async with asyncio.timeout(180):
+    async with asyncio.timeout(300):
         async for event in run.events():
             heard.append(event)
             if react is not None:
@@ -290,7 +290,7 @@ def test_the_command_says_which_point_broke_and_goes_on(
     planner_process: RunPlanner, python_with: Callable[[str, str], Path]
 ) -> None:
     python = python_with("bench.kinds.bandwidth", KILLED)
-    done = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--python", str(python), "--json", timeout_s=180)
+    done = planner_process("bench", "--suite", "smoke", "--device", "cpu", "--python", str(python), "--json", timeout_s=300)
     assert done.returncode == 0, done.stderr
     found = {one["kind"]: one for one in map(json.loads, done.stdout.splitlines())}
     assert {kind: one["status"] in {"ok", "noisy", "unstable", "shared"} for kind, one in found.items()} == {

@@ -53,7 +53,7 @@ def bench(tmp_path: Path, store: Store, **changes: object) -> BenchRun:
 
 async def listen(run: BenchRun, react: Callable[[Event], Awaitable[None]] | None = None) -> list[Event]:
     heard = []
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(300):
         async for event in run.events():
             heard.append(event)
             if react is not None:

@@ -177,7 +177,7 @@ def run_worker(
         env={**os.environ, "PYTHONPATH": str(tmp_path)} if before else None,
         capture_output=True,
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     os.close(writing)

@@ -207,7 +207,7 @@ def test_an_answer_that_was_given_again_counts_as_it_is_now(tmp_path: Path) -> N
 def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "scripts" / "calibration" / "second_opinion.py"), *map(str, arguments)]
     return subprocess.run(
-        command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=300
     )
 
 

@@ -52,7 +52,7 @@ def test_shells_complete_commands_presets_and_gpus(shell: str, program: Path, ru
         words = line.split()
         ask = ASK[shell].format(script=script, line=line, words=" ".join(words), last=len(words) - 1, place=len(words))
         environment = {**os.environ, "PATH": f"{program}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([shell, "-c", ask], env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([shell, "-c", ask], env=environment, capture_output=True, text=True, timeout=300, check=False)
         offered = done.stdout.split()
         assert expected in offered, (done.stdout, done.stderr)
         assert unexpected not in offered
@@ -69,24 +69,24 @@ class Terminal:
     def __init__(self, shell: str, socket: Path, path: str) -> None:
         self._tmux = [shutil.which("tmux") or "tmux", "-S", str(socket), "-f", os.devnull]
         start = ["new-session", "-d", "-x", "120", "-y", "40", f"env PATH='{path}' PYTHONPATH='{ROOT}' PS1='> ' {PLAIN[shell]}"]
-        subprocess.run([*self._tmux, *start], check=True, timeout=20)
+        subprocess.run([*self._tmux, *start], check=True, timeout=300)
 
     def type(self, *keys: str) -> None:
-        subprocess.run([*self._tmux, "send-keys", *keys], check=True, timeout=20)
+        subprocess.run([*self._tmux, "send-keys", *keys], check=True, timeout=300)
 
     def shows(self, text: str, within_s: float = 40.0) -> str:
         """The screen as soon as `text` is on it, at the latest after `within_s`."""
         until_s = time.monotonic() + within_s
         while True:
             screen = subprocess.run(
-                [*self._tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True, timeout=20
+                [*self._tmux, "capture-pane", "-p"], capture_output=True, text=True, check=True, timeout=300
             ).stdout
             if text in screen or time.monotonic() > until_s:
                 return screen
             time.sleep(0.05)
 
     def end(self) -> None:
-        subprocess.run([*self._tmux, "kill-server"], check=False, timeout=20)
+        subprocess.run([*self._tmux, "kill-server"], check=False, timeout=300)
 
 
 @pytest.mark.parametrize("shell", PLAIN)

@@ -66,7 +66,7 @@ def test_the_manual_page_is_laid_out_without_a_warning(run_planner: RunPlanner) 
     if groff is None:
         pytest.skip("neither groff nor man is here")
     options = ["-man", "-Tutf8", "-ww"] if groff.endswith("groff") else ["--warnings", "-l", "-"]
-    done = subprocess.run([groff, *options], input=page, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([groff, *options], input=page, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0
     assert not done.stderr
     assert "Fetch today" in done.stdout

@@ -26,7 +26,7 @@ def said(**given: str) -> list[str]:
     """Threads after the import of numpy, and the variable here and in the environment of the benchmark."""
     environment = {name: value for name, value in os.environ.items() if name != NAME} | {"PYTHONPATH": str(ROOT)} | given
     return subprocess.run(
-        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, timeout=300, check=True
     ).stdout.split()
 
 

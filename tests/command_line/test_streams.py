@@ -42,7 +42,7 @@ def test_a_stdout_that_takes_nothing_is_told_and_never_1(tmp_path: Path) -> None
         )
         for words, _, _ in CASES
     ]  # fmt: skip
-    found = [(one.communicate(timeout=60)[1].strip(), one.returncode) for one in started]
+    found = [(one.communicate(timeout=300)[1].strip(), one.returncode) for one in started]
     for (words, code, said), (told, ended) in zip(CASES[:-1], found, strict=False):
         assert (words, ended, told) == (words, code, said)
     assert found[-1] in {("", 141), ("", 0)}  # it may be through before nobody reads
@@ -110,7 +110,7 @@ sys.exit(main(argv=["plan", "--top", "1"]))
     for module in ("click", "planner.session", "numpy", "planner.engine.search.plan"):
         done = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT), "AT": module}, cwd=tmp_path,
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
         assert (module, done.returncode, done.stderr.strip()) == (module, 128 + signal.SIGINT, "interrupted")
 
@@ -139,7 +139,7 @@ if not {at!r}:
 {first}.main()
 print("went on")
 """
-    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
@@ -152,7 +152,7 @@ def test_a_watch_ended_by_a_signal_shows_the_cursor_again(tmp_path: Path) -> Non
         assert b"\x1b[?25l" in watch.read(until=b"logical CPUs")
         watch.process.send_signal(number)
         assert watch.read(until=b"\x1b[?25h").endswith(b"\x1b[?25h")
-        assert watch.process.wait(timeout=10) == -number
+        assert watch.process.wait(timeout=300) == -number
         watch.close()
 
 
@@ -168,7 +168,7 @@ def ended(*words: str, at: str = "", number: signal.Signals | None = None, folde
             if number is not None and at in line:
                 process.send_signal(number)
                 at = "\0"
-    return process.wait(timeout=60)
+    return process.wait(timeout=300)
 
 
 def screen_ended_by(number: signal.Signals, folder: Path) -> int:
@@ -176,7 +176,7 @@ def screen_ended_by(number: signal.Signals, folder: Path) -> int:
     assert b"\x1b[?1049h" in screen.read(until=b"\x1b[?1049h")
     screen.process.send_signal(number)
     screen.read(until=b"\x1b[?1049l")
-    code = screen.process.wait(timeout=30)
+    code = screen.process.wait(timeout=300)
     screen.close()
     return code
 

@@ -48,7 +48,7 @@ def test_a_kill_or_a_refusal_at_any_step_loses_nothing(shim: Path, names: tuple[
         env={**os.environ, "PYTHONPATH": paths, "LD_PRELOAD": str(shim)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

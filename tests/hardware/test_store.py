@@ -185,7 +185,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", program, str(tmp_path), name], stdout=subprocess.PIPE, text=True)
         for name in ("a", "b", "c")
     ]
-    said = [writer.communicate(timeout=60)[0] for writer in writers]
+    said = [writer.communicate(timeout=300)[0] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert said == ["[]\n"] * 3
     assert len(Store.open(tmp_path)) == 180
@@ -212,7 +212,7 @@ def test_a_full_disk_keeps_what_was_there_and_the_session(tmp_path: Path) -> Non
         "resource.setrlimit(resource.RLIMIT_FSIZE, (size, size));"
         "[store.add(one(i)) for i in range(20, 40)]; print(len(store)); print(store.warnings[0])"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     count, said = done.stdout.splitlines()
     assert int(count) == 40

@@ -232,7 +232,7 @@ def test_an_exporter_that_is_none_is_said(status: int, text: str, said: str) -> 
         read_exporter(address)
 
 
-def command(*options: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+def command(*options: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "planner", *options], cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
     )

@@ -218,7 +218,7 @@ compose_recordings.ROOT = pathlib.Path({str(tmp_path)!r})
 sys.argv = ["compose"]
 compose_recordings.main()
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
     made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*.jsonl")}
     assert len(made) == 6
     assert all((ROOT / name).read_text() == text for name, text in made.items())

@@ -41,7 +41,7 @@ FIELDS = (*COUNTS, *FLAGS)
 def watch(library: Path, control: ControlFile, *options: str, columns: int = 160) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "planner", "watch", "--once", *options],
-        env=environment(library, control, COLUMNS=str(columns)), cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+        env=environment(library, control, COLUMNS=str(columns)), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -31,7 +31,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 def watch(library: Path, control: ControlFile, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "planner", "watch", "--once", "--processes", *options],
-        env=environment(library, control, COLUMNS="160"), cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+        env=environment(library, control, COLUMNS="160"), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -70,5 +70,5 @@ def _run(page: Path, folder: Path, *options: str) -> subprocess.CompletedProcess
     root = ("--no-sandbox",) if os.geteuid() == 0 else ()
     own = (f"--user-data-dir={folder / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND")
     return subprocess.run(
-        [CHROMIUM, *QUIET, *root, *own, *options, page.as_uri()], capture_output=True, text=True, timeout=120, check=True
+        [CHROMIUM, *QUIET, *root, *own, *options, page.as_uri()], capture_output=True, text=True, timeout=300, check=True
     )

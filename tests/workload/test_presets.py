@@ -98,7 +98,7 @@ def offline(tmp_path: Path, model: str, *, library: bool = True) -> subprocess.C
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -66,7 +66,7 @@ def test_prompts_that_the_server_had_in_its_cache_are_told(cached: int, told: bo
 
 def totals(address: str) -> dict[str, float]:
     """What the server counted itself."""
-    with urllib.request.urlopen(f"{address}/metrics", timeout=5) as answer:  # noqa: S310  # our own address
+    with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:  # noqa: S310  # our own address
         return {name: float(value) for name, value in re.findall(r"^llamacpp:(\w+) (\S+)$", answer.read().decode(), re.MULTILINE)}
 
 

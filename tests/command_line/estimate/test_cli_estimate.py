@@ -99,7 +99,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     )  # fmt: skip
     assert process.stdout is not None
     process.stdout.close()
-    _, complaints = process.communicate(timeout=60)
+    _, complaints = process.communicate(timeout=300)
     assert complaints == ""
     assert process.returncode == 141
 
@@ -117,6 +117,6 @@ def test_ctrl_c_exits_with_130(tmp_path: Path) -> None:
     process.stdout.readline()
     time.sleep(0.1)
     process.send_signal(2)
-    _, complaints = process.communicate(timeout=60)
+    _, complaints = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in complaints

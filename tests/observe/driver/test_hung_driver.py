@@ -31,7 +31,7 @@ def told(library: Path, control: ControlFile, *arguments: str) -> tuple[int, str
     began_s = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "planner", *arguments],
-        env=environment(library, control), cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+        env=environment(library, control), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return done.returncode, " ".join((done.stdout + done.stderr).split()), time.monotonic() - began_s
 

@@ -144,7 +144,7 @@ def run_python(code: str, library: Path, control: ControlFile, **more: str) -> s
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=300,
         check=False,
     )
 

@@ -143,7 +143,7 @@ def run(code: str, folder: Path, preset: str = "", returncode: int = 0) -> str:
         env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == returncode, done.stderr
@@ -209,7 +209,7 @@ def test_the_screen_shows_its_plan_and_makes_none_itself(tmp_path: Path, narrowe
         assert str(terminal.process.pid) not in planned
         terminal.type(b"q")
         terminal.read(until=b"\x1b[?1049l")
-        assert terminal.process.wait(timeout=5) == 0
+        assert terminal.process.wait(timeout=300) == 0
         assert all(not Path(f"/proc/{number}").exists() for number in planned)
     finally:
         terminal.close()
@@ -227,7 +227,7 @@ def test_it_ends_however_the_screen_is_ended(tmp_path: Path, ending: signal.Sign
         terminal.process.send_signal(ending)
         if ending in {signal.SIGTERM, signal.SIGHUP}:
             assert b"\x1b[?1049l" in terminal.read(until=b"\x1b[?1049l")
-        terminal.process.wait(timeout=10)
+        terminal.process.wait(timeout=300)
         assert ends(planner)
     finally:
         terminal.close()

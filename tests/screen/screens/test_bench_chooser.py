@@ -109,7 +109,7 @@ def test_a_preset_adds_the_products_of_its_model(planner_process: RunPlanner, to
     from bench.suite import jobs
 
     done = planner_process(
-        "bench", "--suite", "quick", "--device", "cpu", "--preset", "qwen3-study-small", "--json", "--cap", "1", timeout_s=120
+        "bench", "--suite", "quick", "--device", "cpu", "--preset", "qwen3-study-small", "--json", "--cap", "1", timeout_s=300
     )
     said = done.stderr.partition("points of suite")[0].rsplit(":", 1)[1]
     assert int(said) > len({job.point.id for job in jobs("quick", find_device("cpu"))})
