@@ -18,6 +18,8 @@ class Channel:
         self._descriptor: int | None = descriptor
         self._journal = _opened(journal) if journal else None
         self._lock = threading.Lock()
+        self._ended = False
+        """Whether `Bye` has been sent."""
 
     @property
     def has_reader(self) -> bool:
@@ -25,9 +27,12 @@ class Channel:
         return self._descriptor is not None or self._journal is not None
 
     def send(self, message: Message) -> None:
-        """Send one line to the listener, and write it to the journal unless it is only a heartbeat or progress."""
+        """Send one line to the listener, and write it to the journal unless it is only a heartbeat or progress; nothing after `Bye`."""
         line = encode(message)
         with self._lock:
+            if self._ended:
+                return
+            self._ended = isinstance(message, Bye)
             if not isinstance(message, (Heartbeat, Progress)):
                 self._write_down(line, sync=isinstance(message, (Result, Bye)))
             view = memoryview(line)

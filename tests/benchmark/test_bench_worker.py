@@ -185,10 +185,33 @@ def run_worker(
         return [json.loads(line) for line in stream], done
 
 
+def test_a_heartbeat_that_comes_late_is_not_sent_after_the_end(tmp_path: Path) -> None:
+    from bench.channel import Channel
+    from bench.protocol import Bye, Heartbeat
+
+    reading, writing = os.pipe()
+    channel = Channel(writing, str(tmp_path / "journal"))
+    for message in (Heartbeat(elapsed_s=1.0), Bye(reason="failed"), Heartbeat(elapsed_s=2.0)):
+        channel.send(message)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        assert [json.loads(line)["type"] for line in stream] == ["heartbeat", "bye"]
+    assert channel._journal is not None
+    channel._journal.close()
+
+
 @pytest.mark.usefixtures("torch_here")
 def test_the_self_test_measures_three_points_under_python_as_a_folder(tmp_path: Path) -> None:
     (tmp_path / "timing.py").write_text("raise SystemExit('a module of the current folder was taken')")
-    noise = "import sys, threading; threading.Timer(0.5, lambda: print('library chatter', flush=True)).start(); print('{\"type\":\"bye\"}')"
+    noise = """
+import os, threading, time
+def chatter():
+    while os.fstat(1).st_ino != os.fstat(2).st_ino:  # the worker keeps its standard output for nobody
+        time.sleep(0.01)
+    print("library chatter", flush=True)
+threading.Thread(target=chatter, daemon=True).start()
+print('{"type":"bye"}')
+"""
     journal = tmp_path / "journal.jsonl"
     said, done = run_worker(tmp_path, "--journal", str(journal), before=noise)
     assert done.returncode == 0

@@ -74,7 +74,7 @@ class Terminal:
     def type(self, *keys: str) -> None:
         subprocess.run([*self._tmux, "send-keys", *keys], check=True, timeout=300)
 
-    def shows(self, text: str, within_s: float = 40.0) -> str:
+    def shows(self, text: str, within_s: float = 60.0) -> str:
         """The screen as soon as `text` is on it, at the latest after `within_s`."""
         until_s = time.monotonic() + within_s
         while True:

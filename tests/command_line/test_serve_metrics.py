@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -37,9 +38,10 @@ def test_the_demonstration_is_served_and_read_back() -> None:
         said = process.stderr.readline()
         address = re.search(r"http://\S+/metrics", said)
         assert address is not None, said
-        for _ in range(100):
+        for _ in range(1200):
             if status_of(address[0]) == 200:
                 break
+            time.sleep(0.05)
         seen = read_exporter(address[0])
         assert status_of(address[0].replace("/metrics", "/other")) == 404
         process.send_signal(signal.SIGINT)

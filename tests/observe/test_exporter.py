@@ -274,16 +274,17 @@ def test_an_exporter_that_goes_away_and_comes_back_is_waited_for() -> None:
     with server(lambda _: (200, text) if alive else (503, "")) as address:
         stream = Origin(source=address).stream(seen.append, 0.1)
         stream.start()
-        ends_s = time.monotonic() + 30
+        ends_s = time.monotonic() + 60
         while len(seen) < 2 and time.monotonic() < ends_s:
             time.sleep(0.02)
         alive = False
-        time.sleep(1.5)
-        stale_s, count = stream.stale_for_s(), len(seen)
+        while (stale_s := stream.stale_for_s()) is None and time.monotonic() < ends_s:
+            time.sleep(0.02)
+        count = len(seen)
         alive = True
         while len(seen) == count and time.monotonic() < ends_s:
             time.sleep(0.02)
-        assert stream.stop()
+        assert stream.stop(60.0)
     assert stale_s is not None
     assert stale_s > 1.0
     assert len(seen) > count >= 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import time
@@ -39,22 +38,29 @@ def snapshot_of(*devices: DeviceSnapshot) -> Snapshot:
     )
 
 
-def wait_for(count: int, seen: list[Snapshot], within_s: float = 5.0) -> None:
+def wait_for(count: int, seen: list[Snapshot], within_s: float = 60.0) -> None:
     until_s = time.monotonic() + within_s
     while len(seen) < count and time.monotonic() < until_s:
         time.sleep(0.01)
     assert len(seen) >= count
 
 
+def unchanged(seen: list[Snapshot], seconds: float) -> bool:
+    """Whether nothing more is read in that time."""
+    count = len(seen)
+    time.sleep(seconds)
+    return len(seen) == count
+
+
 def test_without_a_driver_the_host_is_polled_at_the_interval() -> None:
     seen: list[Snapshot] = []
     poller = Poller(seen.append, interval_s=0.1, start_driver=no_driver)
+    began_s = time.monotonic()
     poller.start()
     wait_for(5, seen)
-    assert poller.stop(5.0)
+    assert poller.stop(60.0)
     assert all(snapshot.nvml_state == "no driver" and not snapshot.devices for snapshot in seen)
-    gaps = [later.taken_at_s - earlier.taken_at_s for earlier, later in itertools.pairwise(seen)]
-    assert all(gap >= 0.09 for gap in gaps)
+    assert time.monotonic() - began_s >= 0.1 * (len(seen) - 1)
     assert poller.latest is seen[-1]
     count = len(seen)
     time.sleep(0.25)
@@ -65,7 +71,7 @@ def test_busy_processors_show() -> None:
     seen: list[Snapshot] = []
     poller = Poller(seen.append, interval_s=0.2, start_driver=no_driver)
     poller.start()
-    ends_s = time.monotonic() + 30
+    ends_s = time.monotonic() + 60
     while not seen and time.monotonic() < ends_s:
         time.sleep(0.01)
     begun = len(seen)
@@ -93,15 +99,13 @@ def test_paused_nothing_is_read_and_resuming_reads_at_once() -> None:
     poller.start()
     wait_for(2, seen)
     poller.pause()
-    time.sleep(0.15)
+    assert any(unchanged(seen, 0.4) for _ in range(20)), "a reading under way may end after the pause began"
     count = len(seen)
-    time.sleep(0.4)
-    assert len(seen) == count
     assert poller.stale_for_s() is None
     poller.interval_s = 600
     poller.resume()
-    wait_for(count + 1, seen, within_s=30)
-    assert poller.stop(5.0)
+    wait_for(count + 1, seen)
+    assert poller.stop(60.0)
 
 
 def test_a_driver_that_does_not_even_open_does_not_hold_up_the_end() -> None:
@@ -109,15 +113,15 @@ def test_a_driver_that_does_not_even_open_does_not_hold_up_the_end() -> None:
 
     def stuck(silence_s: float) -> Driver:
         entered.set()
-        release.wait(60)
+        release.wait(300)
         return no_driver(silence_s)
 
     poller = Poller(start_driver=stuck)
     poller.start()
-    assert entered.wait(30)
+    assert entered.wait(60)
     began_s = time.monotonic()
     stopped = poller.stop()
-    assert time.monotonic() - began_s <= 5
+    assert time.monotonic() - began_s <= 20
     assert not stopped
     release.set()
 
@@ -128,7 +132,7 @@ def test_a_failing_callback_is_kept_for_the_owner() -> None:
 
     poller = Poller(fail, interval_s=0.1, start_driver=no_driver)
     poller.start()
-    until_s = time.monotonic() + 30
+    until_s = time.monotonic() + 60
     while poller.failure is None and time.monotonic() < until_s:
         time.sleep(0.01)
     assert isinstance(poller.failure, ValueError)
@@ -155,18 +159,18 @@ assert poller.latest.devices[0].sm_active_fraction == 0.925
 wait(lambda: poller.stale_for_s() is None)
 assert poller.stale_for_s() is None
 with Path({str(control.path)!r}).open("a") as control:
-    control.write("slow.nvmlDeviceGetUtilizationRates = 30\\n")
+    control.write("slow.nvmlDeviceGetUtilizationRates = 300\\n")
 wait(lambda: (poller.stale_for_s() or 0.0) > 0.7)
 assert poller.stale_for_s() > 0.7, poller.stale_for_s()
 began = time.monotonic()
 assert poller.stop()
-assert time.monotonic() - began <= 5
+assert time.monotonic() - began <= 20
 print(time.time())
 """
-    done = run_python(code, library, control)  # the call lasts 30 s
+    done = run_python(code, library, control)  # the call lasts five minutes
     ended = time.time()
     assert done.returncode == 0, done.stderr
-    assert ended - float(done.stdout) < 5
+    assert ended - float(done.stdout) < 20
 
 
 @pytest.mark.process
@@ -184,7 +188,7 @@ for _ in range(3):
     ends = time.monotonic() + 60
     while poller.latest is None and time.monotonic() < ends:
         time.sleep(0.05)
-    assert poller.stop(30.0)
+    assert poller.stop(60.0)
     assert len(poller.latest.devices) == 2
 """
     done = run_python(code, library, control)

@@ -203,5 +203,8 @@ async def test_the_palette_that_opens_as_the_program_leaves_is_no_fault(tmp_path
         await settle(pilot)
         monkeypatch.setattr(CommandPalette, "_on_mount", mounted_last)
         app.action_command_palette()
-        await asyncio.sleep(0.2)  # a pilot would wait for the palette
+        for _ in range(3000):  # a pilot would wait for the palette
+            if app._exit:
+                break
+            await asyncio.sleep(0.02)
     assert (app.fault, app.return_code) == (None, 130)

@@ -49,7 +49,7 @@ def copies() -> Iterator[Copies]:
         yield found
 
 
-def wait(cases: list[Copy], until: Callable[[Copy], object], within_s: float = 30.0) -> None:
+def wait(cases: list[Copy], until: Callable[[Copy], object], within_s: float = 60.0) -> None:
     """Read from all terminals until `until` holds of each."""
     end_s = time.monotonic() + within_s
     while time.monotonic() < end_s and not all(until(one) for one in cases):

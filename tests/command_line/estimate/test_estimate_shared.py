@@ -56,7 +56,7 @@ def alive(process: int) -> bool:
 
 def gone(process: int) -> bool:
     """Whether it ends within the time a busy machine needs."""
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 60
     while alive(process) and time.monotonic() < ends:
         time.sleep(0.01)
     return not alive(process)

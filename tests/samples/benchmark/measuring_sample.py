@@ -41,7 +41,7 @@ async def opened(pilot: Pilot[None]) -> PlannerApp:
     return app
 
 
-async def until(app: PlannerApp, *states: RunState, within_s: float = 60) -> float:
+async def until(app: PlannerApp, *states: RunState, within_s: float = 300) -> float:
     """Seconds until the run is in one of these states."""
     began = time.monotonic()
     while app.benchmark is None or app.benchmark.run.state not in states:

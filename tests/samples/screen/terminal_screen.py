@@ -33,8 +33,8 @@ class Terminal:
         )  # fmt: skip
         os.close(worker)
 
-    def read(self, until: bytes = b"", within_s: float = 20.0) -> bytes:
-        """What is written until `until` appears, or for `within_s`."""
+    def read(self, until: bytes = b"", within_s: float = 60.0) -> bytes:
+        """Return what is written until `until` appears, at the latest after `within_s`; without `until`, all of that time."""
         written, end_s = b"", time.monotonic() + within_s
         while time.monotonic() < end_s and not (until and until in written):
             if select.select([self._main], [], [], 0.02)[0]:

@@ -156,7 +156,7 @@ def runs(number: str) -> bool:
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def ends(number: str, within_s: float = 20.0) -> bool:
+def ends(number: str, within_s: float = 60.0) -> bool:
     """Whether the process of that number ends soon."""
     until_s = time.monotonic() + within_s
     while runs(number) and time.monotonic() < until_s:

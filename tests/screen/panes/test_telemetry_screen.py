@@ -267,12 +267,22 @@ def asked(calls: Path, since_s: float) -> int:
     return sum("ComputeRunningProcesses" in line and float(line.split()[0]) >= since_s for line in lines)
 
 
-def asked_again(screen: Screen, calls: Path, within_s: float = 10.0) -> bool:
+def asked_again(screen: Screen, calls: Path, within_s: float = 60.0) -> bool:
     """Whether the driver is asked for processes from now on, while the screen is read."""
     began_s = time.monotonic()
     while not asked(calls, began_s) and time.monotonic() - began_s < within_s:
         screen.read(within_s=0.1)
     return asked(calls, began_s) > 0
+
+
+def asked_no_more(screen: Screen, calls: Path) -> bool:
+    """Whether the driver is not asked for processes during three seconds; a key is answered later on a busy machine."""
+    for _ in range(20):
+        since_s = time.monotonic()
+        screen.read(within_s=3.0)
+        if not asked(calls, since_s):
+            return True
+    return False
 
 
 @pytest.mark.process
@@ -286,20 +296,17 @@ def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> N
         tmp_path, size=(80, 24), LD_LIBRARY_PATH=found["LD_LIBRARY_PATH"], NVML_STUB=found["NVML_STUB"], NVML_STUB_CALLS=str(calls)
     )  # fmt: skip
     try:
-        screen.read(until=b"vendor", within_s=20.0)
+        screen.read(until=b"vendor")
         screen.read(within_s=2.0)
         screen.type(b"4")
-        assert b"DRAM traffic" in screen.read(until=b"DRAM traffic", within_s=20.0)
+        assert b"DRAM traffic" in screen.read(until=b"DRAM traffic")
         screen.read(within_s=1.5)
         assert asked(calls, 0.0) == 0
         screen.type(b"P")
-        assert str(os.getpid()).encode() in screen.read(until=str(os.getpid()).encode(), within_s=15.0)
+        assert str(os.getpid()).encode() in screen.read(until=str(os.getpid()).encode())
         assert asked_again(screen, calls)
         screen.type(b"2")
-        screen.read(within_s=1.5)
-        hidden_s = time.monotonic()
-        screen.read(within_s=3.0)
-        assert asked(calls, hidden_s) == 0
+        assert asked_no_more(screen, calls)
         screen.type(b"4")
         assert asked_again(screen, calls)
         screen.type(b"2")
@@ -309,10 +316,7 @@ def test_who_uses_a_gpu_is_asked_only_while_it_is_on_screen(tmp_path: Path) -> N
         for _ in ORDERS:  # the other orders, then no list
             screen.type(b"P")
             screen.read(within_s=0.3)
-        screen.read(within_s=1.5)
-        off_s = time.monotonic()
-        screen.read(within_s=3.0)
-        assert asked(calls, off_s) == 0
+        assert asked_no_more(screen, calls)
     finally:
         screen.close()
 

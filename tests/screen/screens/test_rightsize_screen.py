@@ -30,14 +30,14 @@ def text_of(app: PlannerApp, selector: str) -> str:
     return str(app.screen.query_one(selector, Static).render())
 
 
-async def until(pilot: Pilot[None], holds: Callable[[], bool], within_s: float = 15.0) -> None:
+async def until(pilot: Pilot[None], holds: Callable[[], bool], within_s: float = 60.0) -> None:
     end_s = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < end_s, "it did not come to that"
         await pilot.pause(0.05)
 
 
-async def seen(pilot: Pilot[None], selector: str, words: str, within_s: float = 10.0) -> str:
+async def seen(pilot: Pilot[None], selector: str, words: str, within_s: float = 60.0) -> str:
     app = pilot.app
     assert isinstance(app, PlannerApp)
     end_s = time.monotonic() + within_s
