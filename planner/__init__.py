@@ -1,4 +1,4 @@
-"""Which GPU, how many, rented or bought, a transformer workload needs.
+"""Find which GPUs, and how many, to rent or buy for a transformer workload.
 
 `from planner import Planner, Workload` is the interface for programs (docs/guide/python.md). Nothing is loaded until a name is asked for.
 """

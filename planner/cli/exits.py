@@ -39,14 +39,14 @@ class ExitCode(enum.IntEnum):
 
 MEANINGS = {
     "0": "answered",
-    "1": "nothing fits, nothing was found, or a target or range is missed",
-    "2": "wrong usage or input: every problem is on stderr, nothing was done",
-    "70": "the program failed: the trace is on stderr",
-    "74": "stdout or a file cannot be written: the reason is on stderr",
+    "1": "nothing fits, nothing was found, or a target or range was missed",
+    "2": "wrong usage or input; every problem is on stderr, and nothing was done",
+    "70": "the program failed; the traceback is on stderr",
+    "74": "stdout or a file cannot be written; the reason is on stderr",
     "130": "Ctrl+C",
-    "141": "the reader of stdout went away",
-    "143": "SIGTERM ended a benchmark in good order: what was measured is kept",
-    "128 + N": "signal N ended it, as a shell shows it",
+    "141": "stdout was closed by its reader",
+    "143": "SIGTERM stopped a benchmark cleanly; its results are kept",
+    "128 + N": "killed by signal N, as shown by a shell",
 }
 """Exit code -> its meaning, as `--help` and docs/evidence/reliability.md say it."""
 

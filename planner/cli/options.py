@@ -125,18 +125,23 @@ own_option = click.option(
     "--own",
     type=FILE,
     metavar="FILE",
-    help="Your machines: TOML with [[own]] tables, the output of sinfo, or of kubectl get nodes -o json.",
+    help="Your machines: TOML with [[own]] tables, or output of sinfo or of kubectl get nodes -o json.",
 )
 exact_option = click.option(
     "--exact",
     is_flag=True,
     expose_value=False,
     callback=lambda ctx, _, on: setattr(ctx.ensure_object(Invocation), "exact", on),
-    help="Trace the model's own code (torch and transformers on the meta device) instead of reading its config by family.",
+    help="Trace the model's code (torch and transformers on the meta device) instead of reading its config.",
 )
 length_options = options(
-    click.option("--input-tokens", type=Number(1, 1e9), metavar="N", help="Tokens of each request, where the source does not say."),
     click.option(
-        "--output-tokens", type=Number(1, 1e9), metavar="N", help="Output tokens of each request, where the source does not say."
+        "--input-tokens", type=Number(1, 1e9), metavar="N", help="Tokens of each request, if the source does not state them."
+    ),
+    click.option(
+        "--output-tokens",
+        type=Number(1, 1e9),
+        metavar="N",
+        help="Output tokens of each request, if the source does not state them.",
     ),
 )

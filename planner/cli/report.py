@@ -26,13 +26,13 @@ FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json
 @click.command()
 @workload_options
 @click.option(
-    "--out", type=FILE, metavar="FILE", help="File to write, .md, .html or .json; by default (or with -) Markdown is printed."
+    "--out", type=FILE, metavar="FILE", help="File to write: .md, .html or .json. By default (or with -) Markdown is printed."
 )
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--html", "form", flag_value="html", help="Print HTML.")
-@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Price of a kWh, for owned GPUs.")
-@click.option("--years", type=Number(0.1, 100), default=3.0, show_default=True, metavar="N", help="Life of owned GPUs.")
-@click.option("--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Hosting of each owned GPU a month.")
+@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Price per kWh for owned GPUs.")
+@click.option("--years", type=Number(0.1, 100), default=3.0, show_default=True, metavar="N", help="Lifetime of owned GPUs.")
+@click.option("--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Hosting cost of each owned GPU per month.")
 @money_options
 @pass_invocation
 def report(

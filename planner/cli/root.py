@@ -24,7 +24,7 @@ app_options = options(
     click.option("--theme", metavar="NAME", help="Colour theme."),
     click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only."),
     click.option("--replay", metavar="FILE", type=FILE, help="Show recorded telemetry (watch --record)."),
-    click.option("--demo", is_flag=True, help="Show the shipped recording, which was composed, not measured."),
+    click.option("--demo", is_flag=True, help="Show the shipped recording, which is synthetic, not measured."),
 )
 """Options that concern the terminal program."""
 
@@ -44,7 +44,7 @@ app_options = options(
 @folder_options
 @click.pass_context
 def root(ctx: click.Context, /, config: Path | None, state: Path | None, **app: Any) -> None:
-    """Which GPU, how many, rented or bought, a transformer workload needs."""
+    """Find which GPUs, and how many, to rent or buy for a transformer workload."""
     invocation = ctx.ensure_object(Invocation)
     invocation.config, invocation.state = config, state
     if any(app.values()):

@@ -38,9 +38,7 @@ OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is 
     metavar="SET",
     help="Prices to use: cheapest, a provider, a provider's tier, or runpod-secure-2025.",
 )
-@click.option(
-    "--price", "given", multiple=True, metavar="GPU=USD", help="Use this price for an hour of this GPU instead of the price set's."
-)
+@click.option("--price", "given", multiple=True, metavar="GPU=USD", help="Use this price per hour for this GPU.")
 @click.option(
     "--depth-law",
     default="printed",

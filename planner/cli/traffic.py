@@ -129,12 +129,12 @@ def _preset_of(session: Session, found: Traffic, preset: str | None, model: str 
 @click.command()
 @click.argument("trace", type=FILE)
 @click.argument("preset", required=False)
-@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="Serve on this GPU, instead of the one that ranks first.")
+@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="Serve on this GPU instead of the best one.")
 @click.option(
     "--replicas",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="Number of replicas; by default as many as the busiest hour needs.",
+    help="Number of replicas. The default is the number that the busiest hour needs.",
 )
 @settings_option("Change one key of the workload, as in plan.")
 @click.option(
@@ -159,7 +159,7 @@ def replay(
     as_json: bool,
     **lengths: float | None,
 ) -> int:
-    """Simulate the best layout for TRACE serving its requests at their recorded times.
+    """Simulate how the best layout for TRACE serves its requests at their recorded times.
 
     PRESET gives model, engine and targets. Prints percentiles of latencies, overall and by the hour, and how many replicas each hour
     needs to meet the targets in its busiest ten minutes. Exits with 1 where a target is missed, or no GPU could serve.

@@ -64,12 +64,14 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     metavar="N",
     help="GPUs (or CPU processes) of the standard suite's collectives; all GPUs otherwise, or two processes.",
 )
-@click.option("--axis", type=click.Choice(["width", "batch"]), help="study: what grows, the model (default) or the batch.")
+@click.option("--axis", type=click.Choice(["width", "batch"]), help="study: what to vary, the model (default) or the batch.")
 @click.option("--depth-law", metavar="LAW", help="study: depth of the models: printed (default), log2, or a number of layers.")
 @click.option("--vocabulary", type=click.IntRange(1, 10**7), metavar="N", help="study: vocabulary of the models.")
-@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="End after this time and keep the results so far.")
+@click.option("--cap", "cap_s", type=Number(1, 1e9), metavar="SECONDS", help="Stop after this time and keep the results so far.")
 @click.option(
-    "--resume", is_flag=True, help="Leave out what the last run of this suite measured with the same machine and software."
+    "--resume",
+    is_flag=True,
+    help="Skip points that the last run of this suite measured on the same machine with the same software.",
 )
 @click.option(
     "--emit",
@@ -92,7 +94,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option(
     "--preset",
     metavar="PRESET",
-    help="Also measure the products of its model (quick and standard); with --emit: measure the first GPUs of its plan.",
+    help="Also measure the matrix products of its model (quick and standard). With --emit: measure the first GPUs of its plan.",
 )
 @serve_options
 @json_option
@@ -119,7 +121,7 @@ def bench(
     as_json: bool,
     **serving: Any,
 ) -> int:
-    """Measure this machine with torch. Plans rest on the results from then on.
+    """Benchmark this machine with torch. Later plans use the results.
 
     Every result is kept as it arrives, so that an interrupted run (Ctrl+C) is not lost. With --json a line is one
     measurement: `gpu-planner schema measurement`.

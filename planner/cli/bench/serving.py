@@ -37,13 +37,13 @@ serve_options = options(
         "--at-once",
         type=Numbers(click.IntRange(1, 10**5)),
         metavar="N,N…",
-        help="serve: number of clients that each send again when answered. [default: 1,8,32]",
+        help="serve: number of clients; each sends its next request when answered. [default: 1,8,32]",
     ),
     click.option(
         "--rates",
         type=Numbers(Number(0, 1e5, above=True)),
         metavar="R,R…",
-        help="serve: random arrivals in requests a second; with --at-once, or instead of it.",
+        help="serve: random arrivals in requests per second; with or instead of --at-once.",
     ),
     click.option(
         "--input-tokens",
@@ -51,7 +51,7 @@ serve_options = options(
         default=512,
         show_default=True,
         metavar="N",
-        help="serve: tokens of a prompt.",
+        help="serve: tokens per prompt.",
     ),
     click.option(
         "--output-tokens",
@@ -59,11 +59,11 @@ serve_options = options(
         default=128,
         show_default=True,
         metavar="N",
-        help="serve: tokens of an answer.",
+        help="serve: tokens per answer.",
     ),
-    click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: requests of each load."),
+    click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: number of requests for each load."),
     settings_option("serve: a setting of the server, as gpu=H100; repeatable."),
-    click.option("--out", type=FILE, metavar="FILE", help="serve: write the result to FILE too."),
+    click.option("--out", type=FILE, metavar="FILE", help="serve: also write the result to FILE."),
 )
 """Options of the suite serve."""
 

@@ -27,7 +27,7 @@ MOST_SOURCE = 100
 @json_option
 @pass_invocation
 def ceilings(invocation: Invocation, gpu: str | None, basis: Literal["measured", "spec"], as_json: bool) -> int:
-    """Show the rates that plans assume for GPU: each with its range, basis and source, and what measurements changed.
+    """Show the rates that plans assume for GPU, each with its range, basis and source, and how measurements changed them.
 
     GPU is a name of the catalogue or this machine's CPU ("cpu"). Without it: one line for each part of this machine, and for each
     part that was measured.

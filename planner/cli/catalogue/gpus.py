@@ -18,12 +18,14 @@ from planner.units import GIB, UNKNOWN, bytes_text, digits, si_text, usd_text
 
 @click.group(cls=DefaultGroup, default="list", of_word="show")
 def gpus() -> None:
-    """GPUs as their vendors describe them."""
+    """GPUs of the catalogue."""
 
 
 @gpus.command("list")
 @click.option(
-    "--value", is_flag=True, help="Show what each gives for its purchase price: for decoding (GB/s) and for training (TFLOP/s)."
+    "--value",
+    is_flag=True,
+    help="Compare with the purchase price: bandwidth (GB/s) for decoding, arithmetic (TFLOP/s) for training.",
 )
 @json_option
 @pass_invocation

@@ -25,7 +25,7 @@ from planner.workload.weights import FORMATS
 
 @click.group(cls=DefaultGroup, default="list", of_word="show")
 def models() -> None:
-    """Models, each a Hugging Face style config."""
+    """Models of the catalogue, each described by its Hugging Face config."""
 
 
 @models.command("list")
@@ -46,7 +46,7 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
 
 @models.command("show")
 @click.argument("name", metavar="NAME|PATH|HUB-ID", shell_complete=model_names)
-@click.option("--exact", is_flag=True, help="Trace the model's own code, and keep the result for every plan.")
+@click.option("--exact", is_flag=True, help="Trace the model's code, and store the result for later plans.")
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
@@ -55,7 +55,7 @@ def list_models(invocation: Invocation, as_json: bool) -> int:
 @json_option
 @pass_invocation
 def show_model(invocation: Invocation, name: str, exact: bool, python: Path | None, as_json: bool) -> int:
-    """Show one model: parameters, FLOPs and cache of a token, bytes of its files, and the source of each.
+    """Show one model: parameters, FLOPs and cache per token, file sizes, and the source of each.
 
     NAME is a model of the catalogue, PATH a config.json, a folder with one, or a GGUF file, HUB-ID an id of the Hugging Face hub.
     With --exact the code of the installed transformers is run on the meta device; that of a model's repository never is.

@@ -26,7 +26,7 @@ def presets() -> None:
 @json_option
 @pass_invocation
 def list_presets(invocation: Invocation, as_json: bool) -> int:
-    """List every preset, yours included."""
+    """List every preset, including your own."""
     shelf = invocation.session().presets
     loaded: list[Preset] = []
     unusable: list[Problem] = []
@@ -55,7 +55,7 @@ def _as_object(preset: Preset) -> dict[str, Any]:
 @json_option
 @pass_invocation
 def show_preset(invocation: Invocation, name: str, as_json: bool) -> int:
-    """Print one preset: as the TOML file it is, ready to be saved under another name and changed, or as JSON."""
+    """Print one preset as TOML, to save and edit, or as JSON."""
     preset = invocation.session().presets.load(name)
     if as_json:
         print_json(_as_object(preset))

@@ -41,10 +41,10 @@ NAMED = 6
     default=120.0,
     show_default=True,
     metavar="S",
-    help="Time limit for all files, in seconds; those that arrived are kept.",
+    help="Time limit for all files, in seconds; files that have arrived are kept.",
 )
-@click.option("--fewer", is_flag=True, help="Accept prices even where they lack most of the GPUs that had one.")
-@click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
+@click.option("--fewer", is_flag=True, help="Accept prices even if they lack most of the GPUs that had one.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without writing them.")
 @json_option
 @pass_invocation
 def refresh(invocation: Invocation, /, providers: Sequence[str], dry_run: bool, as_json: bool, **how: Any) -> int:

@@ -29,22 +29,22 @@ TASKS = ("serve", "generate", "prefill", "train", "finetune")
 
 
 @click.command()
-@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="GPU to use; by default those of this machine.")
+@click.option("--gpu", metavar="NAME", shell_complete=gpu_names, help="GPU to use. The default is the GPUs of this machine.")
 @click.option(
     "--gpus",
     type=click.IntRange(1, 10**4),
     metavar="N",
-    help="Number of GPUs; by default 1, or all of this machine's or of the inventory's.",
+    help="Number of GPUs. The default is 1, or all GPUs of this machine or of the inventory.",
 )
 @own_option
-@click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="Work that the GPUs are to do.")
+@click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="Task to run on the GPUs.")
 @settings_option("One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).")
 @click.option(
     "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="What to list first: the largest "
     "model in the best precision, the most tokens a second, the most users, or the longest context.",
 )  # fmt: skip
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
-@click.option("--all", "every", is_flag=True, help="Show every precision of a model, and what does not fit.")
+@click.option("--all", "every", is_flag=True, help="Show every precision of a model, and the models that do not fit.")
 @basis_option
 @json_option
 @pass_invocation

@@ -36,7 +36,7 @@ GLANCE_S = 10.0
     "--seconds",
     type=Number(1, 86400),
     metavar="S",
-    help="Profile this machine's GPUs for this long. [default: 10 on a terminal, where there are GPUs]",
+    help="How long to profile this machine's GPUs. [default: 10 on a terminal, where there are GPUs]",
 )
 @click.option("--replay", type=FILE, metavar="FILE", help="Profile a recording of `watch` instead.")
 @click.option("--out", type=FILE, metavar="FILE.md", help="Write the steps and the report here.")
@@ -45,9 +45,9 @@ GLANCE_S = 10.0
 def guide(
     invocation: Invocation, /, answers: Path | None, seconds: float | None, replay: Path | None, out: Path | None, as_json: bool
 ) -> int:
-    """Five steps from a workload to a decision: profile, bottleneck, right size, where to run it, and what to commit to.
+    """Lead from a workload to a decision in five steps: profile, bottleneck, right size, provider, and commitment.
 
-    Asks five questions on a terminal; --answers gives them as JSON (`gpu-planner schema answers`). Exits with 1 when nothing fits.
+    Asks five questions on a terminal. --answers reads the answers from JSON (`gpu-planner schema answers`). Exits with 1 when nothing fits.
     """
     from planner.engine.procurement.guide import Answers
     from planner.present.files.decision import decide

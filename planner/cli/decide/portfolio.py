@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @json_option
 @pass_invocation
 def portfolio(invocation: Invocation, /, file: Path, own: Path | None, basis: BasisChoice, as_json: bool) -> int:
-    """Place the workloads of FILE (.toml) on owned and offered GPUs at the lowest monthly cost.
+    """Plan the workloads of FILE (.toml) on owned and rented GPUs at the lowest monthly cost.
 
     Prints where each workload runs, what to commit to, and what to rent by the hour or on spot over the day. Exits with 1 where they cannot
     be placed.

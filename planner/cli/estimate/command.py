@@ -98,9 +98,9 @@ PAUSE_S = 0.005
 @exact_option
 @pass_invocation
 def estimate(invocation: Invocation, file: Path, on: str | None) -> int:
-    """Evaluate candidates as given, one JSON object a line of FILE (or stdin), without a search.
+    """Evaluate the given candidates without a search. Each line of FILE (or stdin) is a JSON object.
 
-    Only model, gpu and task are required; every default used comes back in "assumed". A line that cannot be used
+    Only model, gpu and task are required. The answer lists all defaults used in "assumed". A line that cannot be used
     answers {"id", "error"} and the rest go on. `gpu-planner schema request` describes a line.
     """
     if str(file).lstrip().startswith("{"):

@@ -20,7 +20,7 @@ from planner.errors import UserError
 from planner.text import clean
 
 INSTRUCTIONS = (
-    "Which GPU, how many, rented or bought, a transformer workload needs. Start with `plan`; figures come with a range that should "
+    "Find which GPUs, and how many, to rent or buy for a transformer workload. Start with `plan`; figures come with a range that should "
     "hold the truth nine times in ten, and a basis. Unknown is null, never 0."
 )
 

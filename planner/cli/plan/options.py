@@ -78,17 +78,15 @@ NAMES = ("months", "use", "api", "api_rate", "against")
 money_options = options(
     click.option("--months", type=click.IntRange(1, 120), default=36, show_default=True, metavar="N", help="Horizon of the costs."),
     click.option("--use", type=Number(0.001, 1), default=1.0, show_default=True, metavar="SHARE", help="Share of the time in use."),
-    click.option("--api", metavar="NAME", help="Compare with this API, a name in the table of API prices."),
+    click.option("--api", metavar="NAME", help="Compare with this API from the table of API prices."),
     click.option(
         "--api-price",
         "api_rate",
         type=Numbers(Number(0, 1e6), amounts=(2, 3)),
         metavar="IN,OUT[,CACHED]",
-        help="The same at your own rate, in dollars per million tokens.",
+        help="Compare with an API at your own rate, in dollars per million tokens.",
     ),
-    click.option(
-        "--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU for an hour."
-    ),
+    click.option("--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU per hour."),
 )
 """Terms of costs over years."""
 
@@ -179,7 +177,7 @@ def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
 workload_options = options(
     click.argument("preset", required=False, shell_complete=preset_names),
     settings_option(
-        "Change one key of the workload (targets.p95_request_s=3); no value: choose for me. The help's text names the keys."
+        "Set one key of the workload (targets.p95_request_s=3); without a value, the planner chooses. The help text lists the keys."
     ),
     click.option(
         "--gpu", "gpus", multiple=True, metavar="NAME", shell_complete=gpu_names, help="Consider this GPU only (repeat for more)."

@@ -62,11 +62,11 @@ UNBOUNDED_WIDTH = 200
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Read once and end.")
+@click.option("--once", is_flag=True, help="Read once and exit.")
 @click.option("--interval", "interval_s", type=Number(0.1, 60), default=1.0, show_default=True, metavar="S", help="Seconds.")
 @json_option
-@click.option("--processes", is_flag=True, help="Also list who uses each GPU.")
-@click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and end.")
+@click.option("--processes", is_flag=True, help="Also list the processes on each GPU.")
+@click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and exit.")
 @click.option("--serve-metrics", "serve", is_flag=True, help="Serve the readings to a Prometheus server until Ctrl+C, at /metrics.")
 @click.option(
     "--listen", metavar="ADDRESS:PORT", help=f"With --serve-metrics: where. [default: {DEFAULT_LISTEN}, this machine alone]"
@@ -96,7 +96,7 @@ def watch(
 ) -> int:
     """Show telemetry of this machine's GPUs and processor until Ctrl+C.
 
-    A value that is not known shows as — with its reason below. --json prints one line per reading: SI units, fractions of 1.
+    An unknown value is shown as — with its reason below. --json prints one line per reading: SI units, fractions of 1.
     """
     if as_json and prometheus:
         raise UserError(Problem("", "", "--json and --prometheus exclude each other; give one."))

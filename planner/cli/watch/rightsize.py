@@ -40,7 +40,7 @@ GRACE_S = 15.0
     metavar="S",
     help="How long to watch, or of a recording its last S. [default: 30; all of a recording; 3600 with --prometheus]",
 )
-@click.option("--replay", type=FILE, metavar="FILE", help="Judge a recording instead of this machine.")
+@click.option("--replay", type=FILE, metavar="FILE", help="Use a recording instead of this machine.")
 @demo_option
 @click.option(
     "--source",
@@ -50,21 +50,29 @@ GRACE_S = 15.0
     help="Watch an exporter: dcgm-exporter's, or one in the format of watch --prometheus; repeatable.",
 )
 @click.option(
-    "--prometheus", "servers", multiple=True, metavar="URL", help="Ask a Prometheus server for the history of a fleet; repeatable."
+    "--prometheus",
+    "servers",
+    multiple=True,
+    metavar="URL",
+    help="Query a Prometheus server for the history of a fleet; repeatable.",
 )
 @click.option("--each", is_flag=True, help="Show a section for every GPU, even of a large fleet.")
 @click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
-@click.option("--preset", metavar="NAME", help="Workload on each GPU; cheaper GPUs, batches and formats are then checked.")
+@click.option(
+    "--preset", metavar="NAME", help="Workload that runs on each GPU; cheaper GPUs, batches and formats are then checked."
+)
 @click.option("--tokens-per-s", type=Number(0, 1e12, above=True), metavar="N", help="Tokens per second measured on one GPU.")
-@click.option("--price", "usd_per_h", type=Number(0, 1e6), metavar="USD", help="Your price of one GPU for an hour.")
+@click.option("--price", "usd_per_h", type=Number(0, 1e6), metavar="USD", help="Your price of one GPU per hour.")
 @click.option(
     "--provider", "providers", multiple=True, metavar="NAME", help="Compare only with offers of this provider; repeatable."
 )
+@click.option("--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Price per kWh for an owned GPU.")
 @click.option(
-    "--kwh", type=Number(0, 1e3), default=0.15, show_default=True, metavar="USD", help="Price of a kWh, for an owned GPU."
-)
-@click.option(
-    "--hosting", type=Number(0, 1e9), default=0.0, metavar="USD", help="Server and rack a month, for an owned GPU. [default: 0]"
+    "--hosting",
+    type=Number(0, 1e9),
+    default=0.0,
+    metavar="USD",
+    help="Cost of server and rack per month, for an owned GPU. [default: 0]",
 )
 @json_option
 @folder_options
@@ -89,7 +97,7 @@ def rightsize(
     config: Path | None,
     state: Path | None,
 ) -> int:
-    """Judge how GPUs are used and advise: larger batches, slices, 8-bit weights, another GPU, fewer GPUs, or no change.
+    """Measure how well GPUs are used, and recommend larger batches, slices, 8-bit weights, another GPU, fewer GPUs, or no change.
 
     Exit code 1: there is no GPU to judge.
     """

@@ -107,7 +107,7 @@ def _exporter_stream(url: str, on_snapshot: Callable[[Snapshot], None], interval
     return Stream(following, on_snapshot)
 
 
-demo_option = click.option("--demo", is_flag=True, help="Use the shipped recording, which was composed, not measured.")
+demo_option = click.option("--demo", is_flag=True, help="Use the shipped recording, which is synthetic, not measured.")
 origin_options = options(
     click.option("--replay", type=FILE, metavar="FILE", help="Show a recording instead of this machine."),
     demo_option,
