@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import json
 import os
 import stat
 from pathlib import Path
@@ -92,6 +91,8 @@ def parse_json(text: bytes, where: str, key: str = "", *, constants: bool = Fals
     plain = text.removeprefix(codecs.BOM_UTF8)
     try:
         if constants and (b"Infinity" in plain or b"NaN" in plain):
+            import json  # the screen reads files of its own before its first paint, and mostly none of these
+
             found = json.loads(plain, parse_constant=lambda _: None)
         else:
             found = msgspec.json.decode(plain)
