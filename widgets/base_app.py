@@ -14,7 +14,7 @@ from widgets.background.opened import PlanQuestion
 from widgets.background.planning import PlanLoop, SessionThread
 from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
-from widgets.drawing import theme
+from widgets.drawing import scroll_bar, theme
 from widgets.drawing.symbols import ASCII, KEYS_IN_WORDS, UNICODE
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
@@ -91,6 +91,7 @@ class BaseApp(MendedApp):
         self.panes: Panes | None = None
         """There once their content is on the screen."""
         filter_output(self, ascii_only=self.options.ascii_only)
+        scroll_bar.use(ascii_only=self.options.ascii_only)
         theme.register(self)
         self.choices = state_files.load_choices(self.options.state)
         self.begin_with_theme(theme.first(self.options.theme, self.choices.get("theme"), colour=self.options.colour))

@@ -19,7 +19,7 @@ from widgets.panes.workload.field import Field
 
 Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting"]
 EXACT, BEGINS = 1e6, 1e3
-"""Scores above every fuzzy match: of the very name, and of its beginning."""
+"""Scores above every fuzzy match: of the very name, and of its beginning, one more where no number was typed in part ('3' of '3.1')."""
 ON_THIS_MACHINE = "config.json on this machine"
 FILES: Mapping[str, tuple[Kind, str]] = {
     ".toml": ("preset", "a preset on this machine"),
@@ -30,6 +30,9 @@ MOST_NEAR = 3
 """Names of a similar spelling that are offered where nothing matches the text."""
 SIGNS = re.compile(r"[^a-z0-9]+")
 """Signs between the parts of a name, which people leave out: 'llama3 70b' is found in 'llama-3.1-70b'."""
+NUMBER = r"\d+(?:\.\d+)?"
+GENERATION = r"(?<![\d.])((?!0\d)\d{1,2}(?:\.\d+)?)(?![\d.]|[bmktx])"
+"""The first number of a model's name that is no size ('70b', '8x7b') and no date ('08-2024', '2410')."""
 MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
 """A number of GPUs, and the beginning of their name."""
 
@@ -54,8 +57,21 @@ def find(text: str, suggestions: Iterable[Suggestion], fields: Sequence[Field] =
     search, wanted, suggestions = FuzzySearch(), typed.casefold(), list(suggestions)
     found = [*_as_typed(typed), *_machines(wanted, suggestions), *_amounts(wanted, fields)]
     scored = [(_score(search, wanted, suggestion), place, suggestion) for place, suggestion in enumerate(suggestions)]
-    scored = sorted((one for one in scored if one[0] > 0), key=lambda one: (-one[0], one[1]))
+    scored = sorted((one for one in scored if one[0] > 0), key=lambda one: (-one[0], *_order(one[2]), one[1]))
     return [*found, *(suggestion for _, _, suggestion in scored if suggestion not in found)]
+
+
+def _order(suggestion: Suggestion) -> tuple[float, bool, list[float]]:
+    """Sort key of names that match equally well: the newest generation of models first, and in it the smallest; workloads of it follow."""
+    if suggestion.kind not in {"model", "preset"}:
+        return 0, False, [len(suggestion.value)]
+    return -generation(suggestion.value), suggestion.kind == "preset", [float(number) for number in re.findall(NUMBER, suggestion.value)]
+
+
+def generation(name: str) -> float:
+    """The generation that a model's name states, as 3.1 of 'llama-3.1-70b'; 0 where it states none."""
+    stated = re.search(GENERATION, name.casefold())
+    return float(stated[1]) if stated else 0.0
 
 
 def near(text: str, suggestions: Iterable[Suggestion]) -> list[Suggestion]:
@@ -106,7 +122,8 @@ def _score(search: FuzzySearch, wanted: str, suggestion: Suggestion) -> float:
     if name == wanted:
         return EXACT
     if name.startswith(wanted):
-        return BEGINS + len(wanted) / len(name)
+        goes_on = wanted[-1].isdigit() and re.match(r"[\d.]", name[len(wanted) :])
+        return BEGINS if goes_on else BEGINS + 1
     by_name = search.match(wanted, name)[0]
     words, plain = f"{name} {suggestion.detail.casefold()}", SIGNS.sub("", name)
     return by_name or (1.0 if all(word in words or (SIGNS.sub("", word) or word) in plain for word in wanted.split()) else 0.0)

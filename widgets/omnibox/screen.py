@@ -191,5 +191,5 @@ def _checked(session: Session, workload: Mapping[str, Any], changed: Mapping[str
 
 def _reason(wrong: UserError) -> str:
     problem = wrong.problems[0]
-    near = f" Did you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
+    near = f"\nDid you mean {' or '.join(problem.nearest)}?" if problem.nearest else ""
     return f"{problem_text(problem)}{near}"

@@ -13,6 +13,7 @@ from planner.engine.answers.plan import Plan
 from planner.session import Session
 from widgets.actions.conditions import NO_PLAN
 from widgets.app import PlannerApp
+from widgets.drawing.scroll_bar import thumb
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
 from widgets.panes.lines import FoldedLines
@@ -340,3 +341,21 @@ async def test_the_keys_in_the_border_of_this_machine_are_those_there_is_room_fo
             await pilot.press("4")
             await pilot.pause()
             assert str(app.main.query_one("#machine").border_subtitle).endswith(last)
+
+
+async def test_texts_do_not_touch_the_scroll_bar_beside_them(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(100, 28)) as pilot:
+        await settle(pilot)
+        bar = app.form.vertical_scrollbar.region
+        beside = [strip.text[bar.x - 1 : bar.x + 1] for strip in app.screen._compositor.render_strips()[bar.y : bar.bottom]]
+        assert any(before != " " for before, _ in beside), "units end there"
+        assert {sign for _, sign in beside} <= set("▐▝▗"), "half a cell stays free on their side"
+
+
+def test_the_thumb_of_a_scroll_bar_is_where_one_is() -> None:
+    assert thumb(10, 40, 10, 0) == (0, 5)
+    assert thumb(10, 40, 10, 15) == (8, 13)
+    assert thumb(10, 40, 10, 30) == (15, 20)
+    assert thumb(10, 10_000, 10, 9_990) == (18, 20), "never less than a cell"
+    assert thumb(10, 10, 10, 0) == (0, 0), "there is nowhere to go"

@@ -9,7 +9,7 @@ from textual.widgets import OptionList, Static
 from tui_sample import sample_options, settle
 
 from widgets.app import PlannerApp
-from widgets.omnibox.finding import Kind, Suggestion, find, near, setting
+from widgets.omnibox.finding import Kind, Suggestion, find, generation, near, setting
 from widgets.omnibox.screen import MOST, OmniScreen
 from widgets.panes.workload.fields import fields_for
 from widgets.screens.picker import Item, PickerScreen
@@ -27,6 +27,36 @@ SERVICE = {"task": "serve", "model": "qwen3-14b", "request_rate_per_s": 5, "shar
 @pytest.mark.parametrize("typed", ["llama3 70b", "llama 70b", "LLAMA31 70B", "3.1-70b"])
 def test_the_signs_between_the_parts_of_a_name_may_be_left_out(typed: str) -> None:
     assert [suggestion.value for suggestion in find(typed, SUGGESTIONS)] == ["llama-3.1-70b"]
+
+
+MODELS = ("llama-1-7b", "llama-2-7b", "llama-3-70b", "llama-3-8b", "llama-3.1-70b", "llama-3.1-405b", "llama-4-scout", "qwen-7b", "qwen3.5-27b", "qwen3-8b")
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("llama", ["llama-4-scout", "llama-3.1-70b", "llama-3.1-405b", "llama-3.1-70b-chat-service", "llama-3-8b", "llama-3-70b"]),
+        ("llama-3", ["llama-3-8b", "llama-3-70b", "llama-3.1-70b"]),
+        ("qwen", ["qwen3.5-27b", "qwen3-8b", "qwen-7b"]),
+        ("qwen3", ["qwen3-8b", "qwen3.5-27b"]),
+        ("llama 70b", ["llama-3.1-70b", "llama-3-70b"]),
+        ("l4", ["L4", "L40S"]),
+    ],
+)
+def test_the_newest_generation_of_a_family_is_listed_first(typed: str, first: list[str]) -> None:
+    gpus = [Suggestion("gpu", name) for name in ("L40S", "L4")]
+    presets = [Suggestion("preset", "llama-3.1-70b-chat-service")]
+    found = find(typed, [*(Suggestion("model", name) for name in MODELS), *gpus, *presets])
+    wanted = [suggestion.value for suggestion in found if " " not in typed or suggestion.kind == "model"]
+    assert wanted[: len(first)] == first
+
+
+@pytest.mark.parametrize(
+    ("name", "stated"),
+    [("llama-3.1-70b", 3.1), ("gemma-3n-e2b", 3), ("kimi-k2.5", 2.5), ("ling-1t", 0), ("mixtral-8x7b", 0), ("command-r-08-2024", 0)],
+)
+def test_the_generation_of_a_name_is_no_size_and_no_date(name: str, stated: float) -> None:
+    assert generation(name) == stated
 
 
 def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
