@@ -40,7 +40,7 @@ class Planner:
         """`workload` with `changes` by dotted keys (`{"targets.p95_request_s": 3}`), checked."""
         where = ""
         if isinstance(workload, (str, Path)):
-            preset = self.session.presets.load(workload)
+            preset = self.session.preset(workload)
             workload, where = preset.workload, str(preset.path)
         elif not isinstance(workload, Workload):
             workload = read_struct(Workload, workload, "workload")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from planner.engine.study.sizes import Study
     from planner.hardware.measurements.measurement import Measurement, Prediction
     from planner.workload.hardware.owned import Owning
+    from planner.workload.presets import Preset
     from planner.workload.tasks import Request, Workload
     from planner.workload.traffic.trace import Trace
 
@@ -63,13 +64,29 @@ class Session(Inventory):
             self.store.add_prediction(found)
         return found
 
+    def preset(self, name: str | Path) -> Preset:
+        """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem, of the names in it too."""
+        try:
+            return self.presets.load(name)
+        except UserError as wrong:
+            raise self._with_names(wrong, *self.presets.given(name)) from wrong
+
     def workload(self, fields: Mapping[str, Any], where: str = "") -> Workload:
         """`fields` as a workload whose model is known; raises `UserError` with every problem."""
         from planner.workload.presets import read_workload
 
-        workload = read_workload(fields, where)
-        self._task(workload, where).job(where=where)
+        try:
+            workload = read_workload(fields, where)
+            self._task(workload, where).job(where=where)
+        except UserError as wrong:
+            raise self._with_names(wrong, fields, where) from wrong
         return workload
+
+    def _with_names(self, wrong: UserError, fields: Mapping[str, Any], where: str) -> UserError:
+        """`wrong` with what else is wrong with the names in `fields`."""
+        from planner.session.unread_names import with_unread_names
+
+        return with_unread_names(wrong, fields, where, self._supply("spec"), self.models.config)
 
     def changed(self, workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The wire form of `workload` with `changes`, as `fields_of` has it; unchecked, and without a format of weights that another model leaves behind."""

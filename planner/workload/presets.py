@@ -50,12 +50,17 @@ class PresetShelf:
     def load(self, name: str | Path) -> Preset:
         """The preset called `name`, or the .toml file at that path; raises `UserError` with every problem."""
         path, origin = self._locate(name)
-        workload = read_workload(read_toml(path, MOST_PRESET_BYTES), str(path))
+        workload = read_workload(_tables(path), str(path))
         if isinstance(workload.model, str) and is_path(workload.model):
             beside = path.parent / user_path(workload.model)
             if kind_of(beside):
                 workload = msgspec.structs.replace(workload, model=str(beside))
         return Preset(path.stem, path, origin, workload)
+
+    def given(self, name: str | Path) -> tuple[dict[str, Any], str]:
+        """What the file of the preset called `name` holds, unchecked, and its path; raises `UserError` where it cannot be read."""
+        path, _ = self._locate(name)
+        return _tables(path), str(path)
 
     def save(self, name: str, workload: Workload, *, overwrite: bool = False) -> Path:
         """Write `workload` as the user's preset `name` and return its path; comments of an overwritten preset stay.
@@ -105,6 +110,11 @@ class PresetShelf:
         """Raises `UserError` for the name of a model in place of a preset's, and says how to plan it. `given`: its spelling, where that differs."""
         how = shlex.join(["gpu-planner", "plan", "--set", f"model={model}", "--set", "task=serve"])
         raise UserError(Problem("", "preset", f"{given or model!r} {why}. A service of a model is planned with: {how}"))
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    """The tables of a preset's file; raises `UserError`."""
+    return read_toml(path, MOST_PRESET_BYTES)
 
 
 def read_workload(data: Mapping[str, Any], where: str) -> Workload:

@@ -55,7 +55,7 @@ def given_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:
-    """The problems, each attributed to the option that caused it instead of to the preset file `where`."""
+    """The problems, each attributed to the option that caused it, else to the preset file `where`."""
     given = [setting.partition("=")[0].strip() for setting in settings]
 
     def source(problem: Problem) -> Problem:
@@ -66,7 +66,7 @@ def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str],
             return problem._replace(where="--gpu", key="")
         if any(key == name or key.startswith(f"{name}.") or name.startswith(f"{key}.") for name in given):
             return problem._replace(where="--set")
-        return problem
+        return problem._replace(where=where)
 
     return UserError([source(problem) for problem in wrong.problems])
 
@@ -198,7 +198,7 @@ def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) ->
 def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu: bool = False) -> Ranked:
     """The plan that `command` describes, cut as in `Session.plan`; raises `UserError` naming the options at fault."""
     changes = parse_settings(command.settings)
-    preset = session.presets.load(command.preset) if command.preset else None
+    preset = session.preset(command.preset) if command.preset else None
     if command.gpus:
         changes["gpus_considered"] = list(command.gpus)
     if command.own:

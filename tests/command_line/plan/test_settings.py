@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -104,3 +105,32 @@ def test_terms_of_costs_that_nobody_asked_for_are_refused(run_planner: RunPlanne
     result = run_planner("plan", *option)
     assert (result.returncode, result.stdout) == (2, "")
     assert f"{option[0]} says how costs are compared: add --money." in result.stderr
+
+
+NAMES_AT_FAULT = """
+model = "llama-3.1-8"
+task = "{task}"
+weight_dtype = "fp7"
+engine = "vlm"
+gpus_considered = ["H10", "RTX 309"]
+providers = ["aws2"]
+countries = ["Germany"]
+"""
+
+
+@pytest.mark.parametrize("task", ["serv", "serve"])
+def test_every_wrong_name_of_a_preset_is_told_at_once(run_planner: RunPlanner, tmp_path: Path, task: str) -> None:
+    """A type that is wrong, or a model that is not known, does not hide the names that later steps look up."""
+    path = tmp_path / "mine.toml"
+    path.write_text(NAMES_AT_FAULT.format(task=task))
+    lines = run_planner("plan", str(path)).stderr.splitlines()
+    told = ["model", "weight_dtype", "engine", "gpus_considered", "gpus_considered", "providers", "countries"]
+    assert sorted(line.split(": ")[2] for line in lines) == sorted(told + ["task"] * (task == "serv"))
+    assert all(line.startswith(f"error: {path}: ") for line in lines)
+    assert any("'Germany' is not" in line for line in lines), "as it was given"
+
+
+def test_names_that_are_right_are_not_told_beside_a_wrong_one(run_planner: RunPlanner) -> None:
+    given = ["model=./config.json", "task=serv", "engine=vLLM", "weight_dtype=fp8", "providers=aws", "countries=de"]
+    result = run_planner("plan", "--gpu", "h100", *(word for text in given for word in ("--set", text)))
+    assert [line.split(": ")[2] for line in result.stderr.splitlines()] == ["task"]

@@ -11,7 +11,7 @@ import msgspec
 from planner.engine.evaluate.offer_prices import own_prices
 from planner.engine.evaluate.task import Supply
 from planner.engine.search.supply.owned_nodes import OwnedNode, owned_pools
-from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, quotes_of, usual_wire, wire_given
+from planner.engine.search.supply.quotes import UNLIMITED, Quote, Wire, check_supply_keys, quotes_of, usual_wire, wire_given
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import link_of, most_in_host
 from planner.hardware.catalogue.mig import split_name
@@ -129,6 +129,7 @@ def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
     asked = Workload(model="", **{key: getattr(workload, key) for key in SUPPLY_KEYS})
     name, kept = msgspec.json.encode(asked), supply.node_types
     if name not in kept:
+        check_supply_keys(workload, supply)
         every = kept.get(msgspec.json.encode(msgspec.structs.replace(asked, gpus_considered=[])))
         if every is not None and _by_offers_alone(asked):
             considered = {supply.find_gpu(name).name for name in workload.gpus_considered}

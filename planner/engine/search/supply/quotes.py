@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from planner.engine.evaluate.offer_prices import PRICE_FIELDS
 from planner.engine.evaluate.task import Supply
-from planner.errors import Problems, nearest_names
+from planner.errors import Problems, UserError, nearest_names
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import Fabric, fabric_kind, fabric_of, usual_fabric
 from planner.hardware.prices.offers import Offer
@@ -178,8 +178,13 @@ def countries_asked(workload: Workload) -> frozenset[str]:
 
 
 def check_supply_keys(workload: Workload, supply: Supply) -> None:
-    """Raises `UserError` with every unknown name among the filters."""
+    """Raises `UserError` with every unknown name among the GPUs considered and the filters."""
     problems, offers, records = Problems(), supply.offers, supply.providers.values()
+    for name in workload.gpus_considered:
+        try:
+            supply.find_gpu(name)
+        except UserError as error:
+            problems.found += [one._replace(key="gpus_considered") for one in error.problems]
     providers = {offer.provider for offer in offers}
     kinds: tuple[str, ...] = get_args(ProviderKind)
 
@@ -191,7 +196,8 @@ def check_supply_keys(workload: Workload, supply: Supply) -> None:
 
     check("providers", workload.providers, providers, "provider")
     countries = {code for one in records for code in (*one.countries, *one.regions.values())} | {*GROUPS}
-    check("countries", [name.upper() for name in workload.countries], countries, "country of a provider")
+    unknown = [name for name in workload.countries if name.upper() not in countries]
+    check("countries", unknown, countries, "country of a provider")
     held = {name.casefold(): name for one in records for name in one.certifications}
     check(
         "certifications", [held.get(name.casefold(), name) for name in workload.certifications], {*held.values()}, "certification"
