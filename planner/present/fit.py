@@ -10,7 +10,6 @@ from planner.present.command_line import spelled
 from planner.present.names import VERDICT_SIGNS
 from planner.present.plan import rate_text, throughput
 from planner.units import UNKNOWN, bytes_text, count_text, number_text, percent_text
-from planner.workload.studies import NAME_PREFIX
 from planner.workload.tasks import trains
 
 FASTER_READING = (
@@ -62,11 +61,8 @@ def hint(found: Fit) -> str:
 
 
 def best_facts(found: Fit) -> list[Fact]:
-    """The largest model, the most tokens a second, the most users and the longest context among the solutions.
-
-    Models of a study, which nobody serves, are left out; of equal ones the larger counts.
-    """
-    solutions = [row for row in found.rows if row.rank and not row.model.startswith(NAME_PREFIX)]
+    """The largest model, the most tokens a second, the most users and the longest context among the solutions; of equal ones the larger counts."""
+    solutions = [row for row in found.rows if row.rank]
     solutions = [row for row in solutions if row.verdict == "fits"] or solutions
     training = trains(found.task.get("task"))
     facts = []

@@ -46,17 +46,19 @@ class Session(Planning):
         order: Order = "size",
         basis: BasisChoice = "measured",
     ) -> Fit:
-        """Models that run on `gpus` of `gpu`, each in every weight precision: the catalogue's, or the `model` in `fields`.
+        """Models that run on `gpus` of `gpu`, each in every weight precision: the catalogue's but for those of studies, or the `model` in `fields`.
 
         `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. Raises `UserError` for unusable ones.
         """
         from planner.engine.fit.fit import fit_models
         from planner.schema import read_struct
         from planner.workload.architecture import Models
+        from planner.workload.studies import NAME_PREFIX
         from planner.workload.tasks import Request
 
         part = self.gpus.find(gpu)
-        names = [fields["model"]] if "model" in fields else self.models.names()
+        served = [name for name in self.models.names() if not name.startswith(NAME_PREFIX)]
+        names = [fields["model"]] if "model" in fields else served
         usual = {"task": "serve"} | ({"gpus_per_node": min(per_node, gpus)} if per_node else {})
         base = read_struct(Request, {**usual, **fields, "model": names[0], "gpu": part.name}, "")
         catalogue = {str(name): Models(self.architecture(name)) for name in names}

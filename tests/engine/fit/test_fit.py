@@ -12,8 +12,9 @@ import pytest
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.fit import Fit, FitRow
-from planner.engine.fit.ranking import precision_bits
+from planner.engine.fit.ranking import Order, precision_bits
 from planner.errors import UserError
+from planner.present.fit import best_facts
 from planner.session import Session
 from planner.workload.tasks import Request
 
@@ -160,5 +161,20 @@ def test_the_whole_catalogue_is_answered_in_two_seconds() -> None:
         found = Session.open().fit({}, "L40S", 8)
         spent.append(time.process_time() - began)
     assert min(spent) < 2.0
-    assert found.counts.models == len(session().models.names())
-    assert {row.model for row in found.rows} == set(session().models.names())
+    served = {name for name in session().models.names() if not name.startswith("qwen3-study-")}
+    assert found.counts.models == len(served)
+    assert {row.model for row in found.rows} == served
+
+
+@pytest.mark.parametrize(
+    ("order", "label", "measure"),
+    [("users", "most users", lambda row: row.concurrency), ("speed", "most tokens/s", lambda row: row.answer.tokens_per_s.value)],
+)
+def test_the_first_row_of_an_order_is_the_best_that_is_named(order: Order, label: str, measure: Callable[[FitRow], float]) -> None:
+    """Models of studies, which nobody serves, are in neither, unless they are asked for."""
+    found = session().fit(SMALL, "RTX 3090", 2, order=order)
+    named = next(fact.value for fact in best_facts(found) if fact.label == label)
+    assert named == found.rows[0].model
+    assert measure(found.rows[0]) == max(measure(row) for row in found.rows if row.verdict == "fits")
+    assert not any(row.model.startswith("qwen3-study-") for row in found.rows)
+    assert session().fit({**SMALL, "model": "qwen3-study-w256"}, "RTX 3090").rows
