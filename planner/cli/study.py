@@ -87,6 +87,9 @@ def study(
     """
     from planner.engine.study.sizes import Study
 
+    varied, other = ("width", "batch") if axis == "width" else ("sequences", "width")
+    if sizes[varied] is not None:
+        raise click.UsageError(f"--{varied} is what --axis {axis} varies; it goes with --axis {other}.")
     session = invocation.session()
     if published:
         by_default = click.core.ParameterSource.DEFAULT

@@ -97,7 +97,9 @@ def _replay_facts(replay: Replay) -> Iterator[Fact]:
     if replay.preemptions:
         yield Fact("preemptions", f"{replay.preemptions:,}")
     if replay.usd:
-        yield Fact("cost", range_cell(replay.usd, money_text), f"$, {replay.replicas} replicas all the time")
+        yield Fact(
+            "cost", range_cell(replay.usd, money_text), f"$, {replay.replicas} replica{'s' * (replay.replicas > 1)} all the time"
+        )
     if replay.usd_by_hour:
         yield Fact("cost by the hour", range_cell(replay.usd_by_hour, money_text), "$, as many as each hour needs")
 
