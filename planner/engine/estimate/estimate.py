@@ -20,7 +20,7 @@ from planner.engine.evaluate.probability import probability_fits
 from planner.engine.explain.answer import answers_of, priced
 from planner.engine.job.compute_capability import dtypes_to_try, unsupported_reason
 from planner.engine.job.job import Job
-from planner.engine.job.people import with_request_rate
+from planner.engine.job.people import peak_over_mean, with_request_rate
 from planner.engine.job.resolve import resolve
 from planner.engine.performance.operators.chip import Chip, FindChip, fabric_of, with_fabric
 from planner.engine.performance.operators.power import capped
@@ -133,7 +133,8 @@ def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> I
         whole = msgspec.structs.replace(answer, **found)
         price = item.request.price_usd_per_gpu_h  # a number: `estimate` took it from a table
         assert not isinstance(price, dict)
-        yield priced(whole, price * answer.layout.gpus if price and answer.layout else None)
+        usd_per_h = price * answer.layout.gpus if price and answer.layout else None
+        yield priced(whole, usd_per_h, peak_over_mean(item.request))
 
 
 def _network(item: Prepared, answer: Answer) -> Network | None:

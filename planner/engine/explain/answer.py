@@ -173,16 +173,17 @@ def _memory(rows: Chosen) -> list[MemoryBytes]:
     return records(MemoryBytes, found | {"total": totals, "capacity": capacity.tolist(), "usable_share": share})
 
 
-def priced(answer: Answer, usd_per_h: float | None) -> Answer:
+def priced(answer: Answer, usd_per_h: float | None, peak: float = 1.0) -> Answer:
     """`answer` with dollars per million tokens and FLOPs per dollar, at the price of the whole deployment.
 
-    USD/M tokens = 1e6 · USD/h ÷ 3600 ÷ tokens/s; FLOP/USD = FLOP/token · tokens/s · 3600 ÷ USD/h.
+    USD/M tokens = 1e6 · USD/h ÷ 3600 ÷ tokens/s; FLOP/USD = FLOP/token · tokens/s · 3600 ÷ USD/h. `peak`: tokens/s of the answer, which are
+    those of the busiest hour, over those of the mean hour, which are paid for.
     """
     rate = answer.tokens_per_s
     if usd_per_h is None or rate is None or rate.value <= 0:
         return answer
     return msgspec.structs.replace(
         answer,
-        usd_per_million_tokens=rate.inverse(1e6 * usd_per_h / SECONDS_PER_HOUR),
-        flop_per_usd=rate.scaled(answer.flop_per_token * SECONDS_PER_HOUR / usd_per_h) if answer.flop_per_token else None,
+        usd_per_million_tokens=rate.inverse(1e6 * usd_per_h * peak / SECONDS_PER_HOUR),
+        flop_per_usd=rate.scaled(answer.flop_per_token * SECONDS_PER_HOUR / usd_per_h / peak) if answer.flop_per_token else None,
     )

@@ -31,6 +31,11 @@ def with_request_rate(workload: W, where: str = "") -> W:
     return msgspec.structs.replace(workload, request_rate_per_s=rate)
 
 
+def peak_over_mean(workload: Workload) -> float:
+    """Requests of the busiest hour, for which a service is sized, over those of the mean hour, in which it earns; 1 where no users are given."""
+    return (workload.people or People()).peak_factor if workload.daily_users else 1.0
+
+
 def people_assumed(workload: Workload) -> dict[str, str]:
     """Assumptions about the people, in words; empty where there are none, or all was given."""
     if workload.daily_users is None or workload.people is not None:

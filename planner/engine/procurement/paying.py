@@ -10,6 +10,7 @@ import msgspec
 from planner.engine.answers.answer import Answer, LayoutAnswer
 from planner.engine.answers.plan import PlanRow
 from planner.engine.evaluate.task import Supply
+from planner.engine.job.people import peak_over_mean
 from planner.engine.money import (
     WORLD_GCO2_PER_KWH,
     Costs,
@@ -28,7 +29,7 @@ from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.prices.api_prices import ApiPrice
 from planner.hardware.prices.offers import Offer
 from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, percent_text
-from planner.workload.hardware.owned import Owning, People
+from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Lengths, Term, Workload, trains
 
 TERMS: Mapping[Term, int] = {"on-demand": 0, "spot": 0, "reserved-1y": 12, "reserved-3y": 36}
@@ -73,6 +74,8 @@ def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: 
         ways.sort(key=lambda way: way is not first)
     owned_usd_per_h = bought.cost(terms.months, terms.use) / (terms.months * HOURS_PER_MONTH) if bought else None
     split = _split(workload, row)
+    if workload.daily_users:
+        assumed["tokens"] = "those of the mean hour; the GPUs are paid for the busiest"
     return Costs(
         gpu=row.gpu,
         gpus=layout.gpus,
@@ -82,7 +85,7 @@ def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: 
         providers=list(_providers(rented, terms)),
         usd_per_million_prompt_tokens=split.prompt if split else None,
         usd_per_million_answer_tokens=split.answer if split else None,
-        usd_per_million_tokens_owned=_owned_per_million(row.answer, owned_usd_per_h, terms.use),
+        usd_per_million_tokens_owned=_owned_per_million(workload, row.answer, owned_usd_per_h, terms.use),
         gco2_per_million_tokens=_co2(row.answer, owning, assumed),
         assumed=assumed,
     )
@@ -172,7 +175,7 @@ def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[s
     rate, tokens = answer.requests_per_s, _tokens(workload, answer)
     if rate is None or tokens is None:
         return None
-    peak = (workload.people or People()).peak_factor if workload.daily_users else 1.0
+    peak = peak_over_mean(workload)
     prompt, cached, made = tokens
     monthly = api.request_usd(prompt, cached, made) * rate.value / peak * HOURS_PER_MONTH * SECONDS_PER_HOUR
     hour = "the mean hour" if workload.daily_users else "every hour in use"
@@ -242,7 +245,7 @@ def _split(workload: Workload, row: PlanRow) -> TokenCosts | None:
     prompt, cached, made = tokens
     return token_costs(
         usd_per_h=row.usd_per_h.value,
-        requests_per_s=answer.requests_per_s.value,
+        requests_per_s=answer.requests_per_s.value / peak_over_mean(workload),
         prefill_s=answer.prefill_s.value,
         replicas=layout.dp,
         prompt_tokens=prompt - cached,
@@ -250,11 +253,11 @@ def _split(workload: Workload, row: PlanRow) -> TokenCosts | None:
     )
 
 
-def _owned_per_million(answer: Answer, usd_per_h: float | None, use: float) -> float | None:
+def _owned_per_million(workload: Workload, answer: Answer, usd_per_h: float | None, use: float) -> float | None:
     rate = answer.output_tokens_per_s or answer.tokens_per_s
     if usd_per_h is None or rate is None or use <= 0:
         return None
-    return usd_per_h / (rate.value * use * SECONDS_PER_HOUR) * 1e6
+    return usd_per_h * peak_over_mean(workload) / (rate.value * use * SECONDS_PER_HOUR) * 1e6
 
 
 def _co2(answer: Answer, owning: Owning, assumed: dict[str, str]) -> float | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from planner.engine.answers.answer import Answer
 from planner.engine.answers.plan import Plan
 from planner.engine.money import Costs
 from planner.engine.procurement.paying import IDLE_POWER, Terms
 from planner.hardware.prices.api_prices import ApiPrice, api_price
 from planner.present.money.costs import break_evens
 from planner.session import Session
-from planner.workload.tasks import Workload
+from planner.workload.tasks import Request, Workload
 
 
 @pytest.fixture(scope="module")
@@ -259,3 +260,34 @@ def test_a_short_job_on_a_commitment_says_that_three_years_are_paid(session: Ses
     assert plan.best.job_h is not None
     assert plan.best.job_h.value < 500
     assert any("26,280 h are paid" in note for note in plan.notes)
+
+
+def test_users_pay_for_the_tokens_of_the_mean_hour(session: Session) -> None:
+    """5,000 people · 12 messages · 400 tokens = 24 M tokens a day, 730 M a month, which the rent of a month is divided by."""
+    people = {"messages_per_day": 12.0, "peak_factor": 3.0}
+    fields = {"model": "qwen3-8b", "task": "serve", "input_tokens": 1500, "output_tokens": 400, "gpus_considered": ["H100 NVL"]}
+    workload = session.workload({**fields, "daily_users": 5000, "people": people})
+    plan = session.plan(workload, levers=False)
+    first = plan.rows[0]
+    assert first.answer.usd_per_million_tokens is not None
+    assert first.usd_per_month is not None
+    assert first.answer.usd_per_million_tokens.value == pytest.approx(first.usd_per_month.value / 730)
+    costs = _costs(session, workload, plan, Terms(months=36))
+    assert costs.usd_per_million_prompt_tokens is not None
+    assert costs.usd_per_million_answer_tokens is not None
+    request_usd = (1500 * costs.usd_per_million_prompt_tokens + 400 * costs.usd_per_million_answer_tokens) / 1e6
+    assert request_usd * 5000 * 12 * 730 / 24 == pytest.approx(first.usd_per_month.value)
+    bought = next(way for way in costs.ways if way.way.name == "bought")
+    assert costs.usd_per_million_tokens_owned == pytest.approx(bought.usd_after_months["36"] / 36 / 730)
+    asked = msgspec.convert(
+        {**fields, "daily_users": 5000, "people": people, "gpu": "H100 NVL", "price_usd_per_gpu_h": 2.0}, Request
+    )
+    (alone,) = session.estimate([asked])
+    assert isinstance(alone, Answer)
+    assert alone.usd_per_million_tokens is not None
+    assert alone.usd_per_million_tokens.value == pytest.approx(2.0 * 730 / 730)
+    even = session.workload({**fields, "request_rate_per_s": 5000 * 12 / 86_400})
+    steady = session.plan(even, levers=False).rows[0]
+    assert steady.answer.usd_per_million_tokens is not None
+    assert steady.usd_per_month is not None
+    assert steady.answer.usd_per_million_tokens.value == pytest.approx(steady.usd_per_month.value / 730), "the same in every hour"

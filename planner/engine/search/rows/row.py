@@ -15,6 +15,7 @@ from planner.engine.evaluate.evaluation import evaluate
 from planner.engine.explain.answer import answers_of, answers_of_chosen, priced
 from planner.engine.job.compute_capability import unsupported_reason
 from planner.engine.job.job import Job
+from planner.engine.job.people import peak_over_mean
 from planner.engine.performance.interruptions import WORTH_TELLING
 from planner.engine.performance.operators.chip import Chip, FindChip
 from planner.engine.performance.operators.power import capped
@@ -60,7 +61,7 @@ def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> 
     quote = d.quote(choice.row)
     effective = float(d.bill.effective_usd_per_h[choice.row])
     price = effective if np.isfinite(effective) else None
-    answer = _supplied(priced(answer, price), choice, quote)
+    answer = _supplied(priced(answer, price, peak_over_mean(d.workload)), choice, quote)
     verdict, why = verdict_of(d, choice.row, answer)
     if node.limit_w is not None:
         why = f"{why}; its power is limited to {node.limit_w:.0f} W"
@@ -110,7 +111,7 @@ def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]
         effective = effective_usd_per_h(choice, quote)
         if np.isinf(effective):
             continue
-        answer = _supplied(priced(row.answer, effective), choice, quote)
+        answer = _supplied(priced(row.answer, effective, peak_over_mean(workload)), choice, quote)
         other = at_price(msgspec.structs.replace(row, answer=answer, job_h=_job_hours(workload, answer)), usd_per_h, quote, choice)
         if not _over_budget(workload, other) and not _late(workload, other):
             found.append((other, effective / float(d.bill.effective_usd_per_h[choice.row])))
@@ -210,4 +211,4 @@ def _by_specification(d: Deployments, row: int, chip: Chip, usd_per_h: float | N
         np.zeros(1, dtype=np.int64),
         one.layout,
     )
-    return priced(answers_of(evaluate(alone), [0])[0], usd_per_h)
+    return priced(answers_of(evaluate(alone), [0])[0], usd_per_h, peak_over_mean(d.workload))
