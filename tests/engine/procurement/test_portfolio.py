@@ -245,7 +245,7 @@ def test_filters_hold_for_every_workload_and_for_what_is_rented() -> None:
     for name in sellers:
         assert name != "verda"
         assert session.providers[name].kind in {"hyperscaler", "gpu-cloud"}
-    with pytest.raises(UserError, match="ATLANTIS"):
+    with pytest.raises(UserError, match="Atlantis"):
         session.portfolio(_file(countries=["Atlantis"]))
 
 
