@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from planner.session import Session
@@ -145,3 +146,10 @@ length_options = options(
         help="Output tokens of each request, if the source does not state them.",
     ),
 )
+
+
+def given_options(names: Iterable[str]) -> list[str]:
+    """Options of the parameters `names` that are on the command line, as they are written there."""
+    context = click.get_current_context()
+    given = {name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    return [parameter.opts[0] for parameter in context.command.params if parameter.name in given]

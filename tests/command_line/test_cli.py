@@ -301,7 +301,9 @@ def test_the_catalogue_is_listed_and_shown(run_planner: RunPlanner) -> None:
     offers = json.loads(run_planner("offers", "show", "H200 SXM", "--json").stdout)
     assert offers
     assert {offer["gpu"] for offer in offers} == {"H200 SXM"}
-    assert run_planner("offers", "list", "--provider", "no such provider").returncode == 1
+    unknown = run_planner("offers", "list", "--provider", "coreweve")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "Did you mean 'coreweave'" in unknown.stderr
     head, *rows = run_planner("offers", "show", "H200 SXM", COLUMNS="200").stdout.splitlines()
     dates = head.index("as of")
     assert all(row[dates - 2 : dates + 2] == "  20" for row in rows if row[0] != " ")
@@ -397,3 +399,20 @@ def test_every_command_of_the_table_explains_itself(name: str) -> None:
     assert shown.startswith("Usage: ")
     options = [option for option in command.params if isinstance(option, click.Option)]
     assert all(option.help for option in options), [option.name for option in options if not option.help]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("watch --once --speed 3", ["--speed: goes with --replay or --demo."]),
+        ("watch --once --record-limit 3", ["--record-limit: goes with --record."]),
+        (
+            "bench --suite smoke --rates 1 --set gpu=H100",
+            ["--rates: is measured by --suite serve", "--set: is measured by --suite serve"],
+        ),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(run_planner: RunPlanner, command: str, told: list[str]) -> None:
+    result = run_planner(*command.split())
+    assert (result.returncode, result.stdout) == (2, "")
+    assert all(words in line for words, line in zip(told, result.stderr.splitlines(), strict=True))

@@ -15,7 +15,7 @@ from bench.protocol import SUITES
 from planner.cli.bench.serving import SERVE, measure_server, serve_options
 from planner.cli.emit.measuring import FORMS, Form, suite_elsewhere, write_job
 from planner.cli.exits import ExitCode
-from planner.cli.options import Invocation, Number, json_option, pass_invocation
+from planner.cli.options import Invocation, Number, given_options, json_option, pass_invocation
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError
 from planner.paths import presets_folder, state_folder
@@ -128,8 +128,10 @@ def bench(
     """
     if suite == SERVE and emit is None:
         return measure_server(invocation.session(), as_json=as_json, **serving)
-    if serving["url"] or suite == SERVE:
+    if suite == SERVE:
         raise UserError(Problem("--url", "", "is measured by --suite serve, from here."))
+    if alone := given_options(serving):
+        raise UserError([Problem(option, "", "is measured by --suite serve, from here.") for option in alone])
     if emit is not None:
         chosen = None if ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT else suite
         over = nodes is not None and nodes > 1

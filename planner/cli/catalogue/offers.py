@@ -11,7 +11,9 @@ from planner.cli.completion import gpu_names
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation
 from planner.cli.terminal.sections import print_items, print_json
+from planner.errors import Problem, UserError
 from planner.hardware.prices.offers import Offer
+from planner.hardware.prices.providers import nearest_providers
 from planner.session import Session
 from planner.units import usd_text
 
@@ -32,7 +34,11 @@ def list_offers(invocation: Invocation, provider: str | None, as_json: bool) -> 
     session = invocation.session()
     known = session.offers
     if provider is not None:
+        names = {offer.provider for offer in known}
         known = tuple(offer for offer in known if offer.provider.casefold() == provider.casefold())
+        if not known:
+            message = f"{provider!r} is not a known provider; known: {', '.join(sorted(names))}."
+            raise UserError(Problem("--provider", "", message, nearest_providers(provider, names)))
     return _print_offers(known, session, as_json)
 
 

@@ -11,10 +11,9 @@ import msgspec
 
 from planner.cli.emit import FORMS, Form
 from planner.cli.exits import ExitCode
-from planner.cli.options import Invocation, exact_option, pass_invocation
+from planner.cli.options import Invocation, exact_option, given_options, pass_invocation
 from planner.cli.plan.options import (
     NAMES,
-    given_terms,
     money_options,
     plan_command,
     ranked,
@@ -90,7 +89,7 @@ def plan(
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
     _refuse_combinations(wanted, form, emit)
-    if not money and (alone := given_terms()):
+    if not money and (alone := given_options(NAMES)):
         raise click.UsageError(f"{alone[0]} says how costs are compared: add --money.")
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut

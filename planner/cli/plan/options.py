@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 import msgspec
-from click.core import ParameterSource
 
 from planner.cli.completion import gpu_names, preset_names
 from planner.cli.options import Invocation, Number, Numbers, basis_option, options, own_option, settings_option
@@ -89,13 +88,6 @@ money_options = options(
     click.option("--against", type=Number(0, 1e6, above=True), metavar="USD", help="Compare with this price of one GPU per hour."),
 )
 """Terms of costs over years."""
-
-
-def given_terms() -> list[str]:
-    """Options of costs that are on the command line, as they are written there."""
-    context = click.get_current_context()
-    given = {name for name in NAMES if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    return [parameter.opts[0] for parameter in context.command.params if parameter.name in given]
 
 
 def terms_of(

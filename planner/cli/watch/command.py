@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.cli.exits import ExitCode
-from planner.cli.options import FILE, Number, json_option
+from planner.cli.options import FILE, Number, given_options, json_option
 from planner.cli.terminal.streams import say, write_json
 from planner.cli.watch.serving import DEFAULT_LISTEN, STALE_AFTER, Latest, served
 from planner.cli.watch.source import Origin, Readings, origin_options
@@ -102,6 +102,10 @@ def watch(
         raise UserError(Problem("", "", "--json and --prometheus exclude each other; give one."))
     if listen and not serve:
         raise UserError(Problem("--listen", "", "goes with --serve-metrics."))
+    if record is None and given_options(["limit_mib"]):
+        raise UserError(Problem("--record-limit", "", "goes with --record."))
+    if not (of_origin["replay"] or of_origin["demo"]) and given_options(["speed"]):
+        raise UserError(Problem("--speed", "", "goes with --replay or --demo."))
     if serve and (once or as_json or prometheus):
         raise UserError(Problem("--serve-metrics", "", "excludes --once, --json and --prometheus."))
     origin = Origin(**of_origin)
