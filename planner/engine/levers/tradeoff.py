@@ -13,6 +13,7 @@ from planner.engine.columns import Floats, full
 from planner.engine.evaluate.candidates import Candidates, candidate_of, side_by_side
 from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.task import Supply, Task
+from planner.engine.job.compute_capability import dtypes_to_try, unsupported_reason
 from planner.engine.levers.changed_plans import Keys
 from planner.workload.tasks import Workload
 
@@ -78,10 +79,17 @@ def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAn
 
 
 def _candidate(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Candidates | None:
-    """The candidate of `row` with the job of `task` in `layout`; None where the GPU has no figures for that job."""
-    job = task.job_of(row)
-    chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
-    return candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network) if chip else None
+    """The candidate of `row` in `layout` with the job that `task` has on its GPU; None where the GPU has no figures for that job.
+
+    The dtype is the one that a plan for `task` computes in there, and may differ from the row's: weights in FP8 compute in FP8, where the
+    ones they replace do not.
+    """
+    gpu = supply.gpu_of(row)
+    for dtype in dtypes_to_try(task.workload, task.models.main):
+        job = task.job(dtype)
+        if not unsupported_reason(gpu, job) and (chip := supply.chip(gpu, job.dtype, job.stored)):
+            return candidate_of(job, chip, layout, nvlink=supply.nvlink_of(row), network=row.answer.network)
+    return None
 
 
 def _needs(parts: Sequence[Candidates]) -> tuple[Floats, Floats]:

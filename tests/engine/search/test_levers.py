@@ -28,6 +28,10 @@ CASES: dict[str, dict[str, Any]] = {
         "model": "llama-3.1-70b", "task": "serve", "input_tokens": 1000, "output_tokens": 300, "concurrency": 8,
         "gpus_considered": ["L40S"], "max_gpus": 1,
     },
+    "weights in 16 bit on four L4": {
+        "model": "mixtral-8x7b", "task": "serve", "input_tokens": 2000, "output_tokens": 300, "concurrency": 16,
+        "gpus_considered": ["L4"], "max_gpus": 4,
+    },
     "32k tokens of context on 24 GB": {
         "model": "llama-3.1-8b", "task": "serve", "input_tokens": 32000, "output_tokens": 512, "concurrency": 4,
         "gpus_considered": ["RTX 4090"], "max_gpus": 1,
@@ -139,6 +143,25 @@ def test_the_saving_of_a_lever_is_that_of_the_same_layout() -> None:
     }  # fmt: skip
     plain, sharded = (memory(**given, sharding=stage).total.value for stage in ("none", lever.change["sharding"]))
     assert lever.saves_bytes == pytest.approx(plain - sharded)
+
+
+def test_weights_that_change_the_dtype_of_products_are_held_against_those_before() -> None:
+    """Products of FP8 weights are in FP8: what they save and how much faster they are is against 16 bit, as both plans have it."""
+    case = "weights in 16 bit on four L4"
+    lever, before = lever_with(case, weight_dtype="fp8"), found(case).rows[0].answer
+    after = session().plan(session().workload({**CASES[case], "weight_dtype": "fp8"}), basis="spec").rows[0].answer
+    assert before.layout is not None
+    assert after.layout is not None
+    assert (before.layout.tp, before.layout.gpus) == (after.layout.tp, after.layout.gpus), (
+        "the same layout, or times differ by it too"
+    )
+    assert before.tokens_per_s is not None
+    assert after.tokens_per_s is not None
+    assert lever.slowdown == pytest.approx(before.tokens_per_s.value / after.tokens_per_s.value - 1, abs=0.01)
+    assert before.memory_bytes is not None
+    assert after.memory_bytes is not None
+    assert lever.saves_bytes == pytest.approx(before.memory_bytes.total.value - after.memory_bytes.total.value, rel=0.1)
+    assert cost_text(lever).startswith("saves 10")
 
 
 def test_the_mildest_stage_that_is_enough_is_named() -> None:
