@@ -2,8 +2,7 @@
 
     python streaming_server.py [--ttft S] [--tpot S] [--slots N]
 
-A request waits `ttft` seconds for its first token and `tpot` for each further one; `slots` requests run at once, others wait in line. What
-it really took on a busy machine stands at /v1/truth.
+A request waits `ttft` seconds for its first token and `tpot` for each further one; `slots` requests run at once, others wait in line.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ class Server:
     def __init__(self, ttft_s: float, tpot_s: float, slots: int) -> None:
         self.ttft_s, self.tpot_s = ttft_s, tpot_s
         self.slots = asyncio.Semaphore(slots)
-        self.seen: list[tuple[float, float]] = []
-        """Pairs of each answer: seconds from its request to the first token, and between tokens, as they really were."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -31,11 +28,7 @@ class Server:
             method, path = head.split(" ", 2)[:2]
             length = next((int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length:")), 0)
             body: dict[str, Any] = json.loads(await reader.readexactly(length)) if length else {}
-            if method == "GET" and path.endswith("/truth"):
-                await self._plain(
-                    writer, {"ttft_s": [ttft_s for ttft_s, _ in self.seen], "tpot_s": [tpot_s for _, tpot_s in self.seen]}
-                )
-            elif method == "GET" and path.endswith("/models"):
+            if method == "GET" and path.endswith("/models"):
                 await self._plain(writer, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
             elif path.endswith("/completions"):
                 await self._complete(writer, body, chat=path.endswith("/chat/completions"))
@@ -54,17 +47,13 @@ class Server:
         given = len(prompt if isinstance(prompt, list) else prompt.split())
         usage = {"prompt_tokens": given, "completion_tokens": tokens, "total_tokens": given + tokens}
         clock = asyncio.get_running_loop().time
-        asked_s, sent = clock(), list[float]()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
         async with self.slots:
             due = clock() + self.ttft_s
             for number in range(tokens):
                 await asyncio.sleep(max(0.0, due - clock()))
                 due += self.tpot_s
-                sent.append(clock())
                 await self._event(writer, self._choice(" tok", chat, None if number + 1 < tokens else "length"))
-        if tokens > 1:
-            self.seen.append((sent[0] - asked_s, (sent[-1] - sent[0]) / (tokens - 1)))
         await self._event(writer, {**self._choice("", chat, None), "choices": [], "usage": usage})
         writer.write(b"data: [DONE]\n\n")
         await writer.drain()
