@@ -24,11 +24,13 @@ import asyncio, os, sys
 from pathlib import Path
 from planner.errors import UserError
 from widgets import state_files
+from widgets.background import planner_process as process_module
 from widgets.background import questions
 from widgets.background.opened import PlanQuestion, first_question, read_left
 from widgets.background.planner_process import UnansweredError, planner_process
 from widgets.options import AppOptions
 
+process_module.YIELDING = 0  # beside other tests one that yields would wait for minutes
 folder = Path(sys.argv[1])
 options = AppOptions(preset=sys.argv[2] or None, state=folder / "state", config=folder / "config")
 
@@ -125,7 +127,9 @@ APP = """
 import os, pathlib, sys
 sys.path[:0] = [{root!r}, {samples!r}, {samples!r} + "/screen"]
 from tui_sample import SampleSession, sample_options
+from widgets.background import planner_process
 from widgets.launch import open_app
+planner_process.YIELDING = 0
 folder, usual = pathlib.Path({folder!r}), SampleSession.plan
 def plan(self, *given, **named):
     with (folder / "planned").open("a") as file:
