@@ -53,6 +53,7 @@ LABELS = {
     "arrival_variation": "uneven",
     "max_num_seqs": "slots",
     "max_num_batched_tokens": "iteration",
+    "cuda_graphs": "graphs",
     "images": "pictures",
     "image_tokens": "of tokens",
     "kv_offload": "cache in",

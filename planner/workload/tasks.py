@@ -282,6 +282,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """For a service: most requests in flight on a replica; absent: the engine's default."""
     max_num_batched_tokens: Count | None = None
     """Most tokens of one iteration of a service, or of a pass over prompts (llama.cpp's n_ubatch); absent: the engine's default."""
+    cuda_graphs: bool | None = None
+    """False: decoding steps are launched kernel by kernel (vLLM's --enforce-eager, SGLang's --disable-cuda-graph); absent: the engine's default."""
 
     power_limit_w: Moderate | None = None
     """Power limit of each GPU (nvidia-smi -pl); one above what a part ships with changes nothing."""

@@ -64,6 +64,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Option of the longest context."""
     longest: Callable[[Job, PlanRow], int | str | None]
     """Tokens of the longest context, or the engine's word for as many as its cache holds; None: the model's own."""
+    eager: str
+    """Option that turns CUDA graphs off."""
     adapters: tuple[str, str, str]
     """Options of the number of adapters, of their rank, and that names them."""
     adapters_on: tuple[str, ...]
@@ -88,6 +90,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         words |= {ep: layout.ep if self.counts_experts else None} if layout.ep > 1 else {}
         words[self.memory] = digits(job.memory_fraction)
         words |= {self.length: length} if (length := self.longest(job, row)) else {}
+        words |= {self.eager: None} if job.workload.cuda_graphs is False else {}
         words |= {"--dtype": DTYPES[job.dtype]} if job.dtype in DTYPES else {}
         words |= {"--quantization": self.rounded[job.stored]} if self._rounds(job) else {}
         cache = self.caches[job.workload.kv_dtype or "bf16"]
@@ -175,6 +178,7 @@ SERVICES = {
         memory="--mem-fraction-static",
         length="--context-length",
         longest=lambda _, row: row.answer.max_context,
+        eager="--disable-cuda-graph",
         adapters=("--max-loras-per-batch", "--max-lora-rank", "--lora-paths"),
         adapters_on=("--enable-lora", "--lora-target-modules", "all"),
         across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --dist-init-addr "$HEAD:$PORT"',
@@ -193,6 +197,7 @@ SERVICES = {
         memory="--gpu-memory-utilization",
         length="--max-model-len",
         longest=_longest_request,
+        eager="--enforce-eager",
         adapters=("--max-loras", "--max-lora-rank", "--lora-modules"),
         adapters_on=("--enable-lora",),
         adapter_ranks=(1, 8, 16, 32, 64, 128, 256, 320, 512),

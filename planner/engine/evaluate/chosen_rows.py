@@ -13,7 +13,7 @@ from planner.engine.columns import Floats, Rows
 from planner.engine.evaluate.candidates import Candidates, joined_candidates
 from planner.engine.evaluate.evaluation import Evaluated
 from planner.engine.job.engine import Engine
-from planner.engine.job.engines import ENGINES, oldest_in_use
+from planner.engine.job.engines import ENGINES, oldest_in_use, without_graphs
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import Chip
 from planner.engine.performance.prefill_decode.generation import ServeColumns, serve_of
@@ -119,7 +119,7 @@ def _older(job: Job) -> Engine:
 
 def _by_older(job: Job) -> Job:
     """`job` with an older release of its engine."""
-    engine = _older(job)
+    engine = without_graphs(_older(job)) if job.workload.cuda_graphs is False else _older(job)
     eager = float(engine.eager_attention or (engine.eager_by_family and job.architecture.eager_attention))
     if job.workload.attention is not None:
         return replace(job, engine=engine)

@@ -21,6 +21,8 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
         problems.add("max_num_seqs", f"is not accepted with {workload.task!r}; only a service has such a limit.")
     if workload.max_num_batched_tokens and trains(workload.task):
         problems.add("max_num_batched_tokens", f"is not accepted with {workload.task!r}; only prompts have such a limit.")
+    if workload.cuda_graphs is not None and trains(workload.task):
+        problems.add("cuda_graphs", f"is not accepted with {workload.task!r}; decoding steps alone are such graphs.")
     if workload.disaggregated and workload.task != "serve":
         problems.add(
             "disaggregated", f"is not accepted with {workload.task!r}; only 'serve' has replicas for prompts and for answers."

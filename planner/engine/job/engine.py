@@ -87,6 +87,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True):
     """Several GPUs hold layers one after the other, unless the workload names tensor parallelism."""
     most_pipelined_zero: int = 3
     """Highest ZeRO stage that its pipelines take."""
+    eager_launches: float = 0.0
+    """Operators of a layer that the host launches where CUDA graphs are turned off; 0: nothing is known of that."""
     fp8_cache: bool = False
     """The cache is FP8 beside products in FP8 or FP4, unless the workload states a format."""
     pool_fraction: float | None = None

@@ -13,7 +13,7 @@ from planner.engine.job.context_length import positions_assumed
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.encoders import USUAL_ENGINE, as_read, check_encoder, encoder_assumed
 from planner.engine.job.engine import Engine
-from planner.engine.job.engines import ENGINES, GENERIC, find_engine, usual_name
+from planner.engine.job.engines import ENGINES, GENERIC, find_engine, usual_name, without_graphs
 from planner.engine.job.inference import inference_numbers, picture_numbers, request_numbers
 from planner.engine.job.job import Job
 from planner.engine.job.people import people_assumed
@@ -110,6 +110,11 @@ def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, 
         defaults.assumed["engine_runs"] = engine.runs
     if engine.release and "@" not in (workload.engine or ""):
         defaults.assumed["engine_release"] = engine.release
+    if workload.cuda_graphs is False:
+        eager = without_graphs(engine)
+        if eager is engine:
+            defaults.assumed["cuda_graphs"] = f"what {engine.label} takes without CUDA graphs is not known; timed as by default"
+        return eager
     return engine
 
 

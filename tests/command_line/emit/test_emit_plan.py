@@ -319,3 +319,9 @@ def test_adapters_of_a_service_are_counted_and_named_by_their_owner(
 def test_prefixes_in_the_hosts_memory_are_left_to_whoever_starts_it() -> None:
     assert "keeps prefixes in the host's memory once" in service("slurm", ONE, kv_offload=True, prefix_tokens=500)
     assert "keeps prefixes" not in service("slurm", ONE)
+
+
+@pytest.mark.parametrize(("engine", "option"), [("vllm", "--enforce-eager"), ("sglang", "--disable-cuda-graph")])
+def test_cuda_graphs_are_turned_off_by_the_engines_own_option(engine: str, option: str) -> None:
+    assert option in service("sky", ONE, engine=engine, cuda_graphs=False)
+    assert option not in service("sky", ONE, engine=engine)

@@ -15,6 +15,7 @@ from planner.engine.performance.operators.forward_pass import forward
 from planner.engine.performance.operators.launches import kernel_latencies_s
 from planner.engine.performance.prefill_decode.generation import serve_of
 from planner.engine.performance.prefill_decode.passes import mean_if_any
+from planner.errors import UserError
 
 H100 = "H100 SXM5 80GB"
 LOOP = {"model": "llama-3.1-8b", "task": "serve", "input_tokens": 1024, "output_tokens": 128}
@@ -210,3 +211,31 @@ def test_kernels_of_llama_cpp_go_by_the_clock(gpu: str, clock_hz: float, engine:
     slower = 1.98e9 / own.clock_hz if by_clock else 1.0
     assert [part[0] for part in here] == pytest.approx([part[0] * slower for part in as_told])
     assert as_told[2][0] == pytest.approx((13 if by_clock else 4) * 1.5e-6)
+
+
+WITHOUT_GRAPHS = {
+    "bf16": {(512, 256, 4): 79.43, (512, 256, 8): 148.58, (512, 256, 16): 264.83, (2048, 512, 4): 74.15, (2048, 512, 8): 131.14},
+    "awq": {(512, 256, 4): 99.60, (512, 256, 8): 185.15, (512, 256, 16): 303.52, (2048, 512, 4): 92.89, (2048, 512, 8): 161.10},
+}
+"""Weights -> lengths and clients -> tokens a second of Qwen3 32B by vLLM 0.19 with --enforce-eager on one A100 80GB PCIe
+(cssnoeasy, a100-quantization-capacity.md of 2026-08)."""
+
+
+@pytest.mark.parametrize("weights", WITHOUT_GRAPHS)
+def test_without_cuda_graphs_the_host_bounds_steps_of_few_bytes(weights: str) -> None:
+    run = {"model": "qwen3-32b", "gpu": "A100 80GB PCIe", "tp": 1, "task": "serve", "engine": "vllm@0.19", "weight_dtype": weights}
+    for (read, written, clients), seen in WITHOUT_GRAPHS[weights].items():
+        load = run | {"input_tokens": read, "output_tokens": written, "concurrency": clients, "memory_fraction": 0.9}
+        eager, usual = (ask(**load, cuda_graphs=graphs).output_tokens_per_s for graphs in (False, None))
+        assert eager is not None
+        assert usual is not None
+        assert eager.value == pytest.approx(seen, rel=0.3)
+        assert usual.value == pytest.approx(eager.value) if weights == "bf16" else usual.value > 1.5 * eager.value
+
+
+def test_what_is_not_known_without_cuda_graphs_is_said() -> None:
+    one, two = (ask(gpu=H100, **LOOP | {"engine": "exllamav3", "concurrency": 4, "cuda_graphs": graphs}) for graphs in (False, None))
+    assert "not known" in one.assumed["cuda_graphs"]
+    assert one.output_tokens_per_s == two.output_tokens_per_s
+    with pytest.raises(UserError, match="cuda_graphs"):
+        ask(gpu=H100, model="llama-3.1-8b", task="train", cuda_graphs=False)

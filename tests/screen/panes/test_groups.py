@@ -17,7 +17,7 @@ from widgets.panes.workload.field_line import FieldEntry, GroupLine
 from widgets.panes.workload.fields import FIELDS, GROUPS, fields_for
 
 SUPPLY = ("providers", "kinds", "countries", "regions", "certifications", "exclude", "fabric", "max_nodes")
-SERVING = ("requests", "warmup_requests", "max_num_seqs", "max_num_batched_tokens", "power_limit_w", "daily_users")
+SERVING = ("requests", "warmup_requests", "max_num_seqs", "max_num_batched_tokens", "cuda_graphs", "power_limit_w", "daily_users")
 
 
 def answer(app: PlannerApp) -> str:

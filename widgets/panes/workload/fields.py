@@ -118,6 +118,13 @@ GROUPS: Mapping[str, tuple[Field, ...]] = {
         Field("arrival_variation", "number", "of gaps; 1: Poisson, 3: bursts", unit="σ/mean", tasks=SERVES, empty="1"),
         Field("max_num_seqs", "count", "most in flight on a replica", unit="seqs", tasks=SERVES),
         Field("max_num_batched_tokens", "count", "most tokens of one iteration", unit="tokens", tasks=SERVES),
+        Field(
+            "cuda_graphs",
+            "switch",
+            choices=(NO, YES),
+            words=("eager: the host launches every kernel", "of decoding steps, where the engine has them"),
+            tasks=RUNS,
+        ),
         Field("images", "number", "of a prompt; 0.3: one in three", unit="each", tasks=RUNS, empty="none"),
         Field("image_tokens", "count", "of each picture, in the prompt", tasks=RUNS, needs="images"),
         Field(

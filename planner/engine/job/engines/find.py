@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from planner.engine.job.engine import Engine
 from planner.engine.job.engines import serving, stand_ins, training
 from planner.errors import Problem, UserError, nearest_names
@@ -27,8 +29,17 @@ NOT_PLANNED = {
     "ktransformers": "computes experts on the host's processors, and no engine here does as it; llama.cpp with offload is the nearest (offload, engine)",
 }
 """Engines that are known and for which another would mislead -> why."""
+NEVER = -1.0
+"""`Engine.graph_context` of an engine that replays no step."""
 _NEWEST = re.compile(r"(nightly|latest|main|master|head|dev|stable|today)\b")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def without_graphs(engine: Engine) -> Engine:
+    """`engine` with CUDA graphs turned off: every layer of every pass is launched operator by operator; the engine itself where that time is not known."""
+    if not engine.eager_launches:
+        return engine
+    return replace(engine, launches_per_layer=engine.eager_launches, graph_context=NEVER, doubled_graphs=0.0)
 
 
 def usual_name(name: str) -> str:

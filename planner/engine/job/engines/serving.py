@@ -34,6 +34,7 @@ FIRST = (
     Engine(
         name="vllm",
         label="vLLM",
+        eager_launches=EAGER,
         rounds_blocks_apart=True,
         compute_capability=(7, 0),
         most_sequences=256,
@@ -62,6 +63,7 @@ FIRST = (
     Engine(
         name="sglang",
         label="SGLang",
+        eager_launches=EAGER,
         launches_per_layer=EAGER,
         routing_launches=130.0,
         latent_launches=70.0,
@@ -311,6 +313,7 @@ LATER = (
         released="2025-09",
         release="1.0 and later",
         launches_per_layer=120,
+        eager_launches=120,
         latent_launches=300,
         graph_context=math.inf,
         mixed_launches_per_layer=120,
