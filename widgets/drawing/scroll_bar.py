@@ -19,7 +19,7 @@ class NarrowBar(ScrollBarRender):
     """Draws a vertical bar by halves of cells; a horizontal one as Textual does."""
 
     @classmethod
-    def render_bar(  # noqa: PLR0913  (Textual's parameters)
+    def render_bar(
         cls,
         size: int = 25,
         virtual_size: float = 50,

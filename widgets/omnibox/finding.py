@@ -65,7 +65,11 @@ def _order(suggestion: Suggestion) -> tuple[float, bool, list[float]]:
     """Sort key of names that match equally well: the newest generation of models first, and in it the smallest; workloads of it follow."""
     if suggestion.kind not in {"model", "preset"}:
         return 0, False, [len(suggestion.value)]
-    return -generation(suggestion.value), suggestion.kind == "preset", [float(number) for number in re.findall(NUMBER, suggestion.value)]
+    return (
+        -generation(suggestion.value),
+        suggestion.kind == "preset",
+        [float(number) for number in re.findall(NUMBER, suggestion.value)],
+    )
 
 
 def generation(name: str) -> float:

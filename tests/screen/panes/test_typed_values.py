@@ -175,3 +175,30 @@ async def test_a_burst_of_keys_is_typed_in_its_order(tmp_path: Path, burst: list
             await settle(pilot)
             texts.append((editor.value, *(app.form.workload[key] for key in ("input_tokens", "output_tokens"))))
     assert texts[0] == texts[1]
+
+
+async def test_what_cannot_be_read_stays_while_another_field_is_edited(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        entry = app.form.query_one("#field-input-tokens", FieldEntry)
+        entry.focus()
+        await pilot.press(*"12x", "tab", *"300")
+        await settle(pilot)
+        assert app.form.workload["output_tokens"] == 300
+        assert entry.value == "12x", "the words below it speak of it"
+        await app.form.change({"input_tokens": 800})
+        assert (entry.value, app.form.faults) == ("800", {}), "what is set elsewhere takes its place"
+
+
+async def test_a_chosen_value_is_never_cut_within_its_number(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.form.filled_in({"concurrency": 12345})
+        entry = app.form.query_one("#field-concurrency", FieldEntry)
+        assert entry.placeholder == "12345"
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("1")
+        await settle(pilot)
+        assert entry.placeholder == "auto 12345", "there is room for both"

@@ -29,7 +29,18 @@ def test_the_signs_between_the_parts_of_a_name_may_be_left_out(typed: str) -> No
     assert [suggestion.value for suggestion in find(typed, SUGGESTIONS)] == ["llama-3.1-70b"]
 
 
-MODELS = ("llama-1-7b", "llama-2-7b", "llama-3-70b", "llama-3-8b", "llama-3.1-70b", "llama-3.1-405b", "llama-4-scout", "qwen-7b", "qwen3.5-27b", "qwen3-8b")
+MODELS = (
+    "llama-1-7b",
+    "llama-2-7b",
+    "llama-3-70b",
+    "llama-3-8b",
+    "llama-3.1-70b",
+    "llama-3.1-405b",
+    "llama-4-scout",
+    "qwen-7b",
+    "qwen3.5-27b",
+    "qwen3-8b",
+)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +64,14 @@ def test_the_newest_generation_of_a_family_is_listed_first(typed: str, first: li
 
 @pytest.mark.parametrize(
     ("name", "stated"),
-    [("llama-3.1-70b", 3.1), ("gemma-3n-e2b", 3), ("kimi-k2.5", 2.5), ("ling-1t", 0), ("mixtral-8x7b", 0), ("command-r-08-2024", 0)],
+    [
+        ("llama-3.1-70b", 3.1),
+        ("gemma-3n-e2b", 3),
+        ("kimi-k2.5", 2.5),
+        ("ling-1t", 0),
+        ("mixtral-8x7b", 0),
+        ("command-r-08-2024", 0),
+    ],
 )
 def test_the_generation_of_a_name_is_no_size_and_no_date(name: str, stated: float) -> None:
     assert generation(name) == stated

@@ -61,6 +61,8 @@ class FieldEntry(Entry):
         super().__init__(id=field_id(field.key), select_on_focus=True)
         self._kind = field.kind
         self._heard = ""
+        self._while_empty: tuple[str, ...] = ("",)
+        """What stands in it while it is empty, and what where that has no room."""
         self._lowered = False
         """Whether the key before was the one that steps down."""
 
@@ -72,6 +74,19 @@ class FieldEntry(Entry):
     def hear(self, text: str) -> None:
         """Note what the form has heard of."""
         self._heard = text
+
+    def offer(self, empty: str, chosen: str) -> None:
+        """Show, while it is empty, what that means and the value chosen for it: 'auto 5505', or '5505' where there is no more room."""
+        self._while_empty = (f"{empty} {chosen}", chosen) if chosen else (empty,)
+        self._place()
+
+    def on_resize(self) -> None:
+        """Show as much as there is room for now."""
+        self._place()
+
+    def _place(self) -> None:
+        room = self.content_size.width or len(self._while_empty[0])
+        self.placeholder = next((text for text in self._while_empty if len(text) <= room), self._while_empty[-1])
 
     def write(self, text: str) -> None:
         """Put `text` in without announcing it; whole again where the cursor is."""

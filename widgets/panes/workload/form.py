@@ -136,6 +136,7 @@ class Form(VerticalScroll, can_focus=False):
         for key, value in changes.items():
             changed = values.turned_to(changed, value) if key == "task" else values.put(changed, key, value)
         if changed != before:
+            self.faults = {key: fault for key, fault in self.faults.items() if key not in changes}
             await self._show(changed, words or ",".join(changes), typed=typed)
 
     async def undo(self) -> str:
@@ -268,9 +269,8 @@ class Form(VerticalScroll, can_focus=False):
                 text = text or (field.choices[0] if field.key in ALWAYS_SET else "")
                 editor.offer(self._items(field, text), text, chosen)
                 continue
-            nothing = f"{field.empty} {chosen}".strip() if field.empty == CHOSEN else field.empty
-            editor.placeholder = nothing if value is None else ""
-            kept = editor.ahead or (editor.has_focus and field.key in self.faults)
+            editor.offer("" if value is not None else field.empty, chosen if value is None and field.empty == CHOSEN else "")
+            kept = editor.ahead or field.key in self.faults  # what cannot be read stays beside the words on it
             if not kept and _differs(field, editor.value, value):
                 editor.write(text)
             line.mark_fault(self.faults.get(field.key, ""))
