@@ -125,8 +125,8 @@ def usd_text(value: float | None) -> str:
 
 
 def short_usd_text(value: float) -> str:
-    """Dollars in few characters, as on an axis: 310_000 -> '310 k$', 0.42 -> '0.420 $'."""
-    return si_text(value, "$", 2) if value >= 1000 else f"{digits(value, 2)} $"
+    """Dollars in few characters, as on an axis: 310_000 -> '310 k$', 1.5e9 -> '1.5 B$', 0.42 -> '0.420 $'."""
+    return si_text(value, "$", 2).replace("G$", "B$") if value >= 1000 else f"{digits(value, 2)} $"
 
 
 def duration_text(seconds: float | None) -> str:

@@ -109,7 +109,7 @@ def _service_columns() -> list[Column[FitRow]]:
     return [
         Column("stream", "tok/s each", _stream, right=True, priority=65),
         Column("at-once", "at once", _at_once, right=True, priority=64),
-        Column("alone", "tok/s one", lambda row: rate_text(row.alone_tokens_per_s), right=True, priority=88),
+        Column("alone", "tok/s alone", lambda row: rate_text(row.alone_tokens_per_s), right=True, priority=88),
         Column("users", "users", lambda row: number_text(row.concurrency), right=True, priority=92),
     ]
 

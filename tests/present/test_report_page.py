@@ -32,7 +32,7 @@ def test_the_page_asks_for_nothing_and_draws_its_charts(page: Path, tmp_path: Pa
     assert [title.split(" of ")[0] for title in titles] == [
         "Cost against time",
         "Whole request against load",
-        "What has been paid by when, in use 50 %",
+        "Cumulative cost, in use 50 %",
         "What 36 months cost, by the time in use",
     ]
     assert "NaN" not in found.document

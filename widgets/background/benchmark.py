@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 RELIABLE = ("ok", "noisy")
+STATUS_WORDS = {"ok": "", "shared": "machine shared with others"}
+"""Status of a result in words, where the word for it does not say enough."""
 REPLAN_S = 3.0
 """Least time between plans while a benchmark runs: on a CPU planning takes the cores that are being measured."""
 
@@ -246,10 +248,10 @@ class BenchmarkRunner:
         line.state, line.fraction = "done", 1.0
         line.value = quantity_text(measurement.value, measurement.unit)
         share = self._reference.share(measurement)
-        line.share = f"{percent_text(share)} spec" if share is not None else ""
+        line.share = f"{percent_text(share):>5} of spec" if share is not None else ""
         before = self._reference.before.get(line.id)
         line.was = f"was {quantity_text(before, measurement.unit)}" if before is not None else ""
-        line.detail = "" if measurement.status == "ok" else measurement.status
+        line.detail = STATUS_WORDS.get(measurement.status, measurement.status)
 
 
 def _options(session: Session, suite: str, model: str | Mapping[str, Any] | None) -> tuple[str, ...]:

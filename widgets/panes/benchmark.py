@@ -22,7 +22,7 @@ LABEL, MOST_LABEL = 28, 31
 ROOMY = 10
 """Rows from which the pane names the suites before one is measured."""
 IDLE = "Nothing measured yet."
-HINT = "b measures it: products of matrices, memory bandwidth, launches, a training step. B chooses how much."
+HINT = "b measures it: matrix products, memory bandwidth, launches, a training step. B chooses how much."
 
 
 class BenchmarkView(Vertical):
@@ -111,7 +111,7 @@ class BenchmarkView(Vertical):
             return Content.assemble((f"{mark} ", style), label, (f"  {bar} {percent_text(point.fraction):>5}", "$accent"))
         if point.state == "done":
             room = max(0, width - label_width - 2 - 15)
-            rest = _whole_parts((point.share.ljust(10) if point.share else "", point.detail, point.was), room)
+            rest = _whole_parts((point.share.ljust(SHARE), point.detail, point.was), room)
             return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (rest, "$quiet"))
         if point.state == "between":
             return Content.assemble((f"{mark} ", style), label, (f"  {point.detail}", "$quiet"))
@@ -119,6 +119,10 @@ class BenchmarkView(Vertical):
             return Content.assemble((f"{mark} ", style), (shorten_end(name, width - 2, symbols.ellipsis), "$quiet"))
         text = shorten_clauses(f"  {point.detail}", width - label_width - 2, symbols.ellipsis)
         return Content.assemble((f"{mark} ", style), (label, "$quiet"), (text, style))
+
+
+SHARE = len("100 % of spec")
+"""Cells of a result's share of the data sheet, or of the blanks in its place."""
 
 
 def _whole_parts(parts: Sequence[str], room: int) -> str:

@@ -100,7 +100,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
         use = percent_text(self.utilisation)
         if self.hours_in_use is None or self.months is None:
             return f"rent: in use {use} of the time, owning it costs more than renting it; {least} {inputs}"
-        return f"even after {self.hours_in_use:,.0f} h in use, {digits(self.months, 2)} months at {use} use as observed; {least} {inputs}"
+        return f"break-even after {self.hours_in_use:,.0f} h in use, {digits(self.months, 2)} months at {use} use as observed; {least} {inputs}"
 
 
 def break_even(

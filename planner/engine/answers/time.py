@@ -28,10 +28,10 @@ BOUND_WORDS: Mapping[Bound, str] = {
 
 
 CLASS_WORDS: Mapping[str, str] = {
-    "matmul": "products",
+    "matmul": "matmuls",
     "attention": "attention",
     "head": "output head",
-    "elementwise": "between products",
+    "elementwise": "elementwise",
     "communication": "communication",
     "latency": "kernel latency",
     "launch": "host launches",
@@ -167,7 +167,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def class_words(kind: str, seconds: Mapping[str, float], bottleneck: str | None) -> str:
-    """The words for a class of a row whose classes take `seconds`; for products with what limits them: 'products (bandwidth)'."""
+    """The words for a class of a row whose classes take `seconds`; for matrix products with what limits them: 'matmuls (bandwidth)'."""
     words = CLASS_WORDS.get(kind, kind)
     products, others = (sum(seconds.get(one, 0.0) for one in kinds) for kinds in (PRODUCTS, OTHERS_AT_BANDWIDTH))
     known = bottleneck == "compute" or (bottleneck == "bandwidth" and others < MOST_OTHERS * products)

@@ -42,7 +42,7 @@ def verdict_of(answer: Answer, request: Request, chance: float) -> tuple[Verdict
     limit = f"limited by {answer.bottleneck}"
     if chance >= request.confidence:
         return "fits", limit
-    return "may-not-fit", f"fits with {percent_text(chance)}; {limit}"
+    return "may-not-fit", f"fits with a chance of {percent_text(chance)}; {limit}"
 
 
 def ranked(rows: Sequence[FitRow], order: Order) -> list[FitRow]:

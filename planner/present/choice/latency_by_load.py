@@ -19,6 +19,10 @@ UNITS: Mapping[str, tuple[str, str]] = {
 }
 """Load -> the title of its axis, and its unit behind a number."""
 CURVES = ("p95", "p50")
+SHORT_NAMES: Mapping[Latency, str] = {"request": "total", "ttft": "TTFT", "tpot": "TPOT"}
+"""Latency -> its name in the head of a column, as in the form."""
+NEARLY_FULL = 0.9
+"""Share of the load beyond which requests queue up from which the lines end for that reason."""
 AIR = 1.15
 """Room at the right end of the chart, for the names of lines."""
 NO_SERVICE = "No latency by load: that takes a service whose replicas read and decode."
@@ -107,8 +111,18 @@ def _chart(found: UnderLoad, latency: Latency) -> Chart | None:
         curves,
         dots,
         limits,
-        note="The lines end where requests come faster than they are answered." if found.full is not None else "",
+        note=_end_of_lines(found, unit),
     )
+
+
+def _end_of_lines(found: UnderLoad, unit: str) -> str:
+    """Why the lines end where they do."""
+    last = found.points[-1].load
+    if found.full is None:
+        return ""
+    if last >= NEARLY_FULL * found.full:
+        return "The lines end where requests come faster than they are answered."
+    return f"The lines end at {digits(last)} {unit}, the highest load that was worked out."
 
 
 def _passed(found: UnderLoad, end: TargetEnd) -> bool:
@@ -119,9 +133,7 @@ def _passed(found: UnderLoad, end: TargetEnd) -> bool:
 def _table(found: UnderLoad) -> Part:
     """Every simulated load with its percentiles."""
     _, unit = UNITS[found.by]
-    columns = [
-        (f"{share} {words.split()[0]}", latency, share) for latency, words in LATENCY_WORDS.items() for share in ("p50", "p95")
-    ]
+    columns = [(f"{share} {name}", latency, share) for latency, name in SHORT_NAMES.items() for share in ("p50", "p95")]
     rows = [
         (
             digits(one.load),

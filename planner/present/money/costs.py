@@ -42,7 +42,7 @@ def _by_month(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
         if (even := ways.break_even_months) is not None and even <= min(months, ways.way.life_months or months)
     ]
     return Chart(
-        f"What has been paid by when, in use {percent_text(costs.use)} of the time",
+        f"Cumulative cost, in use {percent_text(costs.use)} of the time",
         LinearAxis(0.0, float(months), lambda month: f"{month:g}", QUARTER_MONTHS),
         LinearAxis(0.0, _top(curves), short_usd_text),
         "months",

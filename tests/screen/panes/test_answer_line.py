@@ -161,12 +161,12 @@ def test_a_folder_of_a_model_is_found_by_its_name(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("seconds", "bottleneck", "words"),
     [
-        ({"matmul": 1.27, "elementwise": 0.16}, "bandwidth", "products (bandwidth)"),
-        ({"matmul": 3.0, "elementwise": 2.0}, "compute", "products (compute)"),
-        ({"matmul": 3.0, "elementwise": 2.0, "optimizer": 0.6}, "bandwidth", "products"),
-        ({"matmul": 1.0, "communication": 2.0}, "link", "products"),
+        ({"matmul": 1.27, "elementwise": 0.16}, "bandwidth", "matmuls (bandwidth)"),
+        ({"matmul": 3.0, "elementwise": 2.0}, "compute", "matmuls (compute)"),
+        ({"matmul": 3.0, "elementwise": 2.0, "optimizer": 0.6}, "bandwidth", "matmuls"),
+        ({"matmul": 1.0, "communication": 2.0}, "link", "matmuls"),
     ],
 )
 def test_products_say_what_limits_them_where_that_is_known(seconds: dict[str, float], bottleneck: str, words: str) -> None:
     assert class_words("matmul", seconds, bottleneck) == words
-    assert class_words("elementwise", seconds, bottleneck) == "between products"
+    assert class_words("elementwise", seconds, bottleneck) == "elementwise"

@@ -75,14 +75,14 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         await pilot.press("O")
         costs = await answered(app, pilot)
         assert shows(app, CostScreen)
-        assert "What has been paid by when" in costs
+        assert "Cumulative cost" in costs
         assert "Cost against time of " in costs
         await pilot.press("y")
         await answered(app, pilot)
         await pilot.press("u")
         costs = await answered(app, pilot)
         assert "cheaper over 12 months" in costs
-        assert "What has been paid by when, in use 50 % of the time" in costs
+        assert "Cumulative cost, in use 50 % of the time" in costs
         await pilot.press("escape", "F")
         assert shows(app, FitScreen)
         one = await answered(app, pilot)

@@ -163,7 +163,7 @@ def test_why_says_whose_time_it_is_and_what_the_mean_request_waits_for() -> None
     (time,) = (line for line in lines if line.startswith("Time "))
     assert time == "Time   one request among 87: 36.2 ms, bound by bandwidth; T itemises it"
     (waits,) = (line for line in lines if "others and waiting" in line)
-    assert waits.endswith("2.86 s   until the 2.90 s of the mean request")
+    assert waits.endswith("2.86 s   then the mean request takes 2.90 s")
     head = next(number for number, line in enumerate(lines) if line.split()[:4] == ["mean", "p50", "p95", "p99"])
     assert lines[head + 1].split() == [
         "whole",

@@ -34,7 +34,7 @@ SERVERS = tuple(name for name, records in ENGINES.items() if records[0].generate
 
 
 def _targets(percentile: int) -> list[Field]:
-    limits = {"request": "are answered within this", "ttft": "first tokens within this", "tpot": "gaps between tokens"}
+    limits = {"request": "are answered within this", "ttft": "first tokens within this", "tpot": "token gaps are within this"}
     return [
         Field(f"targets.p{percentile}_{what}_s", about=f"{percentile} of 100 {words}", unit="s", tasks=SERVES, empty="none")
         for what, words in limits.items()

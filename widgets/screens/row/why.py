@@ -250,7 +250,7 @@ def _time(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content]:
         )
     if request is not None and request.mean.value > whole:
         waiting, mean = request.mean.value - whole, duration_text(request.mean.value)
-        yield from page.line("others and waiting", duration_text(waiting), f"until the {mean} of the mean request")
+        yield from page.line("others and waiting", duration_text(waiting), f"then the mean request takes {mean}")
 
 
 def _speed(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:

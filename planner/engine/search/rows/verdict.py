@@ -32,7 +32,7 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
     chance = percent_text(float(d.probability_fits[row]))
     settled = "a measurement here, one more GPU or a smaller batch would settle it"
     return "may-not-fit", "; ".join(
-        part for part in (f"fits with {chance}", _doubt(d.evaluated, row, answer), settled, limit) if part
+        part for part in (f"fits with a chance of {chance}", _doubt(d.evaluated, row, answer), settled, limit) if part
     )
 
 
