@@ -35,11 +35,14 @@ class NarrowBar(ScrollBarRender):
             return super().render_bar(size, virtual_size, window_size, position, thickness, vertical, back_color, bar_color)
         begin, end = thumb(size, virtual_size, window_size, position)
         halves = [begin <= half < end for half in range(2 * size)]
+        rail = (
+            " " if back_color.is_default else TRACK
+        )  # of the terminal's own ground nothing is drawn: its colour is no colour of signs
         track = Style(color=back_color)
         cells: list[Segment] = []
         for row, (upper, lower) in enumerate(zip(halves[::2], halves[1::2], strict=True)):
             way = GRAB if upper or lower else UP if 2 * row < begin else DOWN
-            sign, style = (HALVES[upper, lower], Style(color=bar_color)) if upper or lower else (TRACK, track)
+            sign, style = (HALVES[upper, lower], Style(color=bar_color)) if upper or lower else (rail, track)
             cells.append(Segment(sign.rjust(thickness), style + Style(meta=way)))
         return Segments(cells, new_lines=True)
 

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any, cast
 
+from rich.color import Color
 from textual.widgets import OptionList, Static
 from tui_sample import SampleSession, first_note, sample_options, settle
 
@@ -13,7 +14,7 @@ from planner.engine.answers.plan import Plan
 from planner.session import Session
 from widgets.actions.conditions import NO_PLAN
 from widgets.app import PlannerApp
-from widgets.drawing.scroll_bar import thumb
+from widgets.drawing.scroll_bar import NarrowBar, thumb
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
 from widgets.panes.lines import FoldedLines
@@ -351,6 +352,13 @@ async def test_texts_do_not_touch_the_scroll_bar_beside_them(tmp_path: Path) -> 
         beside = [strip.text[bar.x - 1 : bar.x + 1] for strip in app.screen._compositor.render_strips()[bar.y : bar.bottom]]
         assert any(before != " " for before, _ in beside), "units end there"
         assert {sign for _, sign in beside} <= set("▐▝▗"), "half a cell stays free on their side"
+
+
+def test_the_rail_of_a_scroll_bar_is_not_drawn_in_the_terminals_own_ground() -> None:
+    def drawn(ground: str) -> str:
+        return "".join(cell.text for cell in NarrowBar.render_bar(4, 8, 4, 0, back_color=Color.parse(ground)).segments)
+
+    assert (drawn("#101010"), drawn("default")) == ("▐▐▐▐", "▐▐  ")
 
 
 def test_the_thumb_of_a_scroll_bar_is_where_one_is() -> None:
