@@ -28,7 +28,7 @@ from planner.engine.evaluate.chosen_rows import names_of
 from planner.engine.evaluate.ranges import HOST_OPEN, LENGTHS, NETWORK, SHAPES
 from planner.engine.explain.open_waits import APART, COLD, TOGETHER
 from planner.engine.explain.range_ends import FP16_SUMS_OPEN, SCORES_OPEN, SLOWER_BEFORE, TF32_OPEN
-from planner.engine.job.engines.stand_ins import STAND_INS
+from planner.engine.job.engines.catalogue import STAND_INS
 from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_KEEP, SEVERAL_THAT_TRAIN, TRANSIENT
 from planner.engine.validation import Comparison, compared
 from planner.session import Session

@@ -11,7 +11,7 @@ import pytest
 from published_sample import GENERATED, GPUS, QUEUED, SERVED, TRAINED, asked, left_out, read, write
 
 from planner.engine.job.engines import find_engine
-from planner.engine.job.engines.stand_ins import STAND_INS
+from planner.engine.job.engines.catalogue import STAND_INS
 from planner.errors import UserError
 from planner.workload.published.experiments import read_published
 from planner.workload.published.names import model_key

@@ -10,7 +10,7 @@ import msgspec
 
 from planner.engine.job.compute_capability import USUAL
 from planner.engine.job.engines import ENGINES, usual_name
-from planner.engine.job.engines.stand_ins import STAND_INS
+from planner.engine.job.engines.catalogue import STAND_INS
 from planner.hardware.catalogue.gpus import Gpu
 from planner.hardware.catalogue.interconnects import linked_gpus
 from planner.hardware.catalogue.mig import split_name

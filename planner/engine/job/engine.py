@@ -14,7 +14,7 @@ BUFFERS = "buffers of NCCL or its like: an assumption"
 BLOCKS = "small, as memory is taken in large blocks at start: an assumption"
 
 
-class Engine(EngineNumbers[float], frozen=True, kw_only=True):
+class Engine(EngineNumbers[float], frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One inference or training engine, as it is from one of its releases on."""
 
     name: str

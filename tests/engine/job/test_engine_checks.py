@@ -10,8 +10,8 @@ from engine_sample import ask, ask_all, candidate, chip, memory, plan, solutions
 
 from planner.engine.columns.limits import chunk_tokens, most_sequences
 from planner.engine.job.engines import ENGINES, find_engine, usual_name
+from planner.engine.job.engines.catalogue import STAND_INS
 from planner.engine.job.engines.find import OTHER_NAMES
-from planner.engine.job.engines.stand_ins import STAND_INS
 from planner.errors import UserError
 
 Q = {"model": "qwen3-8b", "gpu": "H100-SXM-80GB"}

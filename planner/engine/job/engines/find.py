@@ -8,14 +8,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from planner.engine.job.engine import Engine
-from planner.engine.job.engines import serving, stand_ins, training
+from planner.engine.job.engines.catalogue import ENGINES, STAND_INS, as_stand_in
 from planner.errors import Problem, UserError, nearest_names
 
-ENGINES: dict[str, tuple[Engine, ...]] = {
-    first.name: (first, *(later for later in (*serving.LATER, *training.LATER) if later.name == first.name))
-    for first in sorted((*serving.FIRST, *training.FIRST), key=lambda engine: engine.name == serving.GENERIC)
-}
-"""Name -> its records, oldest release first; the last one is today's, which is taken where no release is named."""
 OTHER_NAMES = {
     "trtllm": "tensorrt-llm", "pytorch": "torch", "huggingface": "transformers", "hf": "transformers", "megatronlm": "megatron",
     "megatroncore": "megatron", "mcore": "megatron", "megatronbridge": "megatron-bridge", "swift": "ms-swift", "textgenerationinference": "tgi",
@@ -54,19 +49,19 @@ def find_engine(name: str, where: str = "") -> Engine:
     A release is a version ("0.15.1rc2"), a build ("b6918"), a month or day ("2025-11", "25.11"), or "nightly" and its like.
     """
     plain, _, release = usual_name(name).partition("@")
-    stand_in = stand_ins.STAND_INS.get(plain)
+    stand_in = STAND_INS.get(plain)
     known = stand_in.engine if stand_in else plain
     if plain.casefold() in NOT_PLANNED:
         raise UserError(Problem(where, "engine", f"{name!r} {NOT_PLANNED[plain.casefold()]}."))
     if known not in ENGINES:
-        names = [*ENGINES, *stand_ins.STAND_INS]
+        names = [*ENGINES, *STAND_INS]
         message = f"{name!r} is not accepted; it has to be one of {', '.join(names)}."
         raise UserError(Problem(where, "engine", message, nearest_names(plain, names)))
     found = _of_release(ENGINES[known], release.strip().lower(), versions=stand_in is None)
     if found is None:
         accepted = f"a version, a build, a month or 'nightly', like {plain}@1.2, @b6918 or @2025-11"
         raise UserError(Problem(where, "engine", f"{release!r} is no release; it has to be {accepted}."))
-    return stand_ins.as_stand_in(stand_in, found) if stand_in else found
+    return as_stand_in(stand_in, found) if stand_in else found
 
 
 def oldest_in_use(name: str) -> Engine:
@@ -80,7 +75,7 @@ def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 
-_BY_LETTERS = {_letters(name): name for name in (*ENGINES, *stand_ins.STAND_INS)} | OTHER_NAMES
+_BY_LETTERS = {_letters(name): name for name in (*ENGINES, *STAND_INS)} | OTHER_NAMES
 
 
 def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> Engine | None:

@@ -1,0 +1,55 @@
+"""Engines and the names that stand for one, as the catalogue has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from planner.engine.job.engine import Engine
+from planner.schema import read_struct
+from planner.workload.engines import engine_tables, stand_in_tables
+
+GENERIC = "generic"
+"""The engine that stands for one that is not named."""
+
+
+class StandIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A program that people name as an engine and that runs, or computes as, another one."""
+
+    label: str
+    engine: str
+    """The engine whose record holds for it."""
+    words: str
+    """Relation to that engine."""
+    source: str
+    turns_on: Mapping[str, Any] = {}
+    """Keys of a workload -> what it sets by default."""
+    differs: Mapping[str, Any] = {}
+    """Attributes of the record that differ."""
+
+
+def _engines() -> dict[str, tuple[Engine, ...]]:
+    """The records by name, the engine that is not named last; raises `UserError` for what is no record."""
+    found: dict[str, tuple[Engine, ...]] = {}
+    for where, table in engine_tables():
+        engine = read_struct(Engine, table, where)
+        found[engine.name] = (*found.get(engine.name, ()), engine)
+    generic = found.pop(GENERIC)
+    return {**found, GENERIC: generic}
+
+
+ENGINES = _engines()
+"""Name -> its records, oldest release first; the last one is today's, which is taken where no release is named."""
+STAND_INS = {name: read_struct(StandIn, table, where) for where, name, table in stand_in_tables()}
+"""Name -> the program."""
+
+
+def as_stand_in(one: StandIn, engine: Engine) -> Engine:
+    """The record of `engine` with what differs in `one`."""
+    runs = f"{one.label} {one.words} {engine.label}"
+    return replace(
+        engine, label=one.label, runs=runs, turns_on=one.turns_on, source=f"{one.source}; {engine.source}", **one.differs
+    )
