@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Block(msgspec.Struct, frozen=True):
+class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Facts about the code of one family's block that decide which tensors autograd keeps; the defaults are those of Llama."""
 
     wide_norms: bool = False

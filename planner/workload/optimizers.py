@@ -1,6 +1,6 @@
 """Optimizers: the states each keeps per trained parameter, and the temporaries of its step.
 
-To add one is to add an entry to `OPTIMIZERS`: the accepted values of a workload, the choices of the form and the published schema
+To add one is to add an entry to `presets/optimizers.toml`: the accepted values of a workload, the choices of the form and the published schema
 follow from it. Symbols: w bytes of a full state (2 where everything is in 16 bit, else 4) · h width · f feed-forward width ·
 o share of the parameters that are outside the layers (embedding and head) · m, n the smaller and the larger side of a matrix.
 """
@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import msgspec
 
+from planner.paths import read_shipped
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
 
 EIGHT_BIT_STATE = 1 + 4 / 256
 """Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum a block of 256."""
-FOUR_BIT_STATE = 0.5 + 4 / 128
-"""Bytes of a state of torchao in 4 bit: half a byte, and an FP32 scale a block of 128."""
-
 CAST_BYTES = 6
 """Bytes of a value cast between 16 bit and FP32: read in one, written in the other."""
 
 
-class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
+class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One optimizer, as PyTorch or bitsandbytes implements it."""
 
     name: str
@@ -84,66 +82,10 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
         return width_bytes * (self.full_temporaries + self.outside_temporaries * (a.embedding + a.head) / a.total)
 
 
-OPTIMIZERS: dict[str, Optimizer] = {
-    one.name: one
-    for one in (
-        Optimizer(
-            name="adamw",
-            full_states=2,
-            full_temporaries=1,
-            step_passes=20,
-            source="torch.optim.AdamW (arXiv:1711.05101): two moments; its step over all parameters at once makes the root of each second moment; mul for the decay (2 "
-            "passes), lerp (3), mul and addcmul (2, 3), sqrt (2), div (2), add (2), addcdiv (4): each took as long as so many passes at 4.15 TB/s on an H200 "
-            "(8.0 B parameters, docs/evidence/h200/kernels.jsonl)",
-        ),
-        Optimizer(
-            name="adamw-fused", full_states=2, source="torch.optim.AdamW(fused=True): two moments, one kernel without temporaries"
-        ),
-        Optimizer(name="adamw-8bit", quantised_states=2, source="bitsandbytes AdamW8bit (arXiv:2110.02861): two moments"),
-        Optimizer(
-            name="paged-adamw-8bit",
-            quantised_states=2,
-            source="bitsandbytes PagedAdamW8bit (arXiv:2305.14314): as AdamW8bit, in pages the driver may move to the host",
-        ),
-        Optimizer(
-            name="adamw-4bit",
-            quantised_states=2,
-            quantised_bytes=FOUR_BIT_STATE,
-            source="torchao.optim.AdamW4bit (arXiv:2309.01507): two moments, scales of blocks of 128",
-        ),
-        Optimizer(
-            name="lion", full_states=1, source="Lion (arXiv:2302.06675), bitsandbytes: one momentum, one kernel without temporaries"
-        ),
-        Optimizer(name="lion-8bit", quantised_states=1, source="bitsandbytes Lion8bit: one momentum"),
-        Optimizer(
-            name="ademamix",
-            full_states=3,
-            source="AdEMAMix (arXiv:2409.03137), bitsandbytes: a fast and a slow first moment and the second, one kernel without temporaries",
-        ),
-        Optimizer(name="ademamix-8bit", quantised_states=3, source="bitsandbytes AdEMAMix8bit: three moments"),
-        Optimizer(
-            name="adafactor",
-            factored=True,
-            matrix_temporaries=1,
-            wide_passes=21,
-            source="Adafactor (arXiv:1804.04235): a factored second moment, unfolded for one matrix at a time; transformers' step in FP32: square (2 passes) and add (2), two "
-            "means (1 each), the unfolded root (1), mul by the gradient (3), its norm (1), div (2), mul by the rate (2), negation (2), addition (3), the weight's norm (1)",
-        ),
-        Optimizer(name="sgd", source="torch.optim.SGD"),
-        Optimizer(
-            name="sgd-momentum",
-            full_states=1,
-            step_passes=8,
-            source="torch.optim.SGD with momentum: mul (2 passes) and add (3) of the momentum, addition (3) to the weight",
-        ),
-        Optimizer(
-            name="muon",
-            full_states=1,
-            outside_states=1,
-            outside_temporaries=1,
-            orthogonal_iterations=5,
-            source="Muon (torch.optim.Muon, ns_steps = 5): a momentum of the layers' matrices, orthogonalised in BF16; embedding and head are left to AdamW",
-        ),
-        Optimizer(name="none", updates=False, source="forward and backward alone"),
-    )
-}
+class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file of optimizers."""
+
+    optimizer: tuple[Optimizer, ...]
+
+
+OPTIMIZERS = {one.name: one for one in read_shipped(_Catalogue, "optimizers.toml").optimizer}

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from planner.paths import read_shipped
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import plain_block
@@ -21,7 +22,7 @@ SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
 """Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not say."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Differences of one family of BART's line from BART."""
 
     extra_positions: int = 0
@@ -37,17 +38,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     attention_dropout: float = 0.0
 
 
-BART_LINE: dict[str, Facts] = {
-    "bart": Facts(extra_positions=2, embedding_norm=True),
-    "blenderbot": Facts(positions=128, last_norm=True),
-    "blenderbot-small": Facts(positions=512, embedding_norm=True),
-    "m2m_100": Facts(learned=False, last_norm=True, activation="relu", attention_dropout=0.1),
-    "marian": Facts(),
-    "mbart": Facts(extra_positions=2, embedding_norm=True, last_norm=True),
-    "mvp": Facts(extra_positions=2, embedding_norm=True),
-    "pegasus": Facts(last_norm=True),
-    "plbart": Facts(extra_positions=2, embedding_norm=True, attention_dropout=0.1),
-}
+class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file of BART's line."""
+
+    families: dict[str, Facts]
+
+
+BART_LINE = read_shipped(_Families, "families", "bart.toml").families
 """`model_type` -> its facts."""
 WHOLE_PROMPTS = (*BART_LINE, "mt5", "t5", "t5gemma", "umt5", "whisper")
 """Model types of all families here."""

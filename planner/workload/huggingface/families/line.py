@@ -1,4 +1,4 @@
-"""Families that differ from Llama in few facts: norms, biases, windows, experts; each is a row of one table."""
+"""Families that differ from Llama in few facts: norms, biases, windows, experts; each is a row of `presets/families/llama.toml`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from planner.paths import read_shipped
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys, family
 from planner.workload.huggingface.sizes import WINDOWED, latent_sizes, line_sizes, routed, windowed
@@ -17,7 +18,7 @@ from planner.workload.sublayers import Attending, Role, Sublayer, projected_atte
 _LLAMA = Block()
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Differences of a family from Llama."""
 
     block: Block = _LLAMA
@@ -78,143 +79,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the dropout of what attention and MLP add; a tenth where it is absent."""
 
 
-_RELU, _WIDE, _BRANCHES = (
-    Block(activation="relu2"),
-    Block(wide_norms=True),
-    Block(wide_norms=True, branch_norms=True, plain_input=True),
-)
-_COHERE, _PARTS_ROTATED = Block(parallel=True, written_norms=True), Block(joined_rotary=True)
-_WIDE_ROUTER = Block(wide_router=True)
-_ALL = Facts(bias="attention_bias", out_bias="attention_bias")
-_MLP = Facts(mlp_bias="mlp_bias")
-_BOTH = replace(_ALL, mlp_bias="mlp_bias")
+class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file of these families."""
 
-_DEEPSEEK: dict[str, Any] = {
-    "experts": "n_routed_experts", "inner": "moe_intermediate_size", "shared": "n_shared_experts", "corrected": True
-}  # fmt: skip
-_ROUTED = Facts(query_key_norm="head", experts="num_experts", inner="moe_intermediate_size", corrected=True)
-_PLAIN = Facts(gated=False, norm_vectors=2, centred=True)
-
-FACTS: dict[str, Facts] = {
-    "afmoe": replace(
-        _ROUTED,
-        gate="whole",
-        norms=4,
-        window=1024,
-        dense="num_dense_layers",
-        shared="num_shared_experts",
-        block=Block(branch_norms=True),
-    ),
-    "apertus": replace(_ALL, gated=False, query_key_norm="head", mlp_scales=2, block=Block(activation="xielu")),
-    "aria_text": replace(_BOTH, experts="moe_num_experts", top_k="moe_topk", shared="moe_num_shared_experts"),
-    "arcee": replace(_BOTH, gated=False, block=_RELU),
-    "axk1": Facts(latent=True, **_DEEPSEEK, experts_norm=True, block=_WIDE_ROUTER),
-    "beam": replace(_ROUTED, gate="whole", gate_vector=True, norms=4, window=512, block=Block(branch_norms=True, wide_router=True)),
-    "bitnet": replace(_ALL, mlp_norm=True),
-    "cohere": replace(_ALL, tied=True, norms=1, centred=True, query_key_norm="whole", normed_by="use_qk_norm", block=_COHERE),
-    "cohere2": replace(_ALL, tied=True, norms=1, centred=True, window=4096, block=_COHERE),
-    "cohere2_moe": replace(
-        _ALL, tied=True, norms=1, centred=True, window=4096, experts="num_experts", shared="num_shared_experts", block=_COHERE
-    ),
-    "cwm": replace(_MLP, head_dim=128, window=8192),
-    "dots1": replace(_ALL, **_DEEPSEEK, query_key_norm="head", window=4096, block=_WIDE_ROUTER),
-    "ernie4_5": Facts(bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", tied=True, head_dim=128),
-    "exaone4": Facts(query_key_norm="head", window=4096, block=Block(branch_norms=True, plain_input=True)),
-    "exaone_moe": Facts(
-        query_key_norm="head",
-        window=4096,
-        experts="num_experts",
-        inner="moe_intermediate_size",
-        shared="num_shared_experts",
-        corrected=True,
-        block=_WIDE_ROUTER,
-    ),
-    "flex_olmo": replace(_ALL, query_key_norm="whole", experts="num_experts", block=_BRANCHES),
-    "flint": Facts(
-        query_key_norm="head",
-        sinks=True,
-        window=513,
-        experts="num_experts",
-        inner="moe_intermediate_size",
-        dense="mlp_only_layers",
-        shared_ffn="shared_expert_intermediate_size",
-        block=_WIDE_ROUTER,
-    ),
-    "gemma": replace(_ALL, tied=True, head_dim=256, block=_WIDE),
-    "glm": Facts(bias="attention_bias", biased=True, head_dim=128, joined_gate=True, block=_PARTS_ROTATED),
-    "glm4": Facts(
-        bias="attention_bias",
-        biased=True,
-        head_dim=128,
-        joined_gate=True,
-        norms=4,
-        block=Block(branch_norms=True, joined_rotary=True),
-    ),
-    "glm4_moe_lite": Facts(latent=True, **_DEEPSEEK, block=_WIDE_ROUTER),
-    "granite": _BOTH,
-    "granitemoe": replace(_ALL, experts="num_local_experts"),
-    "granitemoeshared": replace(_ALL, experts="num_local_experts", shared_ffn="shared_intermediate_size"),
-    "granite_swa": replace(_BOTH, sinks=True, window=128),
-    "granitemoe_swa": replace(_ALL, sinks=True, window=128, experts="num_local_experts", shared_ffn="shared_intermediate_size"),
-    "helium": Facts(head_dim=128, block=_WIDE),
-    "hunyuan_v1_dense": replace(_ALL, query_key_norm="head"),
-    "hunyuan_v1_moe": replace(
-        _ALL, query_key_norm="head", experts="num_experts", top_k="moe_topk", shared_ffn="intermediate_size", block=_WIDE_ROUTER
-    ),
-    "hy_v3": replace(_ROUTED, shared="num_shared_experts", block=_WIDE_ROUTER),
-    "hyperclovax": replace(_BOTH, norms=4, block=Block(branch_norms=True)),
-    "internlm3": replace(_BOTH, head_dim=128),
-    "iquestcoder": _BOTH,
-    "jais2": replace(_PLAIN, bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias", biased=True, block=_RELU),
-    "kolibri1": replace(
-        _ROUTED,
-        experts="num_local_experts",
-        norms=4,
-        window=513,
-        shared_ffn="shared_expert_intermediate_size",
-        block=Block(branch_norms=True, wide_router=True),
-    ),
-    "laguna": replace(_ROUTED, gate="head", window=512, shared_ffn="shared_expert_intermediate_size"),
-    "mellum": replace(
-        _ALL, experts="num_local_experts", query_key_norm="head", head_dim=128, window=1024, inner="moe_intermediate_size"
-    ),
-    "minicpm3": Facts(latent=True, tied=True),
-    "ministral": Facts(window=4096, every_window=True),
-    "ministral3": Facts(head_dim=128),
-    "nanochat": replace(_ALL, gated=False, norm_vectors=0, block=_RELU),
-    "nemotron": replace(
-        _PLAIN,
-        bias="attention_bias",
-        out_bias="attention_bias",
-        mlp_bias="mlp_bias",
-        block=Block(activation="relu2", joined_rotary=True),
-    ),
-    "olmo": replace(_ALL, norm_vectors=0, centred=True, block=_WIDE),
-    "olmo3": replace(_ALL, query_key_norm="whole", window=4096, block=_BRANCHES),
-    "olmoe": replace(_ALL, query_key_norm="whole", experts="num_experts"),
-    "phimoe": replace(_ALL, experts="num_local_experts", norm_vectors=2, centred=True),
-    "seed_oss": Facts(
-        bias="attention_bias",
-        out_bias="attention_out_bias",
-        mlp_bias="mlp_bias",
-        biased=True,
-        head_dim=128,
-        dropout="residual_dropout",
-    ),
-    "smollm3": replace(_BOTH, tied=True, kv_heads=4),
-    "solar_open": Facts(head_dim=128, **_DEEPSEEK, block=_WIDE_ROUTER),
-    "stablelm": Facts(
-        bias="use_qkv_bias", norm_vectors=2, centred=True, query_key_norm="whole", normed_by="qk_layernorm", block=_PARTS_ROTATED
-    ),
-    "starcoder2": replace(
-        _PLAIN, bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", biased=True, tied=True, every_window=True
-    ),
-    "vaultgemma": replace(
-        _ALL, tied=True, head_dim=256, window=4096, block=Block(wide_norms=True, capped_scores=True, capped_logits=True)
-    ),
-    "youtu": Facts(latent=True, tied=True),
-}
-"""`model_type` -> its facts, as transformers 5.23 builds it."""
+    families: dict[str, Facts]
 
 
 def _reader(facts: Facts) -> Callable[[ConfigKeys], dict[str, Any]]:
@@ -305,8 +173,10 @@ def _experts(keys: ConfigKeys, facts: Facts) -> dict[str, Any]:
     return found | {"dense_layers": dense} | ({"shared_ffn": keys.count(facts.shared_ffn)} if facts.shared_ffn else {})
 
 
-for _name, _facts in FACTS.items():
+for _name, _facts in read_shipped(_Families, "families", "llama.toml").families.items():
     family(_name, _facts.block)(_reader(_facts))
+_ROUTED = Facts(query_key_norm="head", experts="num_experts", inner="moe_intermediate_size", corrected=True)
+_WIDE = Block(wide_norms=True)
 _BAILING = replace(
     _ROUTED, bias="use_qkv_bias", out_bias="use_bias", mlp_bias="use_bias", normed_by="use_qk_norm", shared="num_shared_experts"
 )

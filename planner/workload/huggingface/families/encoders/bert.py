@@ -1,4 +1,4 @@
-"""Families of the BERT line, each a row of one table: encoders with LayerNorm, a plain MLP, and a head that predicts tokens."""
+"""Families of the BERT line, each a row of `presets/families/bert.toml`: encoders with LayerNorm, a plain MLP, and a head that predicts tokens."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
+from planner.paths import read_shipped
 from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import named_block
 from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.sublayers import Sublayer
 
 
-class Encoder(msgspec.Struct, frozen=True, kw_only=True):
+class Encoder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Differences of one family from BERT."""
 
     vocabulary: int | None = 30522
@@ -40,32 +41,10 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True):
     """(BERT's key, this family's)."""
 
 
-_NAMES = (
-    ("hidden_size", "dim"),
-    ("intermediate_size", "hidden_dim"),
-    ("num_hidden_layers", "n_layers"),
-    ("num_attention_heads", "n_heads"),
-)
-ENCODERS: dict[str, Encoder] = {
-    "bert": Encoder(),
-    "bert-generation": Encoder(vocabulary=50358, token_types=0, head=False, final_norms=1),
-    "camembert": Encoder(),
-    "data2vec-text": Encoder(),
-    "distilbert": Encoder(token_types=0, pooler=False, named=_NAMES),
-    "electra": Encoder(factored=True, final_norms=0, pooler=False),
-    "ernie": Encoder(),
-    "gte": Encoder(vocabulary=250048, positions=8192, token_types=1, rotary=True, gated=True),
-    "jina_embeddings_v3": Encoder(vocabulary=250002, positions=8194, token_types=1, rotary=True),
-    "megatron-bert": Encoder(vocabulary=29056),
-    "mpnet": Encoder(vocabulary=30527, token_types=0, buckets=True),
-    "nomic_bert": Encoder(vocabulary=30528, positions=2048, rotary=True, gated=True, biased=False),
-    "roberta": Encoder(vocabulary=50265),
-    "roberta-prelayernorm": Encoder(vocabulary=50265, final_norms=3),
-    "roformer": Encoder(vocabulary=50000, positions=1536, sinusoidal=True),
-    "xlm-roberta": Encoder(),
-    "xlm-roberta-xl": Encoder(vocabulary=250880, positions=514, token_types=1),
-}
-"""`model_type` -> its facts, as transformers 5.23 builds it."""
+class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file of these families."""
+
+    families: dict[str, Encoder]
 
 
 def read_encoder(facts: Encoder, keys: ConfigKeys) -> dict[str, Any]:
@@ -155,5 +134,5 @@ def xmod(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"final_norms": sizes["final_norms"] + keys.flag("pre_norm", default=False), "beside": (adapter,)}
 
 
-for _name, _facts in ENCODERS.items():
+for _name, _facts in read_shipped(_Families, "families", "bert.toml").families.items():
     family(_name, Block(attention_dropout=True))(_reader(_facts))
