@@ -9,7 +9,7 @@ PyTorch's own (`peak_mem_allocated`) give their difference; it is fitted, withou
     constant + a · cache + b · temporaries          cache = 4·L·k·tokens bytes, temporaries = (6f + 8h)·tokens bytes
 
 L layers · h width · k key elements of a token · f feed-forward width. Printed: the coefficients (`cache_slack`,
-`kept_activations` of planner.engine.job.engines), the residual, and each model's error when it is left out of the fit.
+`kept_activations` of presets/engines), the residual, and each model's error when it is left out of the fit.
 """
 
 from __future__ import annotations
