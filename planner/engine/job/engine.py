@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -81,8 +81,9 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True, forbid_unknown_fie
     """Storage format -> the one that its files of that name have."""
     fetches: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Format a model is published in ('': 16 bit) -> that of the file it fetches where none is asked for."""
-    compiles_loss: bool = False
-    """A fused loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are."""
+    loss_compiled: Literal["no", "asked", "always", "never"] = "no"
+    """Whether the loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are: where a fused one is asked for, always,
+    or never, as only layers are compiled; "no": a fused loss is a kernel of another library."""
     layer_split: bool = False
     """Several GPUs hold layers one after the other, unless the workload names tensor parallelism."""
     most_pipelined_zero: int = 3

@@ -105,7 +105,8 @@ def footprint_of(
         residual_bytes=4.0 if _widens(workload, engine) else recipe.residual_bytes if lora is None or not recipe.autocast else 2.0,
         autocast=recipe.autocast or (engine.prepares_adapters and numbers["weight_bits_packed"] > 0),
         fused=bool(engine.fused_elementwise or workload.compile),
-        fused_loss=bool(workload.compile),
+        compiled=bool(workload.compile),
+        fused_loss=bool(workload.compile) and engine.loss_compiled != "never",
         eager=eager,
         sequence=numbers["sequence"],
         source=numbers.get("input_tokens", 0.0),
@@ -119,8 +120,10 @@ def footprint_of(
         by_modules=engine.recomputes_modules,
     )
     optimizer = OPTIMIZERS[_optimizer(workload, defaults, engine)]
-    loss = defaults.given_or("loss", "full")
-    if loss == "fused" and workload.compile and engine.compiles_loss:
+    loss = defaults.given_or("loss", "fused" if workload.compile and engine.loss_compiled == "always" else "full")
+    if loss == "fused" and workload.compile and engine.loss_compiled == "never":
+        loss, defaults.assumed["loss_kernel"] = "full", f"{engine.label} of that month compiles the layers, not the loss"
+    if loss == "fused" and workload.compile and engine.loss_compiled != "no":
         loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits stand"
     if loss == "fused" and engine.fuses_whole_loss and workload.sharding in GATHERED_IN_16_BIT:
         loss, defaults.assumed["loss_kernel"] = "full", f"{engine.label} does not fuse the loss under FSDP"

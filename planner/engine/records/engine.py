@@ -155,6 +155,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Norms, rotary embedding and activation are fused kernels."""
     whole_between: N = default(0.0)
     """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
+    keeps_freed_gradients: N = default(0.0)
+    """1: gradients that ranks share out stay reserved once they are freed, as their blocks are of another stream than activations."""
     keeps_gathered: N = default(0.0)
     """Inputs of attention and MLP that sequence parallelism gathered are kept whole for backward; else they are gathered again."""
     keeps_stage_outputs: N = default(0.0)

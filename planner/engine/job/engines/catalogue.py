@@ -16,6 +16,15 @@ GENERIC = "generic"
 """The engine that stands for one that is not named."""
 
 
+class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Releases of a program since a month, until the next."""
+
+    differs: Mapping[str, Any]
+    """Attributes of the record that differ in them."""
+    since: str = ""
+    """As 2024-11; "": since the first."""
+
+
 class StandIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A program that people name as an engine and that runs, or computes as, another one."""
 
@@ -29,6 +38,8 @@ class StandIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Keys of a workload -> what it sets by default."""
     differs: Mapping[str, Any] = {}
     """Attributes of the record that differ."""
+    releases: tuple[Release, ...] = ()
+    """Its releases that differ further, the earliest first; the last one is taken where no month is named."""
 
 
 def _engines() -> dict[str, tuple[Engine, ...]]:
@@ -47,9 +58,9 @@ STAND_INS = {name: read_struct(StandIn, table, where) for where, name, table in 
 """Name -> the program."""
 
 
-def as_stand_in(one: StandIn, engine: Engine) -> Engine:
-    """The record of `engine` with what differs in `one`."""
+def as_stand_in(one: StandIn, engine: Engine, month: str = "") -> Engine:
+    """The record of `engine` with what differs in `one`, as it was in `month` (2025-01; "": as it is)."""
     runs = f"{one.label} {one.words} {engine.label}"
-    return replace(
-        engine, label=one.label, runs=runs, turns_on=one.turns_on, source=f"{one.source}; {engine.source}", **one.differs
-    )
+    since = [release.differs for release in one.releases if not month or release.since <= month]
+    differs = {**one.differs, **(since[-1] if since else {})}
+    return replace(engine, label=one.label, runs=runs, turns_on=one.turns_on, source=f"{one.source}; {engine.source}", **differs)

@@ -61,7 +61,7 @@ def find_engine(name: str, where: str = "") -> Engine:
     if found is None:
         accepted = f"a version, a build, a month or 'nightly', like {plain}@1.2, @b6918 or @2025-11"
         raise UserError(Problem(where, "engine", f"{release!r} is no release; it has to be {accepted}."))
-    return as_stand_in(stand_in, found) if stand_in else found
+    return as_stand_in(stand_in, found, _month_of(release.strip().lower())) if stand_in else found
 
 
 def oldest_in_use(name: str) -> Engine:

@@ -23,6 +23,8 @@ class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
     autocast: bool = False
     fused: bool = False
     """Norms, rotary embedding and activation are fused kernels that keep their inputs alone."""
+    compiled: bool = False
+    """Layers are compiled by torch.compile, whose partitioner keeps what backward reads, and nothing that is kept by name alone."""
     fused_loss: bool = False
     """The operators of the loss are fused into kernels that read the logits and write their gradient."""
     eager: bool = False

@@ -42,7 +42,8 @@ def kept_of_layer(a: Architecture, how: LayerExecution) -> KeptBytes:
 def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
     """Outputs of every second product; stored scores, products with a bias and those grouped by expert are computed again.
 
-    Tokens are gathered again and reduced results are kept, so that half of the exchange is repeated.
+    Tokens are gathered again and reduced results are kept, so that half of the exchange is repeated. The output of a layer's last product
+    is kept as an operator of the list, though backward does not read it; where the layer is compiled, it is not.
     """
     outputs, kept_flop, flop, last = 0.0, 0.0, 0.0, 0.0
     for kinds in (("attention", "mlp"), ("attention", "router", "shared", "experts")):
@@ -58,6 +59,8 @@ def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
                 last += layers * one.outputs * (one.role == "down")
     attention = 0.0 if how.eager else how.product_bytes * _attention_output(a) + STATISTIC * a.heads
     begin = how.residual_bytes * a.width
+    if how.compiled:
+        outputs, last = outputs - last, 0.0
     return KeptBytes(
         bytes=begin + attention + how.product_bytes * outputs / a.layers,
         products_again=1 - kept_flop / max(flop, 1.0),
