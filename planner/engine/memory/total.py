@@ -39,7 +39,7 @@ MAY_DIVIDE = "optimizer states that replicas may divide, and gradients that may 
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
 the byte."""
-MAY_KEEP = "gradients that FSDP may keep, or weights and states in FP32"
+MAY_KEEP = "gradients that FSDP may keep, weights and states in FP32, or whole logits"
 """Fact that raises the high end of a range; its amount is the logarithm of the total with these bytes over the total."""
 GROWING = "cache that grows token by token"
 """Fact that raises the high end of a range; its amount is the logarithm of the total with a second cache over the total. Blocks of sizes a tensor grew through
@@ -63,8 +63,8 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
     """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, and half of
     gradients in FP32: the low end of the range is without them."""
     may_keep: Floats
-    """Bytes that a program which is not named may keep under FSDP (`_may_flatten`, `_may_widen`, `_may_hold`), or a cache that grew (`GROWING`): `above` is
-    with them."""
+    """Bytes that a program which is not named may keep under FSDP or tensor parallelism (`_may_flatten`, `_may_widen`, `_may_hold`, `_may_gather`), or a cache
+    that grew (`GROWING`): `above` is with them."""
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
     kv_per_sequence: Floats
@@ -207,7 +207,11 @@ def memory_of(t: Table) -> MemoryColumns:
     """Memory of every candidate."""
     parts, total = _parts_of(terms_of(t), t.rows)
     train, nothing = bool(t.job.train[0]), np.zeros(t.rows)
-    may_keep = _may_flatten(t) + _may_widen(t) + _may_hold(t) if train else t.engine.cache_grows * parts["kv_cache"]
+    may_keep = (
+        _may_flatten(t) + _may_widen(t) + _may_hold(t) + _may_gather(t, parts["logits"])
+        if train
+        else t.engine.cache_grows * parts["kv_cache"]
+    )
     spread, skew = _spread(t, parts, total)
     host = host_bytes(t) if train else weights_on_host(t) + t.job.host_prefixes * cached_prefix_bytes(t)
     each, shared = _cache_of_sequence(t)
@@ -269,6 +273,15 @@ def _may_hold(t: Table) -> Floats:
     freed = (s.zero >= 3) & (s.shard > 1) & (t.job.adapters == 0) & (t.engine.accelerates > 0) & (t.engine.stream_gradients == 0)
     whole = (stage.linear + stage.other) * np.minimum(t.job.gradient_bytes, 2.0) * (1 - 1 / s.shard)
     return np.broadcast_to(np.where(freed & (t.job.engine_open + t.job.program_open > 0), whole, 0.0), (t.rows,))
+
+
+def _may_gather(t: Table, logits: Floats) -> Floats:
+    """Bytes of the other ranks' `logits` where the program is not named: PyTorch's tensor parallelism gathers them unless the loss is made parallel, too.
+
+    output_layouts=Replicate() (pytorch.org, TP_tutorial), "lm_head": "colwise_rep" (transformers' _tp_plan); Megatron's loss and torchtitan's are parallel.
+    """
+    asked = t.engine.gathers_logits * (t.job.engine_open + t.job.program_open > 0)
+    return np.broadcast_to(logits * (t.layout.tp - 1) * asked, (t.rows,))
 
 
 def usable_bytes(t: Table, taken: Floats) -> Floats:

@@ -155,6 +155,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Norms, rotary embedding and activation are fused kernels."""
     whole_between: N = default(0.0)
     """Ranks of tensor parallelism hold all tokens between the products they share (no sequence parallelism)."""
+    gathers_logits: N = default(0.0)
+    """1: tensor parallelism leaves every rank with whole logits, unless the program makes the loss parallel."""
     keeps_freed_gradients: N = default(0.0)
     """1: gradients that ranks share out stay reserved once they are freed, as their blocks are of another stream than activations."""
     keeps_gathered: N = default(0.0)

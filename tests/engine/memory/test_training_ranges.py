@@ -149,3 +149,22 @@ def test_ranges_of_memory_reach_further_up_than_down(monkeypatch: pytest.MonkeyP
     total = found.total
     assert math.log(total.high / total.value) == pytest.approx(0.25)
     assert math.log(total.value / total.low) == pytest.approx(0.15)
+
+
+def test_logits_may_be_whole_on_every_rank_of_tensor_parallelism() -> None:
+    """KempnerForge: Llama 3.1 8B on 4 GPUs in tensor parallelism, 42.3 GB allocated, where logits in four parts would make it 24."""
+    asked = {
+        "model": "llama-3.1-8b",
+        "gpu": "H200 SXM",
+        "task": "train",
+        "gpus": 4,
+        "recipe": "bf16",
+        "checkpointing": "full",
+        "compile": True,
+    }
+    asked |= {"optimizer": "adamw-fused", "micro_batch": 4, "global_batch": 16, "sequence": 4096}
+    found = {(engine, tp): ask(**asked, engine=engine, tp=tp) for engine in ("torch", "torchtitan", "megatron") for tp in (1, 4)}
+    logits, total = (getattr(found["torch", 4].memory_bytes, name) for name in ("logits", "total"))
+    assert found["torch", 4].evidence[MAY_KEEP] == pytest.approx(math.log1p(3 * logits / total.value), rel=0.01)
+    assert total.low < 42.3e9 < total.high
+    assert {key for key, answer in found.items() if MAY_KEEP in answer.evidence} == {("torch", 4)}

@@ -350,8 +350,8 @@ async def test_texts_do_not_touch_the_scroll_bar_beside_them(tmp_path: Path) -> 
         await settle(pilot)
         bar = app.form.vertical_scrollbar.region
         beside = [strip.text[bar.x - 1 : bar.x + 1] for strip in app.screen._compositor.render_strips()[bar.y : bar.bottom]]
-        assert any(before != " " for before, _ in beside), "units end there"
-        assert {sign for _, sign in beside} <= set("▐▝▗"), "half a cell stays free on their side"
+        assert any(pair[0] != " " for pair in beside), "units end there"
+        assert {pair[1] for pair in beside} <= set("▐▝▗"), "half a cell stays free on their side"
 
 
 def test_the_rail_of_a_scroll_bar_is_not_drawn_in_the_terminals_own_ground() -> None:
