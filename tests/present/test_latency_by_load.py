@@ -45,6 +45,20 @@ def test_the_chart_marks_the_limit_the_load_asked_for_and_where_p95_passes() -> 
     assert (dot.x, dot.y) == (20.0, 5.0)
 
 
+@pytest.mark.parametrize(
+    ("full", "note"),
+    [
+        (30.0, "The lines end where requests come faster than they are answered."),
+        (60.0, "The lines end at 28.0 requests/s, the highest load that was worked out."),
+        (None, ""),
+    ],
+)
+def test_the_chart_says_why_its_lines_end(full: float | None, note: str) -> None:
+    (section,) = load_sections(a_row(), msgspec.structs.replace(sample_load(), full=full))
+    (chart,) = [part for part in section.parts if isinstance(part, Chart)]
+    assert chart.note == note
+
+
 def test_another_latency_has_no_limit_here() -> None:
     (section,) = load_sections(a_row(), sample_load(), "ttft")
     (chart,) = [part for part in section.parts if isinstance(part, Chart)]

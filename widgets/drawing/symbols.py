@@ -52,7 +52,7 @@ class Symbols(NamedTuple):
     warning: str = "!"
     running: str = "▸"
     arrow: str = "→"
-    times: str = "·"
+    times: str = "×"
     """Between the factors of a formula."""
     squared: str = "²"
     cubed: str = "³"
