@@ -51,7 +51,7 @@ async def test_phases_roofline_and_operators(tmp_path: Path, told: TimeDetail, s
             assert all(word in text for word in name.split()), name
         assert "2 shorter ones 3.10 ms <1 %" in text
         if size[0] == 200:
-            assert "52·7,168·8,192 15,920 97.2 T 95.3 410 ms 43 % bandwidth" in text
+            assert "52×7,168×8,192 15,920 97.2 T 95.3 410 ms 43 % bandwidth" in text
         lines = str(app.screen.query_one(Static).content).splitlines()
         axis = next(number for number, line in enumerate(lines) if "└" in line)
         assert axis + 1 < app.screen.query_one("#text", VerticalScroll).size.height, "the labels of the axis too"
