@@ -237,8 +237,10 @@ class PromptDriver(LinuxDriver):
         """Take the terminal."""
         if self._pipe is None:
             self._pipe = os.pipe()
-            super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual does not annotate it
-            self._taken = True
+            for _ in range(99):  # one that is in the background is stopped, and then refused the terminal
+                if not self._taken:
+                    super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual does not annotate it
+                    self._taken = self._writer_thread is not None and self._writer_thread.is_alive()
 
     def stop_application_mode(self) -> None:
         """Give the terminal back."""

@@ -259,6 +259,7 @@ async def test_a_stop_in_the_middle_of_a_start_waits_for_its_end_and_one_of_an_a
 
     def start(driver: LinuxDriver) -> None:
         done.append("start")
+        vars(driver)["_writer_thread"] = SimpleNamespace(is_alive=lambda: True)
         if "started" not in done:
             driver._sigtstp_application()
         done.append("started")
