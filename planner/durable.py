@@ -99,7 +99,7 @@ def _opened_special(path: Path) -> int:
 def check_regular(status: os.stat_result) -> None:
     """Raise `OSError` for a folder, a pipe or a device."""
     if not stat.S_ISREG(status.st_mode):
-        raise OSError("it is no regular file")
+        raise OSError("it is not a regular file")
 
 
 def make_folder(folder: Path) -> None:

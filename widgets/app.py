@@ -171,7 +171,7 @@ class PlannerApp(BaseApp):
             return
         if self.form.faults:
             self.content.show_problems(())
-            self.main.query_one(AnswerLine).refuse("not planned: a field cannot be read")
+            self.main.query_one(AnswerLine).refuse("not planned: a field is invalid")
         else:
             self.ask_for_plan(event.workload)
         self.refresh_headline()

@@ -69,9 +69,9 @@ def _keys(table: Mapping[str, Any], actions: Collection[str], problems: Problems
     usable = {}
     for name, keys in table.items():
         if name not in actions:
-            problems.add(f"keys.{name}", "not an action; the help screen lists them.", nearest_names(name, actions))
+            problems.add(f"keys.{name}", "is not an action; the help screen lists all actions.", nearest_names(name, actions))
         elif not isinstance(keys, str) or not keys.strip():
-            problems.add(f"keys.{name}", f'is {keys!r}; key names are expected, such as "ctrl+b,B".')
+            problems.add(f"keys.{name}", f'is {keys!r}; use key names such as "ctrl+b,B".')
         else:
             usable[name] = keys
     return usable

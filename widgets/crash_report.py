@@ -15,7 +15,7 @@ from widgets.state_files import LAST_FAULT, state_folder
 
 def crash_text(fault: BaseException, state: Path | None) -> str:
     """Message after a fault of the program that ended it."""
-    return f"{_trace(fault)}gpu-planner broke, which is a fault of its own{_kept(fault, state)}\n"
+    return f"{_trace(fault)}gpu-planner crashed because of a bug{_kept(fault, state)}\n"
 
 
 def _trace(fault: BaseException) -> str:
@@ -40,7 +40,7 @@ def report(app: BaseApp, fault: BaseException | None) -> None:
             reason.update(Content.styled(f"No plan: {type(fault).__name__}: {fault}", "$text-error"))
     app.notify(
         f"{type(fault).__name__}: {fault}{where}",
-        title="Something broke in gpu-planner; the rest goes on",
+        title="Part of gpu-planner failed; the rest continues",
         severity="error",
         timeout=10,
     )

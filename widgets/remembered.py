@@ -53,7 +53,7 @@ def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
 def keep_modified(app: BaseApp, form: tuple[str, dict[str, Any]] | None) -> None:
     """Keep the `form` that is about to be replaced as a session, and show how to open it again."""
     if form is not None and state_files.save_session(app.options.state, form[1], form[0]).kept:
-        app.notify(f"J takes {form[0]} up again, also after a restart.", title="The form that was changed is kept", timeout=6)
+        app.notify(f"J restores {form[0]}, also after a restart.", title="The changed form is saved", timeout=6)
 
 
 def remember(app: BaseApp) -> None:

@@ -124,7 +124,7 @@ def _lost(refused: OSError) -> int:
     startup.forget(sys.stdout)
     if refused.errno in {errno.EPIPE, errno.ESHUTDOWN}:
         return ExitCode.PIPE_CLOSED
-    say(f"error: stdout cannot be written: {refused.strerror}")
+    say(f"error: cannot write to stdout: {refused.strerror}")
     return ExitCode.OUTPUT_LOST
 
 

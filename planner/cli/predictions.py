@@ -48,7 +48,7 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
         )
         return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
     if not found:
-        say("nothing predicted yet: gpu-planner plan")
+        say("no predictions yet; run gpu-planner plan")
         return ExitCode.NOTHING_FOUND
     rows = [row for one in found for row in _rows(one, seen)]
     print_columns(
@@ -98,7 +98,7 @@ def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
     if problems:
         raise UserError(problems)
     log_results(session, pairs)
-    print_line(f"{counted(len(pairs), 'result')} taken in")
+    print_line(f"{counted(len(pairs), 'result')} imported")
     return ExitCode.ANSWERED
 
 
@@ -114,18 +114,18 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
         raise UserError([Problem(where, "", f"{error}.")]) from None
     request = read_struct(Request, fields, where)
     if not seen or not all(1e-30 <= value <= 1e30 for value in seen.values()):
-        raise UserError([Problem(where, "seen", 'has to hold what was measured, above 0: {"ttft_s": 0.21}.')])
+        raise UserError([Problem(where, "seen", 'has to contain measured values above 0: {"ttft_s": 0.21}.')])
     return predicted_and_seen(session, request, seen, "import", where)
 
 
 @predictions.command("remove")
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="Forget all of them; ranges are then as shipped.")
+@click.option("--all", "everything", is_flag=True, help="Remove all predictions; ranges are then as shipped.")
 @pass_invocation
 def remove_predictions(invocation: Invocation, names: tuple[str, ...], everything: bool) -> int:
     """Delete predictions and their results."""
     if bool(names) == everything:
-        raise click.UsageError("Name what to forget, or say --all.")
+        raise click.UsageError("Give the predictions to remove, or --all.")
     session = invocation.session()
     found = session.predictions.predicted() if everything else _named(session, names)
     removed, result = session.predictions.remove(*(one.id for one in found))
@@ -143,7 +143,7 @@ def _named(session: Session, names: Sequence[str]) -> list[Predicted]:
     if unknown:
         raise UserError(
             [
-                Problem("", name, "is no prediction; gpu-planner predictions lists them.", nearest_names(name, known))
+                Problem("", name, "is not a prediction; gpu-planner predictions lists them.", nearest_names(name, known))
                 for name in unknown
             ]
         )
@@ -154,7 +154,7 @@ def _parsed(text: str, figures: Sequence[str], where: str) -> tuple[str, float]:
     name, _, value = text.rpartition("=")
     if name not in figures:
         raise UserError(
-            [Problem(where, name, f"was not predicted; it has to be one of {', '.join(figures)}.", nearest_names(name, figures))]
+            [Problem(where, name, f"was not predicted; choose one of {', '.join(figures)}.", nearest_names(name, figures))]
         )
     try:
         number = float(value)

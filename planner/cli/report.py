@@ -45,7 +45,7 @@ def report(
     from planner.present.files.decision import decide
 
     if form and out is not None and str(out) != "-":
-        raise click.UsageError(f"--{form} prints to stdout; with --out the end of the file's name says what is written.")
+        raise click.UsageError(f"--{form} prints to stdout; with --out, the extension of the file determines the format.")
     form = form or _form_of(out)
     terms = {name: given.pop(name) for name in NAMES}
     session, command = invocation.session(), plan_command(invocation, **given)
@@ -62,9 +62,7 @@ def _form_of(out: Path | None) -> str:
         return "md"
     form = FORMS.get(out.suffix.casefold())
     if form is None:
-        raise UserError(
-            Problem("--out", "", f"{out.name!r} does not say what to write; its name has to end in .md, .html or .json.")
-        )
+        raise UserError(Problem("--out", "", f"{out.name!r} has an unknown extension; use .md, .html or .json."))
     return form
 
 

@@ -49,7 +49,7 @@ def root(ctx: click.Context, /, config: Path | None, state: Path | None, **app: 
     invocation.config, invocation.state = config, state
     if any(app.values()):
         raise click.UsageError(
-            f"--python, --theme, --ascii, --replay and --demo concern the terminal program; give them after {ctx.invoked_subcommand!r} if it has them.",
+            f"--python, --theme, --ascii, --replay and --demo apply to the terminal program; give them after {ctx.invoked_subcommand!r} if it has them.",
             ctx,
         )
 

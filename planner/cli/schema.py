@@ -34,7 +34,7 @@ SUBJECTS = {
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write SUBJECT.json of each into it.",
+    help="Write a file SUBJECT.json for each subject into this folder.",
 )
 def schema(subject: str | None, folder: Path | None) -> int:
     """Print the JSON Schema of SUBJECT, or write those of all subjects into a folder.
@@ -55,7 +55,7 @@ def schema(subject: str | None, folder: Path | None) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise UserError(Problem("--all", "", f"{folder} is no folder and cannot become one: {error}.")) from None
+        raise UserError(Problem("--all", "", f"{folder} is not a folder and cannot be created:  {error}.")) from None
     for name in SUBJECTS:
         write_out(folder / f"{name}.json", schema_of(name) + "\n")
     return 0

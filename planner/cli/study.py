@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PUBLISHED_LAW = "log2"
 """The reading of the published study's depth law under which its finding comes out."""
-OTHER_CONDITIONS = "With --published its prices are taken, and its depth law is read as log2(depth)."
+OTHER_CONDITIONS = "--published sets the prices and the depth law."
 
 
 @click.command()

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option(
-    "--preset", metavar="NAME", shell_complete=preset_names, help="Preset whose model, engine and targets the new one takes over."
-)
+@click.option("--preset", metavar="NAME", shell_complete=preset_names, help="Preset whose model, engine and targets are copied.")
 @click.option("--model", metavar="NAME", shell_complete=model_names, help="Model to use instead of the preset's.")
 @click.option("--out", type=FILE, metavar="FILE", help="Write the workload into this .toml file.")
 @click.option(
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
     "--seconds",
     type=Number(1, 1e9),
     metavar="S",
-    help="Time between two pages of metrics, or for one page since the engine started.",
+    help="Time between two metrics pages, or, for one page, since the engine started.",
 )
 @length_options
 @json_option
@@ -96,7 +94,7 @@ def traffic(
         write_out(out, as_toml(workload, out))
         say(f"preset: {out}")
     elif preset or model:
-        say("note: --preset and --model concern the preset that --out writes")
+        say("note: --preset and --model have an effect only with --out")
     return ExitCode.ANSWERED
 
 

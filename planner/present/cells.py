@@ -19,7 +19,7 @@ BASIS_SIGNS: Mapping[Basis, str] = {"measured": "●", "transferred": "◐", "pu
 """Shown beside the figure they qualify; strongest first."""
 BASIS_WORDS: Mapping[Basis, str] = {
     "measured": "measured here",
-    "transferred": "carried over from a part measured here",
+    "transferred": "estimated from a part measured here",
     "public": "published measurement",
     "spec": "vendor figures",
 }
@@ -215,4 +215,4 @@ def basis_legend(figures: Iterable[Figure]) -> str:
     used = {figure.basis for figure in shown}
     signs = [f"{sign} {BASIS_WORDS[basis]}" for basis, sign in BASIS_SIGNS.items() if basis in used]
     ranged = any(spread_text(figure) for figure in shown)
-    return "   ".join([*signs, *(["ranges: the truth lies inside 9 times in 10"] if ranged else [])])
+    return "   ".join([*signs, *(["ranges hold the true value 9 times in 10"] if ranged else [])])

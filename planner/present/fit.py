@@ -13,9 +13,9 @@ from planner.units import UNKNOWN, bytes_text, count_text, number_text, percent_
 from planner.workload.tasks import trains
 
 FASTER_READING = (
-    "At full load one stream may be slow: --set targets.p95_tpot_s=0.1 asks for as many users as read 10 tokens a second."
+    "At full load one stream may be slow: --set targets.p95_tpot_s=0.1 limits the users so that each gets 10 tokens per second."
 )
-HELD = "out tok/s and tok/s each are of the requests “at once”; users: the most whose cache fits."
+HELD = "out tok/s and tok/s each are for the requests “at once”; users: the maximum whose cache fits."
 LEAST_NAME = 22
 """Cells for names of models; longer names continue on a second line where users and speeds would have no room."""
 LOADS = ("concurrency", "request_rate_per_s", "targets")
@@ -78,7 +78,7 @@ def best_facts(found: Fit) -> list[Fact]:
 def nearest_text(found: Fit) -> str:
     """The row closest to a solution, if nothing is a solution."""
     nearest = next(iter(found.rows), None)
-    return "No model of the catalogue fits." + (
+    return "No model in the catalogue fits." + (
         f" The nearest, {nearest.model} in {nearest.weight_dtype}: {nearest.why}." if nearest else ""
     )
 

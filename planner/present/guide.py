@@ -26,28 +26,28 @@ class Question(msgspec.Struct, frozen=True):
     usual: float | str
 
 
-TASK = Question("task", "What is to be done?", "serve")
-MODEL = Question("model", "Which model? A name, a config.json, or an id of the hub", "llama-3.1-8b")
+TASK = Question("task", "What do you want to do?", "serve")
+MODEL = Question("model", "Which model? A name, a config.json, or a Hugging Face id", "llama-3.1-8b")
 AMOUNTS: Mapping[str, tuple[Question, ...]] = {
     "serve": (
-        Question("daily_users", "How many people use it a day?", 1000),
-        Question("request_rate_per_s", "How many requests a second come in the busiest hour?", 1.0),
+        Question("daily_users", "How many people use it per day?", 1000),
+        Question("request_rate_per_s", "How many requests per second arrive in the busiest hour?", 1.0),
     ),
     "generate": (Question("requests", "How many requests are there in all?", 100_000),),
     "prefill": (Question("requests", "How many prompts are there in all?", 100_000),),
-    "train": (Question("train_tokens", "How many tokens is it to see?", 1e9),),
-    "finetune": (Question("train_tokens", "How many tokens is it to see?", 1e7),),
+    "train": (Question("train_tokens", "How many tokens should it train on?", 1e9),),
+    "finetune": (Question("train_tokens", "How many tokens should it train on?", 1e7),),
 }
 """Task -> the questions for its amount, the usual one first."""
-_DEADLINE = Question("deadline_h", "Hours until it has to be done?", 168.0)
+_DEADLINE = Question("deadline_h", "In how many hours must it be done?", 168.0)
 LIMITS: Mapping[str, tuple[Question, ...]] = dict.fromkeys(AMOUNTS, (_DEADLINE,)) | {
     "serve": (
-        Question("p95_ttft_s", "Seconds to the first token, at most, for 95 of 100 people?", 2.0),
-        Question("p95_request_s", "Seconds to the whole answer, at most, for 95 of 100 people?", 10.0),
+        Question("p95_ttft_s", "Maximum seconds to the first token (95th percentile)?", 2.0),
+        Question("p95_request_s", "Maximum seconds to the complete answer (95th percentile)?", 10.0),
     )
 }
 """Task -> the questions for its limit, the usual one first."""
-MONTHS = Question("months", "For how many months is it needed?", 12)
+MONTHS = Question("months", "For how many months do you need it?", 12)
 
 
 def guide_sections(guide: Guide) -> list[Section]:
@@ -59,4 +59,4 @@ def guide_sections(guide: Guide) -> list[Section]:
 def tree_section(guide: Guide) -> Section:
     """Each question of the tree with its answer and the numbers behind it."""
     rows = [(branch.question, branch.answer, branch.reason) for branch in guide.tree]
-    return Section("The way down the tree", [text_table(("question", "answer", "because"), rows)])
+    return Section("The path through the decision tree", [text_table(("question", "answer", "because"), rows)])

@@ -112,7 +112,12 @@ def test_the_guide_takes_answers_and_ends_in_a_report_that_can_be_asked_again(ru
     again = json.loads(run_planner(*command, "--json").stdout)
     assert again["rows"][0]["answer"] == found["guide"]["row"]["answer"]
     text = run_planner("guide", "--answers", str(answers)).stdout
-    assert text.index("1. Profile") < text.index("5. Commit") < text.index("The way down the tree") < text.index("Decision")
+    assert (
+        text.index("1. Profile")
+        < text.index("5. Commit")
+        < text.index("The path through the decision tree")
+        < text.index("Decision")
+    )
     report = tmp_path / "report.md"
     assert run_planner("guide", "--answers", str(answers), "--out", str(report)).returncode == 0
     assert "## What it rests on" in report.read_text()

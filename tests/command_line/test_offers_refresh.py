@@ -102,7 +102,7 @@ def test_plans_use_the_new_price_and_its_date(run_planner: RunPlanner, catalogue
     catalogue.serve("nebius", NEBIUS, Last_Modified=MODIFIED)
     done = run_planner("offers", "refresh", "--fewer", "--provider", "nebius", "--source", catalogue.url)
     assert done.returncode == 0, done.stderr
-    assert "nebius: left out, the part is not known for certain: X900 (1)" in done.stderr
+    assert "nebius: skipped, because the GPU is ambiguous: X900 (1)" in done.stderr
     assert catalogue.asked == ["/nebius/vms.csv"]
     assert [file.name for file in folder.iterdir()] == ["nebius.toml"]
 

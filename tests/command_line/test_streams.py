@@ -20,7 +20,7 @@ from planner.cli.commands import COMMANDS
 from planner.cli.exits import MEANINGS
 
 pytestmark = pytest.mark.process
-FULL = "error: stdout cannot be written: No space left on device"
+FULL = "error: cannot write to stdout: No space left on device"
 CASES = (
     ("gpus > /dev/full", 74, FULL),
     ("--version > /dev/full", 74, FULL),

@@ -136,12 +136,12 @@ def test_an_import_that_is_not_kept_says_no_number_taken_in(run_planner: RunPlan
     given = tmp_path / "given.json"
     given.write_bytes(export_document([measurement()], [], version="1", exported_at="2026-01-01T00:00:00Z"))
     done = run_planner("--state", str(tmp_path / "other"), "measurements", "import", str(given))
-    assert (done.returncode, "1 measurement taken in" in done.stdout) == (0, True)
+    assert (done.returncode, "1 measurement imported" in done.stdout) == (0, True)
     (tmp_path / "other" / "measurements.jsonl").unlink()
     (tmp_path / "other" / "measurements.jsonl").mkdir()
     done = run_planner("--state", str(tmp_path / "other"), "measurements", "import", str(given))
     assert (done.returncode, done.stdout) == (74, "")
-    assert "1 measurement not taken in" in done.stderr
+    assert "1 measurement not imported" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -26,4 +26,4 @@ async def test_what_is_not_kept_is_told_on_the_screen(tmp_path: Path) -> None:
         await pilot.pause()
         said = {note.title: note.message for note in app._notifications}
     assert "was written by a later version" in said["Measurements"]
-    assert "cannot be written" in said["Not remembered for the next start"]
+    assert "cannot be written" in said["Not saved for the next start"]

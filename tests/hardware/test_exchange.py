@@ -272,7 +272,7 @@ def test_the_command_line_passes_on_takes_in_and_forgets(run_planner: RunPlanner
     (tmp_path / "theirs.json").write_text(json.dumps(document))
     taken = run_planner(*state, "measurements", "import", "theirs.json")
     assert taken.returncode == 0, taken.stderr
-    assert "2 measurements taken in" in taken.stdout
+    assert "2 measurements imported" in taken.stdout
     assert "quarantined" in taken.stderr
     listed = json.loads(run_planner(*state, "measurements", "list", "--json").stdout)
     assert [(one["origin"], bool(one["quarantine"])) for one in listed] == [("imported", False), ("imported", True)]

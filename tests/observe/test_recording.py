@@ -40,7 +40,7 @@ def reading(second: float, sm: float | None = 0.5) -> Snapshot:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that takes nothing")
 def test_a_device_is_refused_with_the_reason() -> None:
-    with pytest.raises(NotKeptError, match="/dev/full cannot be written: it is no regular file"):
+    with pytest.raises(NotKeptError, match="/dev/full cannot be written: it is not a regular file"):
         Recorder(Path("/dev/full"))
 
 

@@ -247,14 +247,14 @@ def test_what_is_bought_or_there_already_is_not_rented() -> None:
     # 8,500 $ ÷ 26,280 h + 0.35 kW · 0.15 $/kWh = 0.376 $/h, 730 h of it 274 $
     assert choice_text(next(row for row in session().plan(own).rows if row.owned)) == "Use 1 × L40S, your own, 274 $/month"
     assert choice_text(next(row for row in session().plan(buy).rows if row.owned)) == (
-        "Buy 1 × L40S for 8,500 $, 274 $/month with the loss in value"
+        "Buy 1 × L40S for 8,500 $, 274 $/month including depreciation"
     )
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("x:1", "no filter is called 'x'; gpu, provider, kind, region, country, market, network, link are"),
+        ("x:1", "there is no filter 'x'; gpu, provider, kind, region, country, market, network, link are"),
         ("$/h<a", "'$/h<a' compares with no number"),
         ("sure>", "'sure>' compares with no number"),
         ("colour<3", "'colour' is no figure to compare"),

@@ -26,7 +26,7 @@ def a_row() -> PlanRow:
 def test_sentences_say_where_the_target_ends_and_where_the_queue_grows() -> None:
     assert list(sentences(sample_load())) == [
         "p95 of the whole request stays within 5.00 s up to 20.0 requests/s (12.0 to 25.0 by its range); 16.0 are asked for.",
-        "Beyond 30.0 requests/s more come than are answered, and the queue grows without end.",
+        "Beyond 30.0 requests/s requests arrive faster than they are answered, and the queue grows without limit.",
     ]
     never = msgspec.structs.replace(sample_load().ends[0], load=None)
     assert (

@@ -23,13 +23,13 @@ from widgets.screens.row.why import PageStyle, explain
     ("degrees", "task", "told"),
     [
         ({"tp": 16}, "serve", ["the all-reduces of every layer"]),
-        ({"tp": 8, "pp": 2}, "serve", ["activations from stage to stage"]),
-        ({"tp": 8, "pp": 2, "dp": 3}, "train", ["activations from stage to stage", "gradients"]),
-        ({"tp": 8, "dp": 2}, "serve", ["requests alone, as every replica lies in one node"]),
-        ({"tp": 4, "pp": 2, "dp": 2}, "serve", ["requests alone, as every replica lies in one node"]),
-        ({"tp": 8, "dp": 2, "prefill_replicas": 1}, "serve", ["caches of prompts that were read"]),
+        ({"tp": 8, "pp": 2}, "serve", ["activations between stages"]),
+        ({"tp": 8, "pp": 2, "dp": 3}, "train", ["activations between stages", "gradients"]),
+        ({"tp": 8, "dp": 2}, "serve", ["only requests, since every replica is within one node"]),
+        ({"tp": 4, "pp": 2, "dp": 2}, "serve", ["only requests, since every replica is within one node"]),
+        ({"tp": 8, "dp": 2, "prefill_replicas": 1}, "serve", ["KV caches of prompts"]),
         ({"tp": 8, "cp": 2}, "train", ["keys and values of the context"]),
-        ({"tp": 8, "dp": 2, "ep": 16}, "serve", ["tokens on their way to experts"]),
+        ({"tp": 8, "dp": 2, "ep": 16}, "serve", ["tokens routed to experts"]),
     ],
 )
 def test_what_goes_over_the_network(degrees: dict[str, Any], task: str, told: list[str]) -> None:
@@ -55,7 +55,7 @@ def test_why_names_the_network_between_nodes(gpu: str, network: str) -> None:
         assert f"layout tp8·pp2 · 2 nodes of 8 GPUs · between nodes {network}" in text.replace(
             " between nodes", " · between nodes", 1
         )
-        assert "over it go activations from stage to stage" in text
+        assert "over it go activations between stages" in text
         assert all(cell_len(line) <= width for line in lines)
     measured = msgspec.structs.replace(row.answer, assumed={"between_nodes": "measured: all-reduce of 16 over 2 nodes"})
     assert "measured, see below" in between_nodes(msgspec.structs.replace(row, answer=measured), part, "serve")

@@ -85,7 +85,7 @@ async def test_the_decision_is_exported_with_its_reasons(
         for words in (
             "Chat service, 70B",
             "Rent 4 × H200 SXM 141GB",
-            "What is not a solution, and why",
+            "Candidates that are not solutions, and why",
             "gpu-planner plan chat-70b-sla",
         ):
             assert words in text

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from widgets.base_app import BaseApp
 
 STILL_OPENING = "Still opening."
-NO_PLAN = "The first plan is being worked out."
+NO_PLAN = "The first plan is being computed."
 """Reason given before the first plan; an action requested before it runs once the plan is there."""
 
 
@@ -35,13 +35,13 @@ def a_row(app: BaseApp) -> str | None:
 def known_memory(app: BaseApp) -> str | None:
     """The memory of the highlighted row was worked out."""
     row = app.table.highlighted
-    return "The memory of this row is not known: it is not supported." if row and row.answer.memory_bytes is None else None
+    return "The memory of this row is unknown, because it is not supported." if row and row.answer.memory_bytes is None else None
 
 
 def known_time(app: BaseApp) -> str | None:
     """The time of the highlighted row was worked out."""
     row = app.table.highlighted
-    return "The time of this row is not known: it is not supported." if row and not row.answer.seconds_by_class else None
+    return "The time of this row is unknown, because it is not supported." if row and not row.answer.seconds_by_class else None
 
 
 def a_latency(app: BaseApp) -> str | None:
@@ -57,7 +57,7 @@ def no_benchmark(app: BaseApp) -> str | None:
 
 def no_new_results(app: BaseApp) -> str | None:
     """No benchmark runs whose results are read as they come."""
-    return "A benchmark is running; its results enter the plan by themselves." if app.benchmark_runs else None
+    return "A benchmark is running; the plan uses its results automatically." if app.benchmark_runs else None
 
 
 def a_benchmark(app: BaseApp) -> str | None:
@@ -67,7 +67,7 @@ def a_benchmark(app: BaseApp) -> str | None:
 
 def a_change(app: BaseApp) -> str | None:
     """The workload was changed."""
-    return None if app.form.history.can_undo else "Nothing was changed since the preset was opened."
+    return None if app.form.history.can_undo else "Nothing has changed since the preset was opened."
 
 
 def an_undone_change(app: BaseApp) -> str | None:
@@ -87,4 +87,4 @@ def a_watched_gpu(app: BaseApp) -> str | None:
 
 def readings(app: BaseApp) -> str | None:
     """Something was read that advice can rest on."""
-    return None if app.telemetry.window else "Nothing was read of a GPU yet."
+    return None if app.telemetry.window else "No GPU has been read yet."

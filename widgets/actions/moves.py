@@ -19,21 +19,21 @@ _table, _form = partial(_key, "table"), partial(_key, "form")
 _choice, _group = partial(_key, "choice"), partial(_key, "group")
 
 TABLE = (
-    _table("mark", "space", "space", "mark", "Mark the row for c, or no longer, and go to the next.", "mark"),
+    _table("mark", "space", "space", "mark", "Mark or unmark the row for c, and go to the next.", "mark"),
     _table("down", "j,down", "j ↓", "down", "Next row.", "move(1)"),
     _table("up", "k,up", "k ↑", "up", "Previous row.", "move(-1)"),
     _table("first", "g,home", "g", "first", "First row.", "go(0)"),
     _table("last", "G,end", "G", "last", "Last row.", "go(-1)"),
-    _table("left", "h,left", "h ←", "fold", "Fold the rows of the GPU; where W draws every column: shift them back.", "shift(-1)"),
+    _table("left", "h,left", "h ←", "fold", "Collapse the rows of the GPU; if W shows every column, scroll left.", "shift(-1)"),
     _table(
         "right",
         "l,right",
         "l →",
         "open",
-        "Open the other rows of the GPU: counts, providers; where W draws every column: shift them.",
+        "Show the other rows of the GPU: counts, providers; if W shows every column, scroll right.",
         "shift(1)",
     ),
-    _table("open-all", "E", "E", "open all", "Open the rows of every GPU, or fold all of them.", "open_all"),
+    _table("open-all", "E", "E", "open all", "Expand or collapse the rows of all GPUs.", "open_all"),
     _table("page-down", "ctrl+d,pagedown", "^d", "page down", "Half a page down.", "page(1)"),
     _table("page-up", "ctrl+u,pageup", "^u", "page up", "Half a page up.", "page(-1)"),
 )
@@ -45,19 +45,19 @@ FORM = (
         "ctrl+r",
         "^r",
         "as preset",
-        "Put the field back to what the preset has. In a number + and - step to the next sensible value.",
+        "Reset the field to the value of the preset. In a number, + and - step to the next sensible value.",
         "reset",
     ),
 )
 CHOICE = (
     _choice("open", "enter,space", "enter", "choose", "Open the list of a field that holds one of several values.", "open"),
-    _choice("previous", "left", "←", "previous", "Previous value of such a field.", "step(-1)"),
-    _choice("next", "right", "→", "next", "Next value of such a field.", "step(1)"),
-    _choice("first", "home", "home", "first", "First value of such a field.", "go(0)"),
-    _choice("last", "end", "end", "last", "Last value of such a field.", "go(-1)"),
+    _choice("previous", "left", "←", "previous", "Previous value of a field with several values.", "step(-1)"),
+    _choice("next", "right", "→", "next", "Next value of a field with several values.", "step(1)"),
+    _choice("first", "home", "home", "first", "First value of a field with several values.", "go(0)"),
+    _choice("last", "end", "end", "last", "Last value of a field with several values.", "go(-1)"),
 )
 GROUP = (
-    _group("turn", "enter,space", "enter", "open, fold", "Open a group of fields, or fold it.", "fold"),
-    _group("fold", "left", "←", "fold", "Fold a group of fields.", "fold('fold')"),
-    _group("open", "right", "→", "open", "Open a group of fields.", "fold('open')"),
+    _group("turn", "enter,space", "enter", "open, fold", "Expand or collapse a group of fields.", "fold"),
+    _group("fold", "left", "←", "fold", "Collapse a group of fields.", "fold('fold')"),
+    _group("open", "right", "→", "open", "Expand a group of fields.", "fold('open')"),
 )

@@ -122,7 +122,7 @@ async def read_again(app: BaseApp) -> None:
     if not app.form.faults:
         app.ask_for_plan(app.form.workload)
     await look_round(app)
-    app.notify("Prices, measurements, presets and this machine were read again.", timeout=3)
+    app.notify("Reloaded prices, measurements, presets and this machine.", timeout=3)
 
 
 ACTIONS.key("copy", "y", "copy row", *A_ROW)(export.copy_row)

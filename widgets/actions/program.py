@@ -37,7 +37,7 @@ def use_theme(app: BaseApp, name: str) -> None:
     app.theme = app.choices["theme"] = name
     result = state_files.save_choices(app.options.state, app.choices)
     if not result.kept:
-        app.notify(f"{result.path} {result.reason}.", title="Not remembered for the next start", severity="warning", timeout=5)
+        app.notify(f"{result.path} {result.reason}.", title="Not saved for the next start", severity="warning", timeout=5)
 
 
 @ACTIONS.key("help", "question_mark,f1", "help", key_text="?", rank=11)
@@ -73,7 +73,7 @@ def leave(app: BaseApp) -> None:
         if yes:
             app.exit()
 
-    question = "A benchmark is running. What it measured so far is kept."
+    question = "A benchmark is running. Its results so far are kept."
     app.push_screen(ConfirmScreen(question, "stop it and quit", "go on"), answered)
 
 

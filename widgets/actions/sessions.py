@@ -19,7 +19,7 @@ MOST_NAMED = 6
 
 def a_session(app: BaseApp) -> str | None:
     """A session was kept."""
-    return None if state_files.session_names(app.options.state) else "No session was kept; K keeps this one."
+    return None if state_files.session_names(app.options.state) else "There are no saved sessions; K saves this one."
 
 
 @ACTIONS.key("keep-session", "K", "keep session", need.a_plan)
@@ -29,7 +29,7 @@ def keep(app: BaseApp) -> None:
 
     suggested = app.preset.name if app.preset else "my-session"
     kept = state_files.session_names(app.options.state)
-    named = f"; kept so far: {', '.join(kept[:MOST_NAMED])}{', …' * (len(kept) > MOST_NAMED)}" if kept else ""
+    named = f"; saved sessions: {', '.join(kept[:MOST_NAMED])}{', …' * (len(kept) > MOST_NAMED)}" if kept else ""
     hint = f"Form, filter, order and cursor; a session of the same name is replaced{named}."
     app.push_screen(NameScreen("Keep this session", suggested, hint), partial(_keep, app))
 
@@ -39,7 +39,7 @@ def _keep(app: BaseApp, name: str | None) -> None:
     if name is None or left is None:
         return
     if not re.fullmatch(state_files.SESSION_NAME, name):
-        message = f"{name!r} cannot name a session; use letters, digits, '-', '_' and '.', at most 64."
+        message = f"{name!r} is not a valid session name; use letters, digits, '-', '_' and '.', at most 64."
         app.notify(message, title="Not kept", severity="error", timeout=8)
         return
     result = state_files.save_session(app.options.state, left, name)
@@ -82,5 +82,8 @@ async def _open(app: BaseApp, name: str) -> None:
         keep_modified(app, now)
     else:
         app.notify(
-            f"{name} cannot be read, or names a preset or model that is gone.", title="Not opened", severity="error", timeout=8
+            f"{name} cannot be read, or uses a preset or model that no longer exists.",
+            title="Not opened",
+            severity="error",
+            timeout=8,
         )

@@ -39,7 +39,9 @@ async def change_model(app: BaseApp, name: str) -> None:
     if weights and await app.ask(lambda session: session.stores_less(name, weights)):
         await app.form.change({"model": name, "weight_dtype": None})
         app.notify(
-            f"{weights} has more bits than {name} is published in; undo brings both back.", title="Weights as published", timeout=5
+            f"{weights} has more bits than the published weights of {name}; undo restores both.",
+            title="Weights as published",
+            timeout=5,
         )
     else:
         await app.form.change({"model": name})
@@ -85,5 +87,5 @@ def save(app: BaseApp) -> None:
             app.run_worker(save_preset(app, name), group="save", exit_on_error=False)
 
     suggested = app.preset.name if app.preset else "my-workload"
-    hint = "Among your own presets; one of the same name is replaced."
+    hint = "It is saved with your own presets, and replaces a preset of the same name."
     app.push_screen(NameScreen("Save the workload as a preset", suggested, hint), named)

@@ -137,7 +137,7 @@ class BenchmarkRunner:
             gc.unfreeze()
             self._process = self._task = None
             if self.running:
-                self.run.state, self.run.message = "failed", "Ended early; what was measured is kept."
+                self.run.state, self.run.message = "failed", "Stopped early; the results so far are kept."
                 self._drop_waiting()
                 self._tell()
 

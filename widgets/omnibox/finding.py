@@ -92,7 +92,7 @@ def _as_typed(typed: str) -> list[Suggestion]:
         return [Suggestion(kind, typed, detail)]
     if _is_folder_of_a_model(typed):
         return [Suggestion("model", f"./{typed}", ON_THIS_MACHINE)]
-    return [Suggestion("model", typed, "of the Hugging Face hub")] if is_hub_id(typed) else []
+    return [Suggestion("model", typed, "on the Hugging Face hub")] if is_hub_id(typed) else []
 
 
 def _machines(wanted: str, suggestions: Iterable[Suggestion]) -> Iterator[Suggestion]:
@@ -147,7 +147,7 @@ def setting(text: str, workload: Mapping[str, Any]) -> dict[str, Any]:
         hints = nearest_names(wanted, dict.fromkeys((*(one.key for one in fields), *(one.label for one in fields))))
         if "." in wanted or wanted in KNOWN_KEYS:
             return {wanted: value_of(given.strip()) if given.strip() else None}
-        raise ValueError(f"no key is called {name.strip()!r}" + (f"; did you mean {' or '.join(hints)}?" if hints else "."))
+        raise ValueError(f"there is no key {name.strip()!r}" + (f"; did you mean {' or '.join(hints)}?" if hints else "."))
     field = near[0]
     value = field.read(given)
     if field.kind in {"choice", "switch"} and field.choices and value is not None and given.strip() not in field.choices:

@@ -40,7 +40,7 @@ QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
 KEYS = "enter takes it · esc back"
 HINT = "model, hub id, config.json, preset, GPU, 8 x L40S, command, key=value"
-MODEL_HINT = "name, id of the Hugging Face hub, or path of a config.json"
+MODEL_HINT = "name, Hugging Face id, or path of a config.json"
 
 
 class OmniScreen(NarrowedList[Suggestion | None]):
@@ -90,11 +90,11 @@ class OmniScreen(NarrowedList[Suggestion | None]):
             self._show_words("reading the catalogue …")
         elif not found:
             also = (
-                "down picks what is spelled alike"
+                "down selects similar names"
                 if self._found
-                else "an id of the hub is organisation/name, a path begins with ./ or /"
+                else "a Hugging Face id is organisation/name; a path begins with ./ or /"
             )
-            self._show_words(f"nothing is called that; {also}", NOTHING)
+            self._show_words(f"no match; {also}", NOTHING)
 
     def _option(self, suggestion: Suggestion, cells: int) -> Option:
         ellipsis = self._app.symbols.ellipsis

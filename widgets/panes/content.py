@@ -66,7 +66,7 @@ class Panes:
         elsewhere = self.form.show_problems(problems)
         count = len(problems) + len(self.form.faults)
         words = [problem_text(problem) for problem in elsewhere[:2]]
-        summary = f"{count} field{'s' * (count != 1)} to mend; the rows answer the workload before."
+        summary = f"{count} field{'s' * (count != 1)} to correct; the rows show the previous workload."
         self.ranking.refuse(words or [summary])
 
     def show_row(self, row: PlanRow | None, plan: Plan | None) -> None:

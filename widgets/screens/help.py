@@ -53,8 +53,8 @@ PANE_TEXTS = {
 
 
 RANGES = (
-    ("±14 %", "the range that should hold the truth nine times in ten"),
-    ("-10 +29 %", "such a range where one side reaches further than the other"),
+    ("±14 %", "the range that should contain the true value nine times in ten"),
+    ("-10 +29 %", "a range with unequal sides"),
     ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it; ÷1.7 ×2.8 where they differ"),
 )
 FIRST: Mapping[str, Sequence[str]] = {
@@ -146,7 +146,7 @@ class HelpScreen(TextOverlay):
                 if state.reason is not None:
                     yield from labelled("", cells, state.reason, width, "italic $text-warning")
         if not found:
-            yield Content.styled("No key is about that.", "$quiet")
+            yield Content.styled("No matching key.", "$quiet")
 
 
 def _about(state: ActionState) -> str:

@@ -21,7 +21,9 @@ def between_nodes(row: PlanRow, gpu: Gpu | None, task: str) -> str:
         return ""
     name, rate = fabric_of(gpu, None, layout.gpus_per_node)
     known = (
-        "measured, see below" if "between_nodes" in row.answer.assumed else f"{rate / 1e9:.3g} GB/s each way, taken for such parts"
+        "measured, see below"
+        if "between_nodes" in row.answer.assumed
+        else f"{rate / 1e9:.3g} GB/s each way, assumed for such parts"
     )
     return f"between nodes {name} ({known}); over it go {', '.join(crossing(layout, task))}"
 
@@ -35,12 +37,12 @@ def crossing(layout: LayoutAnswer, task: str) -> Iterator[str]:
     if stage > inside >= layout.tp:
         yield "keys and values of the context"
     if layout.ep > inside:
-        yield "tokens on their way to experts"
+        yield "tokens routed to experts"
     if layout.pp > 1 and replica > inside:
-        yield "activations from stage to stage"
+        yield "activations between stages"
     if layout.prefill_replicas:
-        yield "caches of prompts that were read"
+        yield "KV caches of prompts"
     if trains(task) and layout.dp > 1 and replica * layout.dp > inside:
         yield "gradients"
     if not trains(task) and replica <= inside and not layout.prefill_replicas and layout.ep <= inside:
-        yield "requests alone, as every replica lies in one node"
+        yield "only requests, since every replica is within one node"

@@ -76,8 +76,8 @@ class RightSizeScreen(TextOverlay):
             return
         badge = window[-1].badge if window else None
         seconds = window[-1].taken_at_s - window[0].taken_at_s if window else 0.0
-        parts = ["Right-size", badge or "", f"the last {duration_text(seconds)}", "as if the workload ran there" if given else ""]
-        with_or_without = "w without the workload" if given else "w as if the workload ran there"
+        parts = ["Right-size", badge or "", f"the last {duration_text(seconds)}", "assume the workload runs there" if given else ""]
+        with_or_without = "w without the workload" if given else "w assume the workload runs there"
         self.entitle(" · ".join(filter(None, parts)), f"r again · {with_or_without} · {SCROLLS}esc back")
         self._detail = window[-1].nvml_detail if window else "nothing was read yet"
         self.draw()

@@ -242,7 +242,7 @@ def chart_lines(answer: StudyAnswer, name: str, title: str, symbols: Symbols, si
         (title, "bold $accent"), (f"  over {'parameters' if answer.axis == 'width' else 'tokens a step'}", "$quiet")
     )
     if not any(curves):
-        return [heading, Content.styled("no price, so nothing to draw" if name == "flop_per_usd" else "nothing is known", "$quiet")]
+        return [heading, Content.styled("no price, nothing to draw" if name == "flop_per_usd" else "nothing is known", "$quiet")]
     values = [figure.value for curve in curves for _, figure in curve]
     values += [end for number in banded for _, figure in curves[number] for end in (figure.low, figure.high)]
     x_text = partial(_tick, lambda value: size_text(value, answer.axis), round_text)

@@ -37,8 +37,8 @@ STEPS = (
         "The answer",
         "ranking",
         "#answer",
-        "The line on top is the answer: what to rent, its price, the latency beside the one asked for, and how sure it is. It changes "
-        "as you type; the age of the prices stands in the corner.",
+        "The top line is the answer: what to rent, its price, the latency and its target, and how certain it is. It changes "
+        "as you type; the age of the prices is shown in the corner.",
     ),
     Step(
         "Your model, your numbers",
@@ -52,20 +52,20 @@ STEPS = (
         "ranking",
         "#ranking",
         "A row is a GPU at its best count, layout and offer; → opens the others. $filter narrows the search: l4 h100 aws spot. "
-        "$why says why a row is where it is, $compare sets rows side by side.",
+        "$why explains the rank of a row, $compare shows rows side by side.",
     ),
     Step(
         "What would change it",
         "ranking",
         "#ranking",
         "$change lists what would change the answer, and a digit tries it at once. $own compares renting with buying, $load shows the "
-        "latency against the load, $memory and $time work the bytes and the seconds out.",
+        "latency against the load, $memory and $time itemise the bytes and the seconds.",
     ),
     Step(
         "This machine, and help",
         "machine",
         "#machine",
-        "$pane-machine watches the GPUs of this machine, $benchmark measures them, and the plan rests on it from then on. $help lists every "
+        "$pane-machine watches the GPUs of this machine, $benchmark measures them, and later plans use the results. $help lists every "
         "key, $palette finds any of them by name, $quit leaves; the next start takes it up again.",
     ),
 )

@@ -62,7 +62,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     "--ranks",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="GPUs (or CPU processes) of the standard suite's collectives; all GPUs otherwise, or two processes.",
+    help="GPUs (or CPU processes) for the collectives of the standard suite. The default is all GPUs, or two processes.",
 )
 @click.option("--axis", type=click.Choice(["width", "batch"]), help="study: what to vary, the model (default) or the batch.")
 @click.option("--depth-law", metavar="LAW", help="study: depth of the models: printed (default), log2, or a number of layers.")
@@ -76,7 +76,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
 @click.option(
     "--emit",
     type=click.Choice(FORMS),
-    help="Measure elsewhere: write a SkyPilot task, an sbatch script, a Dockerfile, a Kubernetes Job, a JobSet, a Job for Kueue or one for Ray.",
+    help="Write a job that runs the benchmark elsewhere: a SkyPilot task, an sbatch script, a Dockerfile, a Kubernetes Job, a JobSet, a Job for Kueue or one for Ray.",
 )
 @click.option(
     "--gpu",
@@ -129,9 +129,9 @@ def bench(
     if suite == SERVE and emit is None:
         return measure_server(invocation.session(), as_json=as_json, **serving)
     if suite == SERVE:
-        raise UserError(Problem("--url", "", "is measured by --suite serve, from here."))
+        raise UserError(Problem("--url", "", "is only measured with --suite serve."))
     if alone := given_options(serving):
-        raise UserError([Problem(option, "", "is measured by --suite serve, from here.") for option in alone])
+        raise UserError([Problem(option, "", "is only measured with --suite serve.") for option in alone])
     if emit is not None:
         chosen = None if ctx.get_parameter_source("suite") is click.core.ParameterSource.DEFAULT else suite
         over = nodes is not None and nodes > 1
@@ -171,11 +171,11 @@ def _check_combination(
     """Raises `UsageError` for options that exclude each other."""
     if gpus or nodes is not None:
         wrong = "--gpu" if gpus else "--nodes"
-        raise click.UsageError(f"{wrong} goes with --emit; what is measured here is chosen with --device, nodes by torchrun.")
+        raise click.UsageError(f"{wrong}needs --emit. To measure this machine, use --device; for several nodes, use torchrun.")
     if model is not None and preset is not None:
         raise click.UsageError("--model and --preset both name a model; give one of them.")
     if suite != "study" and (given := [name for name, value in of_study.items() if value is not None]):
-        raise click.UsageError(f"{', '.join(given)} concern the suite study only.")
+        raise click.UsageError(f"{', '.join(given)} apply only to the suite study.")
 
 
 def _rank(suite: str) -> int | None:
@@ -196,7 +196,7 @@ def _worker_options(
 
         depth_of(256, str(law))
     if (model or preset) and suite not in WITH_PRODUCTS:
-        raise click.UsageError(f"--{'model' if model else 'preset'} concerns the suites quick and standard only.")
+        raise click.UsageError(f"--{'model' if model else 'preset'} applies only to the suites quick and standard.")
     of_model = model or (session.presets.load(preset).workload.model if preset else None)
     given = [word for name, value in options.items() if value is not None for word in (name, str(value))]
     return (*given, *(product_options(session.architecture(of_model)) if of_model else ()))

@@ -62,7 +62,7 @@ serve_options = options(
         help="serve: tokens per answer.",
     ),
     click.option("--requests", type=click.IntRange(1, 10**6), metavar="N", help="serve: number of requests for each load."),
-    settings_option("serve: a setting of the server, as gpu=H100; repeatable."),
+    settings_option("serve: a setting of the server, such as gpu=H100; repeatable."),
     click.option("--out", type=FILE, metavar="FILE", help="serve: also write the result to FILE."),
 )
 """Options of the suite serve."""
@@ -173,7 +173,7 @@ def _compared(session: Session, results: Sequence[Result], settings: dict[str, A
         if refuse:
             return []
         needed = ", ".join(f"{name}=…" for name in dict.fromkeys(problem.key for problem in wrong.problems))
-        say(f"no prediction: say what runs there with --set {needed}")
+        say(f"no prediction: describe the server with --set {needed}")
         return []
     if refuse and (refused := dict.fromkeys(one.refused for one in found if one.refused)):
         raise UserError([Problem("--set", "", text) for text in refused])

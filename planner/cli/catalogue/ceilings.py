@@ -99,7 +99,7 @@ def _print_report(found: CeilingReport) -> None:
         print()
         _print_residuals(found.residuals)
     elif not found.measurements:
-        say("nothing measured: gpu-planner bench measures this machine")
+        say("no measurements yet; run gpu-planner bench to measure this machine")
 
 
 def _print_residuals(residuals: list[Residual]) -> None:

@@ -79,7 +79,7 @@ def _narrated(one: Refreshed) -> Iterator[str]:
     if one.unknown:
         named = ", ".join(f"{name} ({count})" for name, count in list(one.unknown.items())[:NAMED])
         more = f" and {len(one.unknown) - NAMED} more" if len(one.unknown) > NAMED else ""
-        yield f"{one.provider}: left out, the part is not known for certain: {named}{more}"
+        yield f"{one.provider}: skipped, because the GPU is ambiguous: {named}{more}"
     if one.unusable:
         yield f"{one.provider}: {counted(len(one.unusable), 'line')} cannot be read; {one.unusable[0]}"
 

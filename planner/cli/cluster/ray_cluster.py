@@ -49,7 +49,7 @@ class RayCluster:
             if not before:
                 _begin(address, options)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            raise UserError(Problem("--on", "", f"{on} cannot be joined: {str(error).splitlines()[0]}")) from None
+            raise UserError(Problem("--on", "", f"{on} cannot be reached: {str(error).splitlines()[0]}")) from None
         cluster = cls(on)
         say(f"{counted(cluster.nodes, 'node')} with {cluster.processors} processors by Ray {ray.__version__}")
         try:

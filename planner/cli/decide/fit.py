@@ -40,7 +40,7 @@ TASKS = ("serve", "generate", "prefill", "train", "finetune")
 @click.option("--task", type=click.Choice(TASKS), default="serve", show_default=True, help="Task to run on the GPUs.")
 @settings_option("One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).")
 @click.option(
-    "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="What to list first: the largest "
+    "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="Sort by the largest "
     "model in the best precision, the most tokens a second, the most users, or the longest context.",
 )  # fmt: skip
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")

@@ -76,7 +76,7 @@ def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserE
     except Exception as error:  # noqa: BLE001  # whatever is wrong with one line, the others are answered
         if len(requests) == 1:
             reason = (
-                f"took more than {LONGEST_S:g} s of the processor"
+                f"took more than {LONGEST_S:g} s of processor time"
                 if isinstance(error, TimeUpError)
                 else f"{type(error).__name__}: {error}"
             )
@@ -92,7 +92,7 @@ def _presentable(request: Request, answer: Answer | UserError) -> Answer | Refus
         return Refusal(request.id, _words(answer.problems))
     absent = (answer.reason, answer.bottleneck).count(None)
     if encoder.encode(answer).count(b":null") > absent and (place := _not_finite(msgspec.to_builtins(answer))):
-        return Refusal(request.id, f"cannot be evaluated ({place} is beyond all numbers).")
+        return Refusal(request.id, f"cannot be evaluated ({place} is out of range).")
     return answer
 
 
@@ -107,7 +107,7 @@ def _not_finite(found: object) -> str:
 def _request(line: bytes) -> Request | Refusal:
     try:
         if len(line) > LONGEST_LINE:
-            return Refusal(None, f"is longer than {LONGEST_LINE >> 10} KiB, the most that is read of a line.")
+            return Refusal(None, f"is longer than {LONGEST_LINE >> 10} KiB, the limit for a line.")
         request = _decoder.decode(line)
         for nested in (request.id, request.model):
             check_depth(nested, "")

@@ -28,7 +28,7 @@ def mcp(invocation: Invocation, basis: str) -> int:
     from planner.cli.mcp.server import serve
 
     planner = Planner(config=invocation.config, state=invocation.state, basis="spec" if basis == "spec" else "measured")
-    say("serving tools on stdin and stdout; end with Ctrl+C or by closing stdin")
+    say("serving tools on stdin and stdout; stop with Ctrl+C or by closing stdin")
     with plain_streams():
         anyio.run(serve, planner)
     return ExitCode.ANSWERED

@@ -167,7 +167,7 @@ TOOLS = (
     ),
     Tool(
         "estimate",
-        "Predict memory, speed and cost of candidates given in full: model, gpu, task, and as much of the layout as is known.",
+        "Predict memory, speed and cost of specified candidates: model, gpu, task, and as much of the layout as is known.",
         EstimateInput,
         Estimates,
         _estimate,
@@ -188,7 +188,7 @@ TOOLS = (
     ),
     Tool(
         "rightsize",
-        "Judge what GPUs were seen to do and advise: batch, slice, quantise, move, give back, or stay, with what each saves.",
+        "Judge how GPUs are used and recommend to batch, slice, quantise, move, return or keep them, with the saving of each.",
         RightsizeInput,
         Advice,
         _rightsize,

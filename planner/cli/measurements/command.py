@@ -27,7 +27,7 @@ from planner.session import Session
 from planner.units import counted
 
 chosen_by = options(
-    click.option("--device", metavar="NAME", help="This GPU or CPU only."),
+    click.option("--device", metavar="NAME", help="Only this GPU or CPU."),
     click.option("--run", metavar="ID", help="This run only."),
     click.option("--suite", metavar="NAME", help="This suite only."),
     click.option("--kind", type=click.Choice(get_args(MeasurementKind)), help="This kind only."),
@@ -94,7 +94,7 @@ def list_measurements(invocation: Invocation, /, as_json: bool, **wanted: Any) -
         print_columns(heads, rows, numeric=("value",))
         say_outliers(session, {one.device for one in found})
     else:
-        say("nothing measured yet: gpu-planner bench" if not any(wanted.values()) else "no such measurement")
+        say("no measurements yet; run gpu-planner bench" if not any(wanted.values()) else "no such measurement")
     return ExitCode.ANSWERED if found else ExitCode.NOTHING_FOUND
 
 
@@ -120,7 +120,7 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
 
 
 @measurements.command("export")
-@click.option("--out", type=FILE, metavar="FILE", help="Write there, not to stdout.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write to this file instead of stdout.")
 @chosen_by
 @pass_invocation
 def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: Any) -> int:
@@ -153,12 +153,12 @@ measurements.add_command(import_measurements)
 def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: bool, **wanted: Any) -> int:
     """Delete measurements: by ID (of a measurement or a run), or all that the options choose. Asks first."""
     if not names and not any(wanted.values()):
-        raise click.UsageError("Name what to remove: an ID, or an option that chooses (--run, --device, --quarantined, …).")
+        raise click.UsageError("Give an ID, or an option that selects measurements (--run, --device, --quarantined, …).")
     session = invocation.session()
     found = [one for one in (named(session, names) if names else chosen(session, **wanted)) if fits(one, **wanted)]
     shipped = [one for one in found if one.origin == "shipped"]
     if shipped and names:
-        raise UserError([Problem(one.id, "", f"{one.point} of {one.device} came with the program.") for one in shipped])
+        raise UserError([Problem(one.id, "", f"{one.point} of {one.device} is shipped with the program.") for one in shipped])
     found = [one for one in found if one.origin != "shipped"]
     if not found:
         say("no such measurement")
@@ -169,7 +169,7 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
         if len(found) > 10:
             say(f"… and {len(found) - 10:,} more")
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{counted(len(found), 'measurement')} would be removed; say so with --yes.")
+            raise click.UsageError(f"{counted(len(found), 'measurement')} would be removed; confirm with --yes.")
         click.confirm(f"Remove {counted(len(found), 'measurement')}?", abort=True, err=True)
     removed, result = session.store.remove(found)
     result.require()

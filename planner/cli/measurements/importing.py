@@ -72,7 +72,7 @@ class FileContents(msgspec.Struct):
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
-@settings_option("A setting that the files do not hold, as gpu=H100; repeatable.")
+@settings_option("A setting that the files do not contain, such as gpu=H100; repeatable.")
 @json_option
 @pass_invocation
 def import_measurements(invocation: Invocation, files: tuple[str, ...], settings: Sequence[str], as_json: bool) -> int:
@@ -169,14 +169,14 @@ def _keep(session: Session, taken: FileContents) -> None:
         new, result = session.store.add_all(rows, runs)
         _require(result, where, new)
         print_line(
-            f"{where}: {counted(new, 'measurement')} taken in" + (f", {len(rows) - new:,} were there" if new < len(rows) else "")
+            f"{where}: {counted(new, 'measurement')} imported" + (f", {len(rows) - new:,} were there" if new < len(rows) else "")
         )
     keep_results(session, taken.results)
 
 
 def _require(result: WriteResult, where: str, number: int) -> None:
     if not result.kept:
-        raise NotKeptError(Problem(where, "", f"{counted(number, 'measurement')} not taken in: {result.path} {result.reason}."))
+        raise NotKeptError(Problem(where, "", f"{counted(number, 'measurement')} rejected: {result.path} {result.reason}."))
 
 
 def _print(session: Session, taken: FileContents) -> None:
@@ -189,7 +189,7 @@ def _print(session: Session, taken: FileContents) -> None:
             say(f"quarantined {one.id} {one.point} of {one.device}: {one.quarantine}")
     for device in dict.fromkeys(one.device for one in rows):
         if session.part_named(device) is None:
-            say(f"note: {device} is not in the catalogue; its rows could not be held against vendor figures")
+            say(f"note: {device} is not in the catalogue; its rows could not be compared with vendor figures")
     say_outliers(session, {one.device for one in rows})
     for where in taken.left_out[:MOST_NAMED]:
         say(f"{where}: no results, left out")

@@ -47,13 +47,15 @@ DEFAULT_GPUS = 12
     "--top",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="At most this many rows, and the best of every --gpu. Without it a table has the best row of each GPU, other forms every row.",
+    help="At most this many rows, and the best of every --gpu. By default a table has the best row of each GPU, and other formats have every row.",
 )
 @click.option("--memory", is_flag=True, help="Itemise the memory of the best row of each --gpu (with --json of every row).")
 @click.option("--time", "operators", is_flag=True, help="Itemise the time of the same rows, operator by operator.")
-@click.option("--load", is_flag=True, help="Latency of the best row against the load, and where it misses a target.")
+@click.option("--load", is_flag=True, help="Show the latency of the best row against the load, and where it misses a target.")
 @click.option(
-    "--money", is_flag=True, help="Costs of the best row over years: rented on each term, bought, or paid to an API by the token."
+    "--money",
+    is_flag=True,
+    help="Show the cost of the best row over years: rented on each term, bought, or as an API paid per token.",
 )
 @money_options
 @click.option(
@@ -139,7 +141,7 @@ def _refuse_combinations(wanted: list[str], form: str | None, emit: str | None) 
         raise click.UsageError(f"--{wanted[0]} goes with the table or --json, not with --{form}.")
     if emit and (form or wanted):
         raise click.UsageError(
-            "--emit writes a job, and nothing else: leave --json, --csv, --markdown, --memory, --time, --load and --money out."
+            "--emit writes only a job; it cannot be combined with --json, --csv, --markdown, --memory, --time, --load or --money."
         )
 
 
@@ -172,7 +174,7 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
     """The row that ranks first as a job, on stdout."""
     row = found.best
     if row is None:
-        say("nothing in the plan fits: there is no job to write")
+        say("nothing in the plan fits, so there is no job to write")
         return ExitCode.NOTHING_FOUND
     from planner.cli.emit.running import written
 

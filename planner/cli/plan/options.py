@@ -34,7 +34,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         if not equals or not key.strip():
             problems.add("", f"{setting!r} is not KEY=VALUE, such as targets.p95_request_s=3.")
         elif field_key := key_of(key.strip()):
-            problems.add(key.strip(), f"is what the form calls {field_key}; --set takes that key.")
+            problems.add(key.strip(), f"is the label in the form of {field_key}; --set takes that key.")
         else:
             changes[key.strip()] = _as_listed(key.strip(), value_of(text.strip())) if text.strip() else ABSENT
     problems.raise_if_any()
@@ -151,7 +151,7 @@ UNREAD: dict[str, tuple[str, ...]] = {
 def unread_settings(command: PlanCommand, workload: Workload) -> str | None:
     """Note on the keys of `--set` that say nothing of the task; a rollout answers while it trains."""
     given = [key for key in parse_settings(command.settings) if key in UNREAD[workload.task] and not workload.rollout]
-    return f"--set: {', '.join(given)} says nothing of task={workload.task}, and changes nothing" if given else None
+    return f"--set: {', '.join(given)} does not apply to task={workload.task} and has no effect" if given else None
 
 
 def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
@@ -163,7 +163,7 @@ def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
         for key, value in known.items()
         if value is not None and key not in parse_settings(command.settings)
     ]
-    return f"what --set leaves out is as in {command.preset} (with model and task given, it is chosen for you): {' '.join(kept)}"
+    return f"keys that --set does not give are as in {command.preset} (if you give model and task, the planner chooses them): {' '.join(kept)}"
 
 
 workload_options = options(

@@ -34,13 +34,13 @@ def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
     if chosen := chosen_text(plan):
         out.print(Text(chosen, style="dim"))
     if each_gpu and plan.counts.shown < plan.counts.considered:
-        out.print(Text("the best row of each GPU; --top 50 lists the 50 best of all", style="dim"))
+        out.print(Text("showing the best row of each GPU; --top 50 lists the 50 best rows", style="dim"))
     if words := simulated_rows(plan):
         out.print(Text(words, style="dim"))
     if words := standing(plan):
         out.print(Text(words, style="dim"))
     if lines := sensitivity(plan):
-        out.print(Text(f"another would rank first: {'; '.join(lines)}", style="dim"))
+        out.print(Text(f"another GPU would rank first: {'; '.join(lines)}", style="dim"))
     left_out = {column.id: column.title for column in fit.left_out}
     print_left_out([title for name, title in left_out.items() if name != "why"])
     if "why" in left_out:

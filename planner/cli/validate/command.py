@@ -40,7 +40,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
     from planner.cli.validate.own import logged_comparisons, own_comparisons, seen_comparisons
 
     if only and folder is None:
-        raise click.UsageError("--only chooses among the files of DIR; name the folder too.")
+        raise click.UsageError("--only selects files of DIR; give the folder too.")
     session = invocation.session()
     published, compared, refused = _published(session, folder, only) if folder else (None, [], Counter[str]())
     own, own_left_out = own_comparisons(session)
@@ -63,7 +63,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
     nothing = (
         "no row could be compared"
         if folder
-        else "nothing was measured here yet: run gpu-planner bench, or name a folder of published measurements"
+        else "no measurements yet: run gpu-planner bench, or give a folder of published measurements"
     )
     say(f"{nothing}.")
     return ExitCode.NOTHING_FOUND

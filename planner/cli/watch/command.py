@@ -161,7 +161,7 @@ def _serve(origin: Origin, interval_s: float, listen: str, recorder: Recorder | 
     """Answer scrapes with the latest reading, to the end of the source or Ctrl+C."""
     latest = Latest()
     with served(latest, listen) as address, Readings(origin, interval_s, again=True) as readings:
-        say(f"readings are served at {address}")
+        say(f"serving readings at {address}")
         for snapshot in readings:
             if snapshot is not None:
                 _keep(snapshot, recorder)

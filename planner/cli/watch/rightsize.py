@@ -109,7 +109,7 @@ def rightsize(
     if servers and (replay or demo):
         raise UserError(Problem("", "", "--prometheus excludes --replay and --demo; give one."))
     if match and not servers:
-        raise UserError(Problem("--match", "", "narrows --prometheus; give its address."))
+        raise UserError(Problem("--match", "", "needs --prometheus."))
     session = invocation.session()
     workload = session.presets.load(preset).workload if preset is not None else None
     fleet = _fleet(servers, seconds or DEFAULT_FLEET_SECONDS, match)
@@ -148,7 +148,7 @@ def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) ->
         request = msgspec.convert(asked | {"gpu": gpu, "gpus": 1}, Request)
         log_results(session, [predicted_and_seen(session, request, {figure: tokens_per_s}, "job", "rightsize")])
     except UserError as why:
-        say(f"note: not kept beside a prediction: {why}")
+        say(f"note: not stored with a prediction: {why}")
 
 
 def _print(advice: Advice, badge: str, *, as_json: bool, each: bool) -> None:
@@ -237,5 +237,5 @@ def _watched(origin: Origin, seconds: float) -> list[Snapshot]:
             if (snapshots and not snapshots[-1].devices) or time.monotonic() >= end_s + (0 if snapshots else GRACE_S):
                 break
     if not snapshots:
-        raise UserError(Problem("", "", f"nothing answered within {seconds + GRACE_S:g} s."))
+        raise UserError(Problem("", "", f"no answer within {seconds + GRACE_S:g} s."))
     return snapshots

@@ -65,7 +65,7 @@ def formula_text(term: Term, row: int) -> str:
             continue
         if symbol not in term.values or (way or "") not in WAYS_TO_READ:
             raise ValueError(
-                f"{{{symbol}:{way}}} of {term.formula!r} is none of {sorted(term.values)}, or of {sorted(WAYS_TO_READ)}"
+                f"{{{symbol}:{way}}} of {term.formula!r} is not one of {sorted(term.values)}, or of {sorted(WAYS_TO_READ)}"
             )
         parts.append(WAYS_TO_READ[way or ""](cell(term.values[symbol], row)))
     return _NOTHING.sub("", "".join(parts))

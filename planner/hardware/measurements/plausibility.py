@@ -65,7 +65,7 @@ def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(parameter, fault) for the parameters of a collective that has a value."""
     ranks, nodes, series = given.get("ranks"), given.get("nodes", 1), given.get("series")
     if given.get("op") not in COLLECTIVE_OPS:
-        yield "op", f"{given.get('op')!r} is none of {', '.join(COLLECTIVE_OPS)}."
+        yield "op", f"{given.get('op')!r} is not one of {', '.join(COLLECTIVE_OPS)}."
     if not isinstance(ranks, int) or ranks < FEWEST_RANKS:
         yield "ranks", f"{ranks!r} is no number of ranks from {FEWEST_RANKS}."
     elif not isinstance(nodes, int) or nodes < 1:
@@ -73,7 +73,7 @@ def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     elif ranks % nodes:
         yield "nodes", f"{ranks} ranks do not fill {nodes} nodes."
     if "fabric" in given and given["fabric"] not in get_args(Fabric):
-        yield "fabric", f"{given['fabric']!r} is none of {', '.join(get_args(Fabric))}."
+        yield "fabric", f"{given['fabric']!r} is not one of {', '.join(get_args(Fabric))}."
     if not isinstance(series, list) or not series or not all(map(_is_point, series)):
         yield "series", "is no list of pairs, bytes and seconds, each above 0."
 

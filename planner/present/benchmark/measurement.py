@@ -80,7 +80,7 @@ def change_sections(change: MeasuringEffect) -> Iterator[Section]:
         rows.append((plan.workload, digits(plan.before or None), digits(plan.after or None), moved))
     heads = ("workload on one device", "published tok/s", "measured tok/s", "change")
     known = any(plan.after for plan in change.plans)
-    nothing = Paragraph("No compared plan has a known speed on it.")
+    nothing = Paragraph("No compared plan has a known speed on this device.")
     yield Section(f"What measuring {change.gpu} changed", [text_table(heads, rows, numeric=heads[1:]) if known else nothing])
     yield check_section(change.check)
 
@@ -99,11 +99,11 @@ def check_section(check: CalibrationCheck) -> Section:
 def check_text(check: CalibrationCheck) -> str:
     """Whether plans rest on the measured ceilings, in a sentence."""
     if not check.points:
-        return "Nothing judges the measured ceilings: no whole step, prompt or decoding was measured (--suite standard does)."
+        return "The measured ceilings cannot be checked: no complete step, prompt or decoding was measured (--suite standard measures them)."
     errors = f"mean error {percent_text(check.before)} by published figures, {percent_text(check.after)} by measured ones"
     if check.accepted:
-        return f"Plans rest on the measured ceilings: {errors}."
-    return f"Plans do not rest on the measured rates, which predict whole steps worse: {errors}."
+        return f"Plans use the measured ceilings: {errors}."
+    return f"Plans do not use the measured rates, because they predict complete steps less accurately: {errors}."
 
 
 def proof_section(device: str, lines: Sequence[Proof]) -> Section:
@@ -114,7 +114,7 @@ def proof_section(device: str, lines: Sequence[Proof]) -> Section:
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     said = [Paragraph(f"{len(lines)} figures: {verdicts}.")]
     if counts.get("disturbed", 0) > counts.get("within", 0):
-        said.append(Paragraph("Most were disturbed, which proves nothing: run it again while nothing else works here."))
+        said.append(Paragraph("Most points were disturbed, so the result proves nothing. Run it again while the machine is idle."))
     return Section(f"What {device} shows", [text_table(heads, rows, numeric=heads[1:3]), *said])
 
 

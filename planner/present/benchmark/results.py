@@ -60,7 +60,7 @@ def sentence(found: Sequence[Verdict]) -> str:
     known = [one for one in found if one.predicted is not None]
     main = next((one for one in known if one.quantity == MAIN), known[0] if known else None)
     if main is None or main.predicted is None or main.off is None:
-        return "None of the measured values is predicted."
+        return "None of the measured values has a prediction."
     where = "inside" if main.inside else "outside"
     text = value_text(main.quantity, main.predicted.value)
     return (

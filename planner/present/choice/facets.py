@@ -137,7 +137,7 @@ class _Reading:
         elif term.startswith("!") and len(term) > 1:
             self._without(term[1:])
         elif colon:
-            self._problems.append(f"no filter is called {kind!r}; {', '.join(self._kept)} are")
+            self._problems.append(f"there is no filter {kind!r}; {', '.join(self._kept)} are")
         elif (begun := _COMPARED.match(term)) and begun[1].casefold() in _FIGURES:
             self._problems.append(f"{term!r} compares with no number")
         elif term.casefold() == "fits":
@@ -219,7 +219,7 @@ class _Reading:
         except ValueError:
             return
         if known is None:
-            self._problems.append(f"{name!r} is no figure to compare; {', '.join(_FIGURES)} are")
+            self._problems.append(f"{name!r} is not a figure; choose from {', '.join(_FIGURES)} are")
             return
         if sign in {"<", "<=", "="} and name.casefold() == "gpus" and (most := int(limit) - (sign == "<")) > 0:
             self._changes["max_gpus"] = most

@@ -63,7 +63,7 @@ def frontier_chart(plan: Plan) -> Chart | None:
         [Curve("", steps)] if steps else [],
         [_dot(one, f"{digits(one.time)} {unit}", plan, named=one in named) for one in places],
         limits,
-        note="On the line nothing is both cheaper and faster.",
+        note="No solution is both cheaper and faster than those on the line.",
     )
 
 

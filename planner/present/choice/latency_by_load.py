@@ -25,7 +25,7 @@ NEARLY_FULL = 0.9
 """Share of the load beyond which requests queue up from which the lines end for that reason."""
 AIR = 1.15
 """Room at the right end of the chart, for the names of lines."""
-NO_SERVICE = "No latency by load: that takes a service whose replicas read and decode."
+NO_SERVICE = "No latency by load: this needs a service whose replicas do both prefill and decode."
 
 
 def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None = None) -> list[Section]:
@@ -59,7 +59,7 @@ def sentences(found: UnderLoad) -> Iterator[str]:
     if not found.ends:
         yield f"No latency is limited; {digits(found.asked)} {unit} are asked for."
     if found.full is not None:
-        yield f"Beyond {digits(found.full)} {unit} more come than are answered, and the queue grows without end."
+        yield f"Beyond {digits(found.full)} {unit} requests arrive faster than they are answered, and the queue grows without limit."
 
 
 def _basis(found: UnderLoad) -> str:

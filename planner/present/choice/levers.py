@@ -9,12 +9,12 @@ from planner.present.cells import LEAST_SHARE, Code, Paragraph, Section
 from planner.units import bytes_text, digits, percent_text, usd_text
 
 CHANGES = "What would change it"
-NONE_WOULD_DO = "None of the changes that are tried would do: formats, margins, more GPUs, limits looser by a fifth."
+NONE_WOULD_DO = "None of the changes tried would help: formats, margins, more GPUs, limits relaxed by a fifth."
 COST_WORDS = {
     "precision": "less precise",
     "margin": "less margin",
     "target": "a looser target",
-    "interruptions": "nodes may be taken away",
+    "interruptions": "nodes may be interrupted",
     "commitment": "paid whether used or not",
     "job": "another job",
 }

@@ -70,11 +70,11 @@ def choice_text(row: PlanRow) -> str:
     """Choice and its cost: 'Rent 2 × B200 SXM at runpod, 8,600 $/month'."""
     what = count_and_device(row)
     if row.owned is not None and row.owned.bought and row.owned.price_usd is not None:
-        return f"Buy {what} for {usd_text(row.owned.price_usd)} $, {cost_text(row)} with the loss in value"
+        return f"Buy {what} for {usd_text(row.owned.price_usd)} $, {cost_text(row)} including depreciation"
     if row.owned is not None:
         return f"Use {what}, your own, {cost_text(row)}"
     if row.offer is None:
-        return f"Use {what}{', this machine' if row.here else ', at a price nobody lists'}"
+        return f"Use {what}{', this machine' if row.here else ', at an unlisted price'}"
     paid = row.offer.gpus * row.offer.instances
     whole = f" ({paid:,} paid)" if row.answer.layout is not None and paid != row.answer.layout.gpus else ""
     spot = " spot" if row.offer.market == "spot" else ""

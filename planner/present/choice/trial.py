@@ -110,12 +110,12 @@ def difference(before: Plan, after: Plan) -> str:
     """Difference of the first solution of `after` from that of `before`: '9,640 → 6,200 $/month (-36 %)'."""
     was, now = before.best, after.best
     if now is None:
-        return "nothing fits with it either" if was is None else "nothing fits any more"
+        return "still nothing fits" if was is None else "nothing fits any more"
     if was is None:
         return f"now {count_and_device(now)} fits"
     old, new = _price(was), _price(now)
     if old is not None and new is None:
-        return "nobody lists a price for that"
+        return "no listed price for that"
     moved = f"{count_and_device(was)} → {count_and_device(now)}" if count_and_device(was) != count_and_device(now) else ""
     if old is None or new is None or not old:
         return moved or "the same answer"

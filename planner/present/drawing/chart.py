@@ -87,7 +87,7 @@ class LinearAxis(msgspec.Struct, frozen=True):
             first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
             if last - first < max(2, most):
                 return [number * step for number in range(first, last + 1)]
-        raise AssertionError("unreachable: steps grow without end")
+        raise AssertionError("unreachable: step time grows without limit")
 
 
 Axis = LogAxis | LinearAxis

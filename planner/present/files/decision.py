@@ -214,7 +214,7 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
         yield Section("What would put another GPU first", [Points(lines)])
     if others:
         rows = [*[row for row in others if not row.here][:LOSERS], *(row for row in others if row.here)]
-        yield Section("What is not a solution, and why", [Table(columns, rows)])
+        yield Section("Candidates that are not solutions, and why", [Table(columns, rows)])
     yield from levers_sections(plan, decision.command.text_with)
 
 
@@ -240,7 +240,7 @@ def _details(decision: Decision, row: PlanRow) -> Iterator[Section]:
 
 def _rests_on(decision: Decision, row: PlanRow) -> Section:
     parts: list[Part] = [
-        Paragraph(f"The speed rests on {BASIS_WORDS[row.basis]}. Every range should hold the truth nine times in ten.")
+        Paragraph(f"The speed rests on {BASIS_WORDS[row.basis]}. Every range should contain the true value nine times in ten.")
     ]
     if row.answer.assumed:
         parts.append(Paragraph("Values nobody gave:"))

@@ -17,7 +17,7 @@ TEXT_WIDTH = 200
 def study_svg(answer: StudyAnswer) -> str:
     """The text of the file."""
     law = f"depth law {answer.depth_law}, vocabulary {answer.vocabulary:,}, sequences of {answer.sequence}"
-    notes = (f"{law}; shaded: holds the truth nine times in ten; dots: measured here.", *story(answer), *answer.published)
+    notes = (f"{law}; shaded: contains the true value nine times in ten; dots: measured here.", *story(answer), *answer.published)
     charts = (
         _chart(answer, "FLOP/s", lambda point: point.flop_per_s),
         _chart(answer, f"FLOP per dollar ({answer.prices})", lambda point: point.flop_per_usd),

@@ -78,7 +78,7 @@ def remarks(advice: Advice) -> Iterator[str]:
         yield f"{len(advice.gpus):,} GPUs cost {usd_text(advice.usd_per_month)} $ a month."
     yield from advice.notes
     more, more_sm = percent_text(MARGIN - 1), percent_text(SLICE_SM_MARGIN - 1)
-    yield f"Another GPU has to have what was used and {more} more; a slice {more_sm} more of what SM active says."
+    yield f"Another GPU needs what was used plus {more} more; a slice {more_sm} more than SM active shows."
     if advice.prices_as_of is not None:
         yield f"Prices as of {advice.prices_as_of} and later; a month is {HOURS_PER_MONTH:.0f} h."
 

@@ -63,7 +63,7 @@ def test_without_settings_what_was_seen_is_shown_and_what_is_missing_named(run_p
         given = ("--url", address, "--at-once", "2", "--requests", "2", "--output-tokens", "4", "--input-tokens", "4")
         done = run_planner("--state", str(tmp_path), "bench", "--suite", "serve", *given)
     assert done.returncode == 0
-    assert "no prediction: say what runs there with --set gpu=…, gpus=…, engine=…, dtype=…" in done.stderr
+    assert "no prediction: describe the server with --set gpu=…, gpus=…, engine=…, dtype=…" in done.stderr
     assert "time to first token" in done.stdout
 
 

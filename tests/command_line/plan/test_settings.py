@@ -39,8 +39,8 @@ def test_a_label_of_the_form_is_answered_with_its_key() -> None:
     with pytest.raises(UserError) as caught:
         parse_settings(["users=20", "p95 total=3", "batch=4"])
     assert [str(problem) for problem in caught.value.problems] == [
-        "--set: users: is what the form calls daily_users; --set takes that key.",
-        "--set: p95 total: is what the form calls targets.p95_request_s; --set takes that key.",
+        "--set: users: is the label in the form of daily_users; --set takes that key.",
+        "--set: p95 total: is the label in the form of targets.p95_request_s; --set takes that key.",
     ]
 
 
@@ -94,7 +94,7 @@ def test_a_setting_that_is_said_to_change_nothing_changes_nothing(task: str) -> 
 def test_a_setting_of_another_task_is_told(run_planner: RunPlanner) -> None:
     asked = ("plan", "--set", "model=llama-3.1-8b", "--set", "task=train", "--gpu", "H100")
     told = run_planner(*asked, "--set", "request_rate_per_s=3").stderr
-    assert "note: --set: request_rate_per_s says nothing of task=train, and changes nothing" in told
+    assert "note: --set: request_rate_per_s does not apply to task=train and has no effect" in told
     assert "says nothing" not in run_planner(*asked, "--set", "sequence=4096").stderr
 
 

@@ -1,4 +1,4 @@
-"""Mixtures of experts: what expert parallelism divides and what it does not, what tokens on their way to experts take, and who waits."""
+"""Mixtures of experts: what expert parallelism divides and what it does not, what tokens routed to experts take, and who waits."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_savings_are_found_and_said_in_dollars() -> None:
         assert words in lever_text(lever)
     lora = {next(iter(lever.change)): lever for lever in offered("llama-3.1-8b-lora")[1]}
     assert lora["market"].change == {"market": "spot"}
-    assert "nodes may be taken away" in lever_text(lora["market"])
+    assert "nodes may be interrupted" in lever_text(lora["market"])
 
 
 def test_nothing_is_saved_where_nothing_is_paid() -> None:

@@ -194,7 +194,7 @@ async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp
         await pilot.press("colon", *"qwne3-0.6b")
         await settle(pilot)
         box = app.screen
-        assert "nothing is called that; down picks" in str(box.query_one("#omni-preview", Static).content)
+        assert "no match; down picks" in str(box.query_one("#omni-preview", Static).content)
         assert "qwen3-0.6b" in str(box.query_one(OptionList).get_option_at_index(0).prompt)
         await pilot.press("enter")
         await settle(pilot)

@@ -126,7 +126,7 @@ def app_in(folder: Path, **changes: Any) -> PlannerApp:
 
 
 async def out(app: PlannerApp, pilot: Pilot[None]) -> None:
-    """Back to the ranking among the panes; a frame of a fault that was survived is none of its screen."""
+    """Back to the ranking among the panes; a frame of a fault that was survived is not one of its screen."""
     assert app.options.state is not None
     assert not (app.options.state / LAST_FAULT).exists(), (app.options.state / LAST_FAULT).read_text()
     for _ in range(6):

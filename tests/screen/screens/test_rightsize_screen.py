@@ -79,7 +79,7 @@ async def test_the_demonstration_is_judged_on_screen(tmp_path: Path, size: tuple
         await pilot.press("w")
         for _ in range(100):
             await pilot.pause(0.05)
-            if "as if the workload ran there" in str(app.screen.query_one("#box").border_title):
+            if "assume the workload runs there" in str(app.screen.query_one("#box").border_title):
                 break
         assert "w without the workload" in str(app.screen.query_one("#box").border_subtitle)
         await pilot.press("escape")

@@ -154,7 +154,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     def say_off(self) -> None:
         """Show that this start does not watch the machine."""
-        self.query_one(FoldedLines).show([Content.styled("Not watched in this start.", "$quiet")])
+        self.query_one(FoldedLines).show([Content.styled("Telemetry is off in this session.", "$quiet")])
 
     def on_resize(self) -> None:
         """Fit the histories to the new width."""

@@ -134,7 +134,7 @@ class RankingView(Vertical):
         self._shown = plan, basis
         table, frame = self.table, frame_of(self)
         room = frame.content_size.width  # the frame's: it is laid out before its content is
-        gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' like that' if table.narrowed else ''}"
+        gpus = f"{table.groups} GPU{'s' * (table.groups != 1)}{' matching' if table.narrowed else ''}"
         ranked = OBJECTIVE_WORDS[str(plan.task.get("objective") or "cheapest")] if any(row.rank for row in plan.rows) else NEAREST
         by = table.order_words or (ranked.replace(" first", " last") if table.order.descending else ranked)
         spec = " · DATA SHEETS ONLY" if basis == "spec" else ""

@@ -338,7 +338,7 @@ class Ranking(ScrollView, can_focus=True):
         index = y - HEADER_ROWS + int(self.scroll_offset.y)
         if index >= len(self._lines):
             nothing = y == HEADER_ROWS and self._plan is not None and not self._lines
-            return painter.blank("  no row is like that; esc shows all" if nothing else "", width, ground)
+            return painter.blank("  no row matches; esc shows all" if nothing else "", width, ground)
         return painter.line(
             self._lines[index],
             fitted,

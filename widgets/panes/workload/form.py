@@ -328,7 +328,7 @@ class Form(VerticalScroll, can_focus=False):
         """Show another workload, to which `change` led."""
         self.history.keep(self.workload, change, typed=typed)
         if any(key in self.workload and key not in workload and change != key for key in LOADS):
-            self.notify(difference(self.workload, workload), title="One load instead of another; undo brings it back", timeout=5)
+            self.notify(difference(self.workload, workload), title="The load was replaced; undo restores it", timeout=5)
         self.workload = with_title(workload, self._base)
         await self._rebuild()
         self.post_message(self.Changed(self.workload))

@@ -70,7 +70,7 @@ def parse(kind: Kind, text: str) -> Any:
     if kind in {"count", "crowd"}:
         if number != int(number) or number < 0:
             such = "512, 4k or max" if kind == "crowd" else "512 or 4k"
-            raise ValueError(f"{text!r} is no whole number, such as {such}.")
+            raise ValueError(f"{text!r} is not a whole number, such as {such}.")
         return int(number)
     if number < 0:
         raise ValueError(f"{text!r} is below 0.")
@@ -86,7 +86,7 @@ def _parse_lengths(text: str) -> Any:
     if slash:
         return {"mean": numbers[0], "p95": numbers[1]}
     if numbers[0] != int(numbers[0]):
-        raise ValueError(f"{text!r} is no whole number; one with a fraction is a mean, with its p95: 1.5/4.")
+        raise ValueError(f"{text!r} is not a whole number; a fraction is accepted as a mean with its p95: 1.5/4.")
     return int(numbers[0])
 
 
@@ -96,7 +96,7 @@ def _parse_prices(text: str) -> dict[str, float]:
     for part in filter(None, map(str.strip, text.split(","))):
         name, _, price = part.replace("=", " ").rpartition(" ")
         if not name.strip():
-            raise ValueError(f"{part!r} is no GPU with its price; L40S 0.9 is, and so is one price for all: 1.8.")
+            raise ValueError(f"{part!r} is not a GPU with a price; write L40S 0.9, or one price for all: 1.8.")
         prices[name.strip()] = parse_number(price)
     return prices
 
@@ -111,7 +111,7 @@ def parse_number(text: str) -> float:
         number = math.nan
     if not is_known(number):
         shown = shorten_middle(text, MOST_REPEATED)
-        raise ValueError(f"{shown!r} is no number; 1,000, 4k, 1.5B and 3e9 are.")
+        raise ValueError(f"{shown!r} is not a number; write 1,000, 4k, 1.5B or 3e9.")
     return float(f"{number:.15g}")
 
 

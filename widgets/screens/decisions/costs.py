@@ -60,6 +60,6 @@ class CostScreen(TurningScreen):
 
         costs = await self._planner.ask_of_plan(asked)
         if costs is None:
-            return [Section("", [Paragraph(f"No cost of it is known: {row.why}.")])]
+            return [Section("", [Paragraph(f"Its cost is unknown: {row.why}.")])]
         chart = frontier_chart(self._planner.plan) if self._planner.plan is not None else None
-        return [*cost_sections(costs), *([Section("What more money buys in time", [chart])] if chart else [])]
+        return [*cost_sections(costs), *([Section("Cost against time", [chart])] if chart else [])]

@@ -55,7 +55,7 @@ class GuideScreen(TurningScreen):
     }
     """
     KEYS = ASKS
-    WAITING = "enter works out the steps: profile, bottleneck, right size, where, what to commit to"
+    WAITING = "enter computes the steps: profile, bottleneck, right size, provider, commitment"
     ASKS_AT_ONCE = False
     AUTO_FOCUS = "#answer-0"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -178,7 +178,7 @@ def answers_of(asked: Sequence[Question], texts: Sequence[str], workload: Mappin
     """
     task, model, *_ = texts
     if task not in AMOUNTS:
-        raise UserError(Problem(TASK.words, "", f"{task!r} is none of {', '.join(AMOUNTS)}."))
+        raise UserError(Problem(TASK.words, "", f"{task!r} is not one of {', '.join(AMOUNTS)}."))
     amounts = {one.key for one in AMOUNTS[task]}
     same = task == workload.get("task")
     also = {key: value for key, value in workload.items() if (same or key in SUPPLY) and key not in amounts}

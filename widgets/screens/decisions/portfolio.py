@@ -51,7 +51,7 @@ class PortfolioScreen(TurningScreen):
     }
     """
     KEYS = "enter reads the file · esc back"
-    WAITING = f"enter works out what runs where, and what to own, commit to and rent.\n\nSuch a file:\n\n{indent(EXAMPLE, '    ')}"
+    WAITING = f"enter computes what runs where, and what to own, commit to and rent.\n\nSuch a file:\n\n{indent(EXAMPLE, '    ')}"
     ASKS_AT_ONCE = False
     AUTO_FOCUS = "#portfolio-file"
 

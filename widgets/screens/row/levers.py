@@ -169,7 +169,7 @@ class LeverScreen(Overlay[Proposal | None]):
         room = min(room, max([WORDS, *(len(one.words) for one in self.changes)]))
         listing.set_options([self._option(number, one, effect, room) for number, (one, effect) in enumerate(pairs, start=1)])
         if not self.changes:
-            listing.set_options([Option(Content.styled("Nothing known would help it.", "$foreground"), disabled=True)])
+            listing.set_options([Option(Content.styled("No known change would help.", "$foreground"), disabled=True)])
         listing.highlighted = at if at is not None else (0 if self.changes else None)
 
     def _option(self, number: int, one: Proposal, effect: str, room: int) -> Option:

@@ -337,7 +337,7 @@ def _measured(row: PlanRow, plan: Plan, page: PageStyle) -> Iterator[Content]:
 def _assumed(row: PlanRow, _plan: Plan, page: PageStyle) -> Iterator[Content]:
     if not row.answer.assumed:
         return
-    yield _heading("Assumed", "values nobody gave; set them to change them")
+    yield _heading("Assumed", "default values; set them to change them")
     for key, value in row.answer.assumed.items():
         yield from page.folded(key, _plain(value), LABEL + 3)
 
