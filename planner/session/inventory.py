@@ -89,7 +89,7 @@ class Inventory:
 
     @cached_property
     def shipped_offers(self) -> tuple[Offer, ...]:
-        """Offers that is shipped with the program."""
+        """Offers that are shipped with the program."""
         from planner.hardware.prices.offers import load_offers
 
         return load_offers(paths.presets_folder() / "offers", self.gpus)
@@ -207,7 +207,7 @@ class Inventory:
         return load_shipped(paths.presets_folder() / "measurements", self.part_named)
 
     def measurements(self, *, without_run: str | None = None) -> tuple[Measurement, ...]:
-        """Measurements that plans rest on: the latest of every device and point, one's own before what is shipped with the program."""
+        """Measurements that plans use: the latest of each device and point; your own precede shipped ones."""
         from planner.hardware.measurements.exchange import with_shipped
 
         return with_shipped(self.store.latest(without_run=without_run), self.shipped)
