@@ -55,7 +55,7 @@ def schema(subject: str | None, folder: Path | None) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
-        raise UserError(Problem("--all", "", f"{folder} is not a folder and cannot be created:  {error}.")) from None
+        raise UserError(Problem("--all", "", f"{folder} is not a folder and cannot be created: {error}.")) from None
     for name in SUBJECTS:
         write_out(folder / f"{name}.json", schema_of(name) + "\n")
     return 0

@@ -171,7 +171,7 @@ def _check_combination(
     """Raises `UsageError` for options that exclude each other."""
     if gpus or nodes is not None:
         wrong = "--gpu" if gpus else "--nodes"
-        raise click.UsageError(f"{wrong}needs --emit. To measure this machine, use --device; for several nodes, use torchrun.")
+        raise click.UsageError(f"{wrong} needs --emit. To measure this machine, use --device; for several nodes, use torchrun.")
     if model is not None and preset is not None:
         raise click.UsageError("--model and --preset both name a model; give one of them.")
     if suite != "study" and (given := [name for name, value in of_study.items() if value is not None]):
