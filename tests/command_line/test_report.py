@@ -114,7 +114,7 @@ def test_every_form_of_file_tells_the_same_decision(run_planner: RunPlanner, tmp
 
 
 @pytest.mark.parametrize(
-    ("out", "words", "code"), [("r.txt", "has to end in .md, .html or .json", 2), ("no/such/r.md", "cannot be written", 74)]
+    ("out", "words", "code"), [("r.txt", "use .md, .html or .json", 2), ("no/such/r.md", "cannot be written", 74)]
 )
 def test_a_file_that_cannot_be_written_is_told(run_planner: RunPlanner, tmp_path: Path, out: str, words: str, code: int) -> None:
     done = run_planner("report", "llama-3.1-8b-lora", "--gpu", "L40S", "--out", str(tmp_path / out))

@@ -155,7 +155,7 @@ def test_the_command_in_its_other_forms(run_planner: RunPlanner, published: Path
 def test_exit_codes(run_planner: RunPlanner, published: Path, tmp_path: Path) -> None:
     nothing = run_planner("validate")
     assert (nothing.returncode, nothing.stdout) == (1, "")
-    assert "nothing was measured here yet" in nothing.stderr
+    assert "no measurements yet" in nothing.stderr
     unknown = write(tmp_path / "unknown", SERVED | {"gpu": "Abacus 3000"})
     assert run_planner("validate", str(unknown)).returncode == 1
     write(published, SERVED | {"value": "fast"}, name="wrong.csv")

@@ -194,7 +194,7 @@ def test_comparisons_and_words_test_the_rows(text: str, gpus: list[str]) -> None
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("gpu:L44", "no gpu is called 'L44'"), ("cost<5", "'cost' is no figure"), ("aws !aws", "no provider is left")],
+    [("gpu:L44", "no gpu is called 'L44'"), ("cost<5", "'cost' is not a figure"), ("aws !aws", "no provider is left")],
 )
 def test_what_cannot_be_used_is_said(text: str, said: str) -> None:
     assert said in read_facets(text, NAMES).problems[0]
@@ -257,7 +257,7 @@ def test_what_is_bought_or_there_already_is_not_rented() -> None:
         ("x:1", "there is no filter 'x'; gpu, provider, kind, region, country, market, network, link are"),
         ("$/h<a", "'$/h<a' compares with no number"),
         ("sure>", "'sure>' compares with no number"),
-        ("colour<3", "'colour' is no figure to compare"),
+        ("colour<3", "'colour' is not a figure"),
     ],
 )
 def test_a_filter_that_is_none_says_what_there_is(text: str, problem: str) -> None:

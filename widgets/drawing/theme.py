@@ -174,7 +174,7 @@ def defaults(name: str) -> dict[str, str]:
 def require(name: str | None) -> None:
     """Raise `UserError` naming the nearest themes where there is not one of that name."""
     if name is not None and name not in NAMES:
-        message = f"{name!r} is not a theme; choose from {', '.join(NAMES)} are."
+        message = f"{name!r} is not a theme; choose from {', '.join(NAMES)}."
         raise UserError(Problem("--theme", "", message, nearest_names(name, NAMES)))
 
 

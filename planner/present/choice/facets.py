@@ -219,7 +219,7 @@ class _Reading:
         except ValueError:
             return
         if known is None:
-            self._problems.append(f"{name!r} is not a figure; choose from {', '.join(_FIGURES)} are")
+            self._problems.append(f"{name!r} is not a figure; choose from {', '.join(_FIGURES)}")
             return
         if sign in {"<", "<=", "="} and name.casefold() == "gpus" and (most := int(limit) - (sign == "<")) > 0:
             self._changes["max_gpus"] = most
