@@ -127,8 +127,8 @@ def test_folders_and_interpreters_that_cannot_be_are_said(run_planner: RunPlanne
     for arguments, words in (
         (("--config", long), "File name too long"),
         (("rightsize", "--demo", "--state", long), "File name too long"),
-        (("schema", "--all", "/dev/null"), "is no folder"),
-        (("schema", "--all", long), "cannot become one"),
+        (("schema", "--all", "/dev/null"), "is not a folder"),
+        (("schema", "--all", long), "cannot be created"),
     ):
         done = run_planner(*arguments)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr

@@ -408,7 +408,7 @@ def test_every_command_of_the_table_explains_itself(name: str) -> None:
         ("watch --once --record-limit 3", ["--record-limit: goes with --record."]),
         (
             "bench --suite smoke --rates 1 --set gpu=H100",
-            ["--rates: is measured by --suite serve", "--set: is measured by --suite serve"],
+            ["--rates: is only measured with --suite serve", "--set: is only measured with --suite serve"],
         ),
     ],
 )

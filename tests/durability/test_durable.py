@@ -110,7 +110,7 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
         write_out(Path("/dev/full"), "text")
     with pytest.raises(NotKeptError, match="Is a directory"):
         write_out(tmp_path, "text")
-    assert "no regular file" in write_whole(Path(os.devnull), "text").reason
+    assert "not a regular file" in write_whole(Path(os.devnull), "text").reason
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 

@@ -60,7 +60,7 @@ def test_whole_steps_judge_the_ceilings(
     reached = session.ceilings(gpu).compute_flop_per_s["bf16"]
     assert (reached.basis == "measured") is accepted
     assert session.ceilings(gpu).train_points  # the step itself is believed either way
-    assert check_text(check).startswith("Plans rest" if accepted else "Plans do not rest")
+    assert check_text(check).startswith("Plans use" if accepted else "Plans do not use")
 
 
 def test_a_step_that_waits_for_its_host_judges_nothing(session: Session) -> None:

@@ -197,7 +197,7 @@ def test_an_import_is_taken_in_whole_or_not_at_all(tmp_path: Path, run_planner: 
     assert "results.jsonl:6: task: 'serv' is not accepted" in done.stderr
     assert not PredictionLog(tmp_path / "state").begun
     file.write_text(json.dumps(good))
-    assert run_planner(*where, "predictions", "import", str(file)).stdout == "1 result taken in\n"
+    assert run_planner(*where, "predictions", "import", str(file)).stdout == "1 result imported\n"
     assert len(PredictionLog(tmp_path / "state").pairs()) == 1
 
 

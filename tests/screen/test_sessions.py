@@ -48,7 +48,7 @@ async def test_a_session_is_kept_under_a_name_and_taken_up_again(tmp_path: Path)
         assert {row.gpu for row in app.plan.rows} == {"H200 SXM 141GB"}
         await pilot.press("K")
         hint = str(app.screen.query_one(".dialog-hint", Static).content)
-        assert "kept so far: " in hint
+        assert "saved sessions: " in hint
         assert "monday" in hint
 
 
@@ -104,7 +104,7 @@ async def test_a_name_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
         await pilot.press("K")
         app.screen.query_one(Input).value = "../../monday"
         await pilot.press("enter")
-        assert "cannot name a session" in await first_note(pilot)
+        assert "is not a valid session name" in await first_note(pilot)
     assert not (tmp_path / "monday.json").exists()
 
 

@@ -68,7 +68,7 @@ async def test_letters_in_a_field_are_text(tmp_path: Path) -> None:
         assert len(app.screen_stack) == 1
         assert app.form.query_one("#field-request-rate-per-s", Input).value == "16.7bq?"
         fault = text_of(app, "#fault-field-request-rate-per-s")
-        assert "no number" in fault
+        assert "not a number" in fault
         assert "4k" in fault
 
 
@@ -82,7 +82,7 @@ async def test_a_value_out_of_range_is_said_at_its_field_and_the_last_plan_stays
         await settle(pilot)
         assert "up to 10,000 req/s" in text_of(app, "#fault-field-request-rate-per-s")
         assert len(app.table.rows) == 9
-        assert "answer the workload before" in text_of(app, "#reason")
+        assert "the rows show the previous workload" in text_of(app, "#reason")
         field.value = "20"
         await settle(pilot)
         assert not app.form.query_one("#fault-field-request-rate-per-s").display

@@ -223,4 +223,4 @@ async def test_r_waits_for_a_benchmark(tmp_path: Path) -> None:
         app.benchmark.run.state = "running"
         await pilot.press("r")
         await pilot.pause()
-        assert "its results enter the plan" in await first_note(pilot)
+        assert "the plan uses its results" in await first_note(pilot)

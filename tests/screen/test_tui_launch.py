@@ -110,6 +110,6 @@ def test_everything_the_command_line_was_given_reaches_the_screen(monkeypatch: p
 def test_a_theme_there_is_not_is_told_before_the_screen_is_taken_over(tmp_path: Path) -> None:
     terminal = Terminal(["-m", "widgets.launch", "--theme", "nrd", "--state", str(tmp_path)], os.environ)
     written = terminal.read(until=b"Did you mean 'nord'")
-    assert b"'nrd' is no theme" in written
+    assert b"'nrd' is not a theme" in written
     assert terminal.process.wait(timeout=300) == 2
     assert b"\x1b[?1049h" not in written

@@ -61,12 +61,12 @@ def test_numbers_are_read_as_people_write_them(text: str, value: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "4kk", "1e999", "nan", "--3"])
 def test_what_is_no_number_is_refused_with_what_is(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no number; 1,000, 4k"):
+    with pytest.raises(ValueError, match=r"is not a number; write 1,000, 4k"):
         parse_number(text)
 
 
 def test_a_paste_that_is_no_number_is_told_in_short() -> None:
-    with pytest.raises(ValueError, match=r"^'9{10,12}…9{10,12}' is no number"):
+    with pytest.raises(ValueError, match=r"^'9{10,12}…9{10,12}' is not a number"):
         parse_number("9" * 4096)
 
 

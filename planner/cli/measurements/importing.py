@@ -176,7 +176,7 @@ def _keep(session: Session, taken: FileContents) -> None:
 
 def _require(result: WriteResult, where: str, number: int) -> None:
     if not result.kept:
-        raise NotKeptError(Problem(where, "", f"{counted(number, 'measurement')} rejected: {result.path} {result.reason}."))
+        raise NotKeptError(Problem(where, "", f"{counted(number, 'measurement')} not imported: {result.path} {result.reason}."))
 
 
 def _print(session: Session, taken: FileContents) -> None:

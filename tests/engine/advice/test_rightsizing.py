@@ -366,7 +366,7 @@ def test_the_command_answers_in_text_and_json(run_planner: RunPlanner, tmp_path:
         (("--demo", "--provider", "run-pod"), 2, "runpod"),
         (("--demo", "--source", "http://x"), 2, "exclude each other"),
         (("--demo", "--prometheus", "http://x"), 2, "--prometheus excludes"),
-        (("--match", "a=b"), 2, "narrows --prometheus"),
+        (("--match", "a=b"), 2, "needs --prometheus"),
         (("--seconds", "1", "--source", "http://127.0.0.1:9/metrics"), 2, "cannot be reached"),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_message_names_labels_beside_keys() -> None:
     assert problem_text(Problem("", "engine", "is unknown.")) == "engine: is unknown."
 
 
-@pytest.mark.parametrize(("text", "says"), [("1.5", "no whole number; one with a fraction is a mean"), ("abc", "is no number")])
+@pytest.mark.parametrize(("text", "says"), [("1.5", "not a whole number; a fraction is accepted as a mean"), ("abc", "is not a number")])
 def test_a_length_is_whole(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         values.parse("lengths", text)
@@ -142,7 +142,7 @@ async def test_a_form_that_was_changed_is_kept_when_another_preset_is_opened(tmp
         await open_preset(app, PRESET)
         await settle(pilot)
         (name,) = session_names(app.options.state)
-        assert f"J takes {name} up again" in await first_note(pilot)
+        assert f"J restores {name}" in await first_note(pilot)
         open_session(app, name)
         await settle(pilot)
         assert app.form.workload["micro_batch"] == 3

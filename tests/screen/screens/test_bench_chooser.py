@@ -122,7 +122,7 @@ def test_a_model_is_named_once(run_planner: RunPlanner) -> None:
     assert "both name a model" in both.stderr
     study = run_planner("bench", "--suite", "study", "--preset", "x")
     assert study.returncode == 2
-    assert "--preset concerns the suites quick and standard only" in study.stderr
+    assert "--preset applies only to the suites quick and standard" in study.stderr
 
 
 def test_the_worker_is_told_every_product_once() -> None:

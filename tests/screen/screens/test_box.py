@@ -108,7 +108,7 @@ def test_a_field_takes_the_word_that_stands_in_it_while_it_is_empty() -> None:
     assert setting("slots=auto", SERVICE) == {"max_num_seqs": None}
     assert setting("sharding=none", SERVICE | {"task": "train"}) == {"sharding": "none"}, "there it is a value"
     assert setting("uneven=1", SERVICE) == {"arrival_variation": 1}
-    with pytest.raises(ValueError, match="'nothing' is no number"):
+    with pytest.raises(ValueError, match="'nothing' is not a number"):
         setting("load=nothing", SERVICE)
 
 
@@ -194,12 +194,12 @@ async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp
         await pilot.press("colon", *"qwne3-0.6b")
         await settle(pilot)
         box = app.screen
-        assert "no match; down picks" in str(box.query_one("#omni-preview", Static).content)
+        assert "no match; down selects" in str(box.query_one("#omni-preview", Static).content)
         assert "qwen3-0.6b" in str(box.query_one(OptionList).get_option_at_index(0).prompt)
         await pilot.press("enter")
         await settle(pilot)
         assert app.screen is box
-        assert str(box.query_one("#omni-preview", Static).content).startswith("nothing is called that")
+        assert str(box.query_one("#omni-preview", Static).content).startswith("no match")
         await pilot.press("down", "enter")
         await settle(pilot)
         assert str(box.query_one("#omni-preview", Static).content) == "model: 'qwen3-0.6b' has no layers here.", "it was looked up"

@@ -109,7 +109,7 @@ async def test_decisions_by_their_keys(tmp_path: Path) -> None:
         assert shows(app, GuideScreen)
         app.screen.query_one("#answer-2", Entry).value = "many"
         await pilot.press("enter")
-        assert "'many' is no number" in await answered(app, pilot)
+        assert "'many' is not a number" in await answered(app, pilot)
         await pilot.press("escape", "L", *str(tmp_path / "none.toml"), "enter")
         assert shows(app, PortfolioScreen)
         assert "none.toml" in (await answered(app, pilot)).replace("\n", "")
