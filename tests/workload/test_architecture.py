@@ -54,6 +54,24 @@ def test_every_model_of_the_catalogue_has_its_published_count() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "context"),
+    [
+        ("mistralai/Mistral-Small-24B-Instruct-2501", 32_768),  # its card: "A 32k context window"
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", 131_072),
+        ("Qwen/Qwen2.5-Coder-7B-Instruct", 32_768),
+        ("Qwen/Qwen2.5-Math-7B-Instruct", 4_096),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", 131_072),
+        ("moonshotai/Kimi-K2-Instruct-0905", 262_144),
+        ("ibm-granite/granite-3.0-8b-instruct", 4_096),
+        ("gradientai/Llama-3-8B-Instruct-262k", 262_144),
+        ("codellama/CodeLlama-70b-hf", 16_384),
+    ],
+)
+def test_a_version_with_its_own_context_does_not_get_that_of_another(name: str, context: int) -> None:
+    assert architecture(name).max_context == context
+
+
+@pytest.mark.parametrize(
     ("name", "total", "active"),
     [
         ("qwen3.5-9b", 9_409_813_744, None),  # keras-hub 0.32, qwen3_5_presets.py; the tower included
