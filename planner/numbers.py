@@ -5,6 +5,7 @@ The limits lie far beyond real hardware, and close enough that products of sever
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from msgspec import Meta
@@ -36,6 +37,18 @@ def as_number(found: object) -> float | None:
         return float(found) if isinstance(found, (str, int, float)) else None
     except (ValueError, OverflowError):
         return None
+
+
+SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
+"""Letters behind a number as people write it, in either case; B and G are both a billion."""
+
+
+def written_number(text: str) -> float | None:
+    """The number that '1,000', '4k', '1.5B', '15T' or '3e9' writes; None for any other text, infinity and NaN included."""
+    plain = text.strip().replace(",", "").replace("_", "").replace(" ", "")
+    scale = SUFFIXES.get(plain[-1:].casefold(), 1.0)
+    number = as_number(plain[:-1] if scale != 1.0 else plain)
+    return float(f"{number * scale:.15g}") if number is not None and math.isfinite(number * scale) else None
 
 
 Name = Annotated[str, Meta(max_length=200)]

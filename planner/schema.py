@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names, shown
+from planner.numbers import written_number
 
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
@@ -37,6 +38,26 @@ def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
         return msgspec.convert(given, kind)
     except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise UserError(faults(kind, given, where) or Problem(where, "", str(error))) from None
+
+
+def with_numbers(kind: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
+    """`given` with numbers for texts such as '4k' and '1.5B' where a `kind` takes a number and no text; the rest is left as it is."""
+    fields = _fields(kind)
+    return {name: _as_number(fields[name].type, value) if name in fields else value for name, value in given.items()}
+
+
+def _as_number(kind: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        for part, _ in alternatives(kind):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
+                return with_numbers(part, value)
+            if get_origin(part) is dict:
+                return {name: _as_number(get_args(part)[1], inner) for name, inner in value.items()}
+    parts = [part for part, _ in alternatives(kind)]
+    if not isinstance(value, str) or str in parts or not (int in parts or float in parts):
+        return value
+    number = written_number(value)
+    return value if number is None else int(number) if number.is_integer() else number
 
 
 def faults(kind: type[msgspec.Struct], given: object, where: str, key: str = "") -> list[Problem]:

@@ -95,7 +95,16 @@ class Numbers(click.ParamType[Any]):
 
 def settings_option(words: str) -> Decorator[Any]:
     """`--set KEY=VALUE`, given any number of times; `words`: its help."""
-    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=words)
+    return click.option("--set", "settings", multiple=True, callback=_with_keys, metavar="KEY=VALUE", help=words)
+
+
+def _with_keys(_ctx: click.Context, _option: click.Parameter, settings: tuple[str, ...]) -> tuple[str, ...]:
+    """`settings`, those by a label of the form by its key."""
+    if not settings:
+        return settings
+    from planner.present.labels import with_key
+
+    return tuple(map(with_key, settings))
 
 
 def _possible(ctx: click.Context, option: click.Parameter, folder: Path | None) -> Path | None:

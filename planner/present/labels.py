@@ -76,6 +76,8 @@ LABELS = {
 """Key -> its label."""
 LENGTHS = ("a table of mean, p50, p95", "mean/p95, such as 600/1500")
 """Forms of lengths that vary: in a file, and as they are typed."""
+IN_PERCENT = {"targets.burst", "targets.headroom", "confidence"}
+"""Keys that hold a share, which the form shows and takes as a percentage."""
 _KEYS = {label.casefold(): key for key, label in LABELS.items()}
 _PLAIN_KEYS = sorted((key for key in LABELS if re.search(r"[._]|concurrency", key)), key=len, reverse=True)
 _NO_WORDS = re.compile(rf"\b(?:{'|'.join(map(re.escape, _PLAIN_KEYS))})\b")
@@ -85,6 +87,13 @@ _NO_WORDS = re.compile(rf"\b(?:{'|'.join(map(re.escape, _PLAIN_KEYS))})\b")
 def key_of(label: str) -> str:
     """The key of a label that is no key itself; '' for any other text."""
     return "" if label in Request.__struct_fields__ else _KEYS.get(label.casefold(), "")
+
+
+def with_key(setting: str) -> str:
+    """`setting`, 'LABEL=VALUE', with the key of its label; as it is where the label is a key, unknown, or takes another number than the key."""
+    label, equals, value = setting.partition("=")
+    key = key_of(label.strip())
+    return f"{key}{equals}{value}" if key and key not in IN_PERCENT else setting
 
 
 def labelled(key: str) -> str:

@@ -51,12 +51,12 @@ class Session(Planning):
         `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. Raises `UserError` for unusable ones.
         """
         from planner.engine.fit.fit import fit_models
-        from planner.schema import read_struct
+        from planner.schema import read_struct, with_numbers
         from planner.workload.architecture import Models
         from planner.workload.studies import NAME_PREFIX
         from planner.workload.tasks import Request
 
-        part = self.gpus.find(gpu)
+        part, fields = self.gpus.find(gpu), with_numbers(Request, fields)
         served = [name for name in self.models.names() if not name.startswith(NAME_PREFIX)]
         names = [fields["model"]] if "model" in fields else served
         usual = {"task": "serve"} | ({"gpus_per_node": min(per_node, gpus)} if per_node else {})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import Problem, Problems, UserError, nearest_names
-from planner.schema import read_struct
+from planner.schema import read_struct, with_numbers
 from planner.workload.models import is_path
 from planner.workload.tasks import Workload
 
@@ -25,7 +25,7 @@ def with_unread_names(
     at_fault = {_top(problem.key) for problem in wrong.problems}
     left = {name: value for name, value in fields.items() if name in Workload.__struct_fields__ and name not in at_fault}
     try:
-        read = read_struct(Workload, {"model": "", "task": "serve", **left}, where)
+        read = read_struct(Workload, with_numbers(Workload, {"model": "", "task": "serve", **left}), where)
     except UserError:  # a fault across keys
         return wrong
     found = [problem for problem in _of_names(read, where, supply, find_model) if _top(problem.key) not in at_fault]

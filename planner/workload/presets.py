@@ -13,7 +13,7 @@ import msgspec
 from planner.durable import write_whole
 from planner.errors import Problem, UserError, nearest_names, shown
 from planner.reading import kind_of, read_text, read_toml, toml_files, user_path
-from planner.schema import read_struct
+from planner.schema import read_struct, with_numbers
 from planner.workload.huggingface.hub import is_hub_id
 from planner.workload.models import FILES, ModelShelf, is_path
 from planner.workload.tasks import Workload
@@ -118,8 +118,8 @@ def _tables(path: Path) -> dict[str, Any]:
 
 
 def read_workload(data: Mapping[str, Any], where: str) -> Workload:
-    """`data` as a workload; raises `UserError` with one problem per fault."""
-    workload = read_struct(Workload, data, where)
+    """`data` as a workload, numbers also as the form takes them ('4k'); raises `UserError` with one problem per fault."""
+    workload = read_struct(Workload, with_numbers(Workload, data), where)
     try:
         msgspec.json.encode(workload)
     except UnicodeEncodeError as error:  # an argument that is no UTF-8

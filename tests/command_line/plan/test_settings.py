@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from repository import RunPlanner
 from planner.cli.plan.options import UNREAD, parse_settings
 from planner.engine.answers.answer import Answer
 from planner.errors import UserError
-from planner.workload.tasks import Request
+from planner.numbers import written_number
+from planner.present.labels import IN_PERCENT, with_key
+from planner.workload.presets import read_workload
+from planner.workload.tasks import Lengths, Request
+from widgets.panes.workload.fields import FIELDS
 
 
 @pytest.mark.parametrize(
@@ -35,13 +40,61 @@ def test_what_takes_no_list_of_names_stays_as_it_is() -> None:
     assert parse_settings(["model=a,b", "own=a", "fabric=none"]) == {"model": "a,b", "own": "a", "fabric": "none"}
 
 
-def test_a_label_of_the_form_is_answered_with_its_key() -> None:
+def test_a_label_of_the_form_is_taken_as_its_key() -> None:
+    given = ["users=20", "P95 total=3", "train on=4k", "batch=4", "model=a"]
+    assert list(map(with_key, given)) == ["daily_users=20", "targets.p95_request_s=3", "train_tokens=4k", "batch=4", "model=a"]
+
+
+def test_a_label_of_a_percentage_is_answered_with_its_key() -> None:
+    assert with_key("burst=20") == "burst=20"
     with pytest.raises(UserError) as caught:
-        parse_settings(["users=20", "p95 total=3", "batch=4"])
-    assert [str(problem) for problem in caught.value.problems] == [
-        "--set: users: is the label in the form of daily_users; --set takes that key.",
-        "--set: p95 total: is the label in the form of targets.p95_request_s; --set takes that key.",
+        parse_settings(["burst=20"])
+    assert [str(one) for one in caught.value.problems] == [
+        "--set: burst: is the label in the form of targets.burst; --set takes that key."
     ]
+
+
+def test_labels_of_percentages_are_the_percentages_of_the_form() -> None:
+    assert {field.key for field in FIELDS if field.kind == "percent"} == IN_PERCENT
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("50M", 5e7),
+        ("1.2B", 1.2e9),
+        ("15T", 15e12),
+        ("1,000", 1000),
+        ("4k", 4000),
+        ("3e9", 3e9),
+        ("many", None),
+        ("k", None),
+        ("", None),
+    ],
+)
+def test_numbers_are_written_as_in_the_form(text: str, number: float | None) -> None:
+    assert written_number(text) == number
+
+
+def test_a_workload_takes_written_numbers_where_it_takes_numbers() -> None:
+    given = {"model": "4k", "task": "serve", "title": "50M", "concurrency": "max", "requests": "50M", "input_tokens": "4k"}
+    told = {"price_usd_per_gpu_h": {"L4": "1k"}, "targets": {"budget_usd": "1.2B"}, "output_tokens": {"mean": "1k", "p95": "2k"}}
+    workload = read_workload(given | told, "")
+    assert (workload.model, workload.title, workload.concurrency) == ("4k", "50M", "max")
+    assert (workload.requests, workload.input_tokens) == (5e7, 4000)
+    assert workload.price_usd_per_gpu_h == {"L4": 1000}
+    assert workload.targets.budget_usd == 1.2e9
+    assert workload.output_tokens == Lengths(mean=1000, p95=2000)
+
+
+def test_the_command_takes_labels_and_written_numbers(run_planner: RunPlanner) -> None:
+    done = run_planner(
+        "plan", "llama-3.1-8b-pretrain", "--set", "train on=50M", "--set", "sequence=4k", "--gpu", "H100 SXM", "--json"
+    )
+    workload = json.loads(done.stdout)["task"]
+    assert done.returncode == 0
+    assert workload["train_tokens"] == 5e7
+    assert workload["sequence"] == 4000
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from planner.units import is_known
+from planner.numbers import written_number
 from planner.workload import tasks
 from planner.workload.changes import ABSENT, with_one_load, with_settings
 from widgets.drawing.text import shorten_middle
@@ -21,7 +21,6 @@ NO, YES = "no", "yes"
 
 MOST_REPEATED = 24
 """Cells of a typed text that are repeated in a message about it: a paste may have thousands."""
-_SUFFIXES = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 
 def get(workload: Mapping[str, Any], dotted: str) -> Any:
@@ -103,16 +102,11 @@ def _parse_prices(text: str) -> dict[str, float]:
 
 def parse_number(text: str) -> float:
     """'1,000', '4k', '1.5B', '15T', '3e9'; raises ValueError with what is accepted."""
-    plain = text.strip().replace(",", "").replace("_", "").replace(" ", "")
-    scale = _SUFFIXES.get(plain[-1:].casefold(), 1.0)
-    try:
-        number = float(plain[:-1] if scale != 1.0 else plain) * scale
-    except ValueError:
-        number = math.nan
-    if not is_known(number):
+    number = written_number(text)
+    if number is None:
         shown = shorten_middle(text, MOST_REPEATED)
         raise ValueError(f"{shown!r} is not a number; write 1,000, 4k, 1.5B or 3e9.")
-    return float(f"{number:.15g}")
+    return number
 
 
 STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
