@@ -18,8 +18,9 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload.field import Field
 
 Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting"]
-EXACT, BEGINS = 1e6, 1e3
-"""Scores above every fuzzy match: of the very name, and of its beginning, one more where no number was typed in part ('3' of '3.1')."""
+EXACT, BEGINS, HAS_PARTS = 1e6, 1e3, 500.0
+"""Scores above every fuzzy match: of the very name; of its beginning, one more where no number was typed in part ('3' of '3.1'); and of a
+name that has every part typed, which 'a14b' has not for '14b'."""
 ON_THIS_MACHINE = "config.json on this machine"
 FILES: Mapping[str, tuple[Kind, str]] = {
     ".toml": ("preset", "a preset on this machine"),
@@ -28,6 +29,8 @@ FILES: Mapping[str, tuple[Kind, str]] = {
 """Ends of paths that are no config.json's: what such a file is."""
 MOST_NEAR = 3
 """Names of a similar spelling that are offered where nothing matches the text."""
+PART = re.compile(r"[a-z]?\d+(?:\.\d+)?[a-z]*|[a-z]+")
+"""Parts of a name: 'qwen', '2', '57b' and 'a14b' of 'qwen2-57b-a14b'."""
 SIGNS = re.compile(r"[^a-z0-9]+")
 """Signs between the parts of a name, which people leave out: 'llama3 70b' is found in 'llama-3.1-70b'."""
 NUMBER = r"\d+(?:\.\d+)?"
@@ -130,6 +133,8 @@ def _score(search: FuzzySearch, wanted: str, suggestion: Suggestion) -> float:
         return BEGINS if goes_on else BEGINS + 1
     by_name = search.match(wanted, name)[0]
     words, plain = f"{name} {suggestion.detail.casefold()}", SIGNS.sub("", name)
+    if (parts := set(PART.findall(wanted))) and parts <= set(PART.findall(name)):
+        return HAS_PARTS
     return by_name or (1.0 if all(word in words or (SIGNS.sub("", word) or word) in plain for word in wanted.split()) else 0.0)
 
 

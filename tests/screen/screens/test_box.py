@@ -37,7 +37,10 @@ MODELS = (
     "llama-3.1-70b",
     "llama-3.1-405b",
     "llama-4-scout",
+    "qwen-14b",
     "qwen-7b",
+    "qwen2-57b-a14b",
+    "qwen3-14b",
     "qwen3.5-27b",
     "qwen3-8b",
 )
@@ -48,9 +51,10 @@ MODELS = (
     [
         ("llama", ["llama-4-scout", "llama-3.1-70b", "llama-3.1-405b", "llama-3.1-70b-chat-service", "llama-3-8b", "llama-3-70b"]),
         ("llama-3", ["llama-3-8b", "llama-3-70b", "llama-3.1-70b"]),
-        ("qwen", ["qwen3.5-27b", "qwen3-8b", "qwen-7b"]),
-        ("qwen3", ["qwen3-8b", "qwen3.5-27b"]),
+        ("qwen", ["qwen3.5-27b", "qwen3-8b", "qwen3-14b", "qwen2-57b-a14b", "qwen-7b"]),
+        ("qwen3", ["qwen3-8b", "qwen3-14b", "qwen3.5-27b"]),
         ("llama 70b", ["llama-3.1-70b", "llama-3-70b"]),
+        ("qwen 14b", ["qwen3-14b", "qwen-14b", "qwen2-57b-a14b"]),
         ("l4", ["L4", "L40S"]),
     ],
 )
