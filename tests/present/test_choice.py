@@ -12,7 +12,7 @@ from planner.present.choice.certainty import simulated_rows, standing
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.choice.sentence import answer_sentence, choice_text
-from planner.present.choice.trial import Trial, alternatives, difference
+from planner.present.choice.trial import Alternative, Effect, Trial, alternatives, difference, effect_of
 from planner.workload.presets import read_workload
 
 NAMES = FacetNames(
@@ -214,6 +214,38 @@ def test_a_trial_tells_the_difference_it_makes() -> None:
     assert difference(plan, msgspec.structs.replace(plan, rows=dearer)) == "9,020 → 13,500 $/month (+50 %)"
     assert difference(without_solutions(plan), plan) == "now 4 × H200 SXM 141GB fits"
     assert difference(plan, without_solutions(plan)) == "nothing fits any more"
+
+
+def test_changes_stand_by_what_they_save_and_those_that_only_cost_more_are_left_out() -> None:
+    plan = planned()
+    changes = {
+        "dearer": (1.5, False),
+        "cheap": (0.5, False),
+        "alike": (1.0, False),
+        "more work": (2.0, True),
+        "cheaper": (0.9, False),
+    }
+    found = {}
+    for words, (factor, other_work) in changes.items():
+        rows = [
+            msgspec.structs.replace(row, usd_per_month=row.usd_per_month and row.usd_per_month.scaled(factor)) for row in plan.rows
+        ]
+        found[words] = Alternative(words, {}, other_work), effect_of(plan, msgspec.structs.replace(plan, rows=rows))
+    lost = Alternative("lost", {}), effect_of(plan, without_solutions(plan))
+    named = [one for one in (lost, *found.values()) if one[1].is_worth_naming(one[0], plan.task)]
+    named.sort(key=lambda one: one[1].order(one[0]))
+    assert [one.words for one, _ in named] == ["cheap", "cheaper", "alike", "more work", "lost"]
+    dearer, effect = found["dearer"]
+    assert effect.is_worth_naming(dearer, {"objective": "fastest"}), "what costs more may be faster"
+    assert Effect("unknown").is_worth_naming(dearer, {})
+
+
+def test_a_job_that_ends_is_not_reserved_for_a_year_and_adapters_are_tried_on_4_bit_weights() -> None:
+    lora = {"task": "finetune", "model": "qwen3-14b", "lora": {"rank": 16}, "train_tokens": 5e7}
+    assert {"lora.base": "nf4"} in [one.change for one in alternatives(lora)]
+    assert {"market": "reserved-1y"} not in [one.change for one in alternatives(lora)]
+    assert {"market": "reserved-1y"} in [one.change for one in alternatives({"task": "serve", "request_rate_per_s": 2.0})]
+    assert {"lora.base": "nf4"} not in [one.change for one in alternatives(lora | {"lora": {"rank": 16, "base": "nf4"}})]
 
 
 @pytest.mark.parametrize("task", ["serve", "generate", "train", "prefill"])

@@ -26,6 +26,8 @@ class Alternative(msgspec.Struct, frozen=True):
 
     words: str
     change: Mapping[str, Any]
+    other_work: bool = False
+    """Whether the work is another one with it, so that a higher price buys more."""
 
 
 def alternatives(task: Mapping[str, Any]) -> list[Alternative]:
@@ -37,13 +39,17 @@ def alternatives(task: Mapping[str, Any]) -> list[Alternative]:
 def _market(task: Mapping[str, Any]) -> Iterator[Alternative]:
     if task.get("market", "on-demand") == "on-demand":
         yield Alternative("spot prices", {"market": "spot"})
-        yield Alternative("reserved for a year", {"market": "reserved-1y"})
+        if not (task.get("train_tokens") or task.get("dataset_tokens") or task.get("requests")):
+            yield Alternative("reserved for a year", {"market": "reserved-1y"})  # a job that ends would pay the rest of it in vain
     else:
         yield Alternative("on-demand prices", {"market": "on-demand"})
 
 
 def _precision(task: Mapping[str, Any]) -> Iterator[Alternative]:
     if trains(task.get("task")):
+        lora = task.get("lora")
+        if lora and lora.get("base", "bf16") in {"fp32", "bf16", "fp16"}:
+            yield Alternative("4-bit base weights (QLoRA)", {"lora.base": "nf4"})
         if task.get("checkpointing") != "full":
             yield Alternative("full activation checkpointing", {"checkpointing": "full"})
         return
@@ -58,15 +64,15 @@ def _load(task: Mapping[str, Any]) -> Iterator[Alternative]:
     rate, batch = task.get("request_rate_per_s"), task.get("global_batch")
     if rate:
         for words, factor in (("twice the load", TWICE), ("half the load", HALF)):
-            yield Alternative(f"{words}, {digits(rate * factor)} req/s", {"request_rate_per_s": rate * factor})
+            yield Alternative(f"{words}, {digits(rate * factor)} req/s", {"request_rate_per_s": rate * factor}, other_work=True)
     elif batch:
-        yield Alternative(f"batch of {batch * 2:,}", {"global_batch": batch * 2})
+        yield Alternative(f"batch of {batch * 2:,}", {"global_batch": batch * 2}, other_work=True)
 
 
 def _lengths(task: Mapping[str, Any]) -> Iterator[Alternative]:
     for key, words in (("input_tokens", "input"), ("output_tokens", "output"), ("sequence", "sequence")):
         if isinstance(tokens := task.get(key), int):
-            yield Alternative(f"twice the {words}, {tokens * 2:,} tokens", {key: tokens * 2})
+            yield Alternative(f"twice the {words}, {tokens * 2:,} tokens", {key: tokens * 2}, other_work=True)
 
 
 def _targets(task: Mapping[str, Any]) -> Iterator[Alternative]:
@@ -122,6 +128,31 @@ def difference(before: Plan, after: Plan) -> str:
     if abs(new / old - 1) < ALIKE:
         return moved or "the same price"
     return f"{cost_text(was).split(' ')[0]} → {cost_text(now)} ({change_text(new / old - 1)})"
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """Difference that a change makes."""
+
+    text: str
+    price_change: float | None = None
+    """Price with the change ÷ without, minus one; None where one of both is not known."""
+    solved: bool = True
+    """Whether there is a solution with the change."""
+
+    def is_worth_naming(self, alternative: Alternative, task: Mapping[str, Any]) -> bool:
+        """Whether the change brings something: not where the same work costs more and nothing but the price was to be low."""
+        dearer = self.price_change is not None and self.price_change >= ALIKE
+        return alternative.other_work or not dearer or task.get("objective", "cheapest") in {"fastest", "fewest-gpus"}
+
+    def order(self, alternative: Alternative) -> tuple[bool, bool, float]:
+        """Sort key: what leaves the work as it is, the largest saving first; then other work; then what has no solution."""
+        return not self.solved, alternative.other_work, self.price_change or 0.0
+
+
+def effect_of(before: Plan, after: Plan) -> Effect:
+    """Difference of the first solution of `after` from that of `before`."""
+    old, new = (_price(plan.best) if plan.best else None for plan in (before, after))
+    return Effect(difference(before, after), new / old - 1 if old and new is not None else None, after.best is not None)
 
 
 def _price(row: PlanRow) -> float | None:

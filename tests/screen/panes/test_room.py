@@ -11,6 +11,7 @@ from textual.widgets import OptionList, Static
 from tui_sample import SampleSession, first_note, sample_options, settle
 
 from planner.engine.answers.plan import Plan
+from planner.present.choice.trial import alternatives
 from planner.session import Session
 from widgets.actions.conditions import NO_PLAN
 from widgets.app import PlannerApp
@@ -294,6 +295,31 @@ async def test_what_a_row_without_memory_says_ends_with_a_word(tmp_path: Path) -
             "compute capability 7.0, fp8 weights need 8.0 (Marlin kernels; 8.9 to compute in fp8), and no less than that",
         )
         assert strip.render_line(0).text.rstrip() == "compute capability 7.0, fp8 weights need 8.0, and no less than that"
+
+
+async def test_changes_are_listed_by_what_they_save_once_all_are_planned(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert app.plan is not None
+        tried = [one.words for one in alternatives(app.plan.task)]
+        await pilot.press("a")
+        await settle(pilot)
+        screen = app.screen
+        assert isinstance(screen, LeverScreen)
+        assert all(one.effect for one in screen.changes)
+        words = [one.words for one in screen.changes]
+        load, output = (next(one for one in tried if one.startswith(f"twice the {what}")) for what in ("load", "output"))
+        assert tried.index(load) < tried.index(output)
+        assert words.index(output) < words.index(load), "of other work, what costs half stands before what costs the same"
+        listing = screen.query_one(OptionList)
+        listing.highlighted = 2
+        screen.keep([3, 2])
+        assert listing.highlighted == 1, "the cursor stays on its change"
+        await pilot.press("1")
+        await settle(pilot)
+        assert app.trial is not None
+        assert app.trial.change == words[3]
 
 
 async def test_the_difference_that_a_change_makes_is_seen_whole_at_80_columns(tmp_path: Path) -> None:

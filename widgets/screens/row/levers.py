@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.errors import UserError
 from planner.present.choice.levers import cost_text
-from planner.present.choice.trial import Trial, alternatives, difference
+from planner.present.choice.trial import Alternative, Effect, Trial, alternatives, effect_of
 from planner.present.lines.folding import folded
 from planner.present.names import device_name
 from widgets.background import questions
@@ -56,7 +56,8 @@ async def open_screen(app: BaseApp) -> None:
     row, plan = app.table.highlighted, app.plan
     if row is None or plan is None:
         return
-    changes = [Proposal(one.words, one.change) for one in alternatives(plan.task)] if row.rank else await _helping(app, row, plan)
+    tried = alternatives(plan.task)[:MOST]
+    changes = [Proposal(one.words, one.change) for one in tried] if row.rank else await _helping(app, row, plan)
     screen = LeverScreen(row, changes[:MOST], app.symbols)
 
     def chosen(change: Proposal | None) -> None:
@@ -65,7 +66,7 @@ async def open_screen(app: BaseApp) -> None:
 
     await app.push_screen(screen, chosen)
     if row.rank:
-        await _tell_effects(app, screen, plan)
+        await _tell_effects(app, screen, plan, tried)
 
 
 async def _helping(app: BaseApp, row: PlanRow, plan: Plan) -> list[Proposal]:
@@ -75,19 +76,22 @@ async def _helping(app: BaseApp, row: PlanRow, plan: Plan) -> list[Proposal]:
     return [Proposal(lever.text, lever.change, cost_text(lever) or " ") for lever in known]
 
 
-async def _tell_effects(app: BaseApp, screen: LeverScreen, plan: Plan) -> None:
-    """Plan with each change, one after the other, and show the difference to the answer."""
+async def _tell_effects(app: BaseApp, screen: LeverScreen, plan: Plan, tried: Sequence[Alternative]) -> None:
+    """Plan with each change, one after the other, and show the difference to the answer; then keep what is worth it, the best first."""
     workload, where = app.planned
-    for number, one in enumerate(screen.changes):
+    effects: list[Effect] = []
+    for number, one in enumerate(tried):
         if not screen.is_open:
             return
         changed = changed_by(workload, one.change)
         try:
             found, _ = await app.session_thread.search(questions.ranking, PlanQuestion(changed, where, app.basis))
-            effect = difference(plan, found)
+            effects.append(effect_of(plan, found))
         except UserError as wrong:
-            effect = wrong.problems[0].message
-        screen.show_effect(number, effect)
+            effects.append(Effect(wrong.problems[0].message, solved=False))
+        screen.show_effect(number, effects[-1].text)
+    named = [number for number, one in enumerate(tried) if effects[number].is_worth_naming(one, plan.task)]
+    screen.keep(sorted(named, key=lambda number: effects[number].order(tried[number])))
 
 
 def changed_by(workload: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,6 +162,17 @@ class LeverScreen(Overlay[Proposal | None]):
         self.changes[number] = replace(self.changes[number], effect=effect)
         if self.is_open:
             self._draw()
+
+    def keep(self, places: Sequence[int]) -> None:
+        """Show the changes of these places alone, in this order; the cursor stays on its change, or goes to the first."""
+        at = self.query_one(OptionList).highlighted if self.is_open else None
+        chosen = self.changes[at] if at else None
+        self.changes = [self.changes[place] for place in places]
+        if self.is_open:
+            self._draw()
+            self.query_one(OptionList).highlighted = (
+                self.changes.index(chosen) if chosen in self.changes else 0 if self.changes else None
+            )
 
     def _draw(self) -> None:
         listing = self.query_one(OptionList)
