@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_fit_answers_in_json_as_its_schema_says(run_planner: RunPlanner) -> None
 @pytest.mark.sweep
 def test_fit_shows_each_model_once_in_its_best_precision(run_planner: RunPlanner) -> None:
     lines = run_planner("fit", "--gpu", "L40S", "--gpus", "8", "--top", "200").stdout.splitlines()
-    rows = [line.split() for line in lines if line.strip()[:1].isdigit() and " × " not in line]
+    rows = [line.split() for line in lines if re.match(r" *\d+  \S", line)]
     models = [row[1] for row in rows]
     assert len(models) == len(set(models)) > 60
     assert next(row for row in rows if row[1] == "qwen3-32b")[4] == "bf16"
