@@ -87,7 +87,9 @@ def test_what_nobody_thought_of_costs_one_line(fault: str, session: Session, mon
     lines = [json.dumps({"id": 1 if number != 3 else "bad", **GOOD}).encode() for number in range(6)]
     answers = stream(session, lines)
     assert answers[:3] + answers[4:] == alone * 5
-    words = {"raises": "RecursionError: too far", "hangs": "took more than 0.2 s", "is infinite": "flop_per_token is out of range"}[fault]
+    words = {"raises": "RecursionError: too far", "hangs": "took more than 0.2 s", "is infinite": "flop_per_token is out of range"}[
+        fault
+    ]
     assert answers[3]["id"] == "bad"
     assert words in answers[3]["error"]
 

@@ -234,7 +234,9 @@ def test_without_cuda_graphs_the_host_bounds_steps_of_few_bytes(weights: str) ->
 
 
 def test_what_is_not_known_without_cuda_graphs_is_said() -> None:
-    one, two = (ask(gpu=H100, **LOOP | {"engine": "exllamav3", "concurrency": 4, "cuda_graphs": graphs}) for graphs in (False, None))
+    one, two = (
+        ask(gpu=H100, **LOOP | {"engine": "exllamav3", "concurrency": 4, "cuda_graphs": graphs}) for graphs in (False, None)
+    )
     assert "not known" in one.assumed["cuda_graphs"]
     assert one.output_tokens_per_s == two.output_tokens_per_s
     with pytest.raises(UserError, match="cuda_graphs"):

@@ -125,7 +125,8 @@ def test_prices_are_one_number_or_one_for_each_gpu(text: str, value: object, sho
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("L40S", "'L40S' is not a number"), ("L40S x", "'x' is not a number"), ("=2, L40S 1", "not a GPU with a price")]
+    ("text", "words"),
+    [("L40S", "'L40S' is not a number"), ("L40S x", "'x' is not a number"), ("=2, L40S 1", "not a GPU with a price")],
 )
 def test_what_is_no_price_is_named(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):

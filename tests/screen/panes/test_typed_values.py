@@ -52,7 +52,9 @@ def test_a_message_names_labels_beside_keys() -> None:
     assert problem_text(Problem("", "engine", "is unknown.")) == "engine: is unknown."
 
 
-@pytest.mark.parametrize(("text", "says"), [("1.5", "not a whole number; a fraction is accepted as a mean"), ("abc", "is not a number")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("1.5", "not a whole number; a fraction is accepted as a mean"), ("abc", "is not a number")]
+)
 def test_a_length_is_whole(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         values.parse("lengths", text)
