@@ -122,7 +122,7 @@ $(VENV)/bin/python:
 
 $(RUNTIME): pyproject.toml | $(VENV)/bin/python
 	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.3'
-	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --editable '.[bench,hub]'
 	@touch $@
 
 # everything by its hash but torch, which is another file for each kind of GPU (docs/decisions/021-locked-but-torch.md)
