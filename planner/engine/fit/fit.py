@@ -27,7 +27,7 @@ from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.probability import probability_fits
 from planner.engine.fit.longest import longest_context
 from planner.engine.fit.ranking import Order, precision_bits, ranked, verdict_of
-from planner.engine.fit.variants import Variant, variants_of
+from planner.engine.fit.variants import IN_FLIGHT, Variant, is_load_open, variants_of
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import FindChip
@@ -87,11 +87,13 @@ def fit_models(
         new, fitting = _rows_of_kind(kind, candidates)
         rows += new
         fit += fitting
+    if is_load_open(base):
+        rows = _with_fewer_requests(rows, base, gpu, gpus, catalogue, find_chip)
     if not rows:
         problems = [error for error in refused.values() if isinstance(error, UserError)]
         if problems and len(problems) == len(refused):
             raise _commonest(problems)
-    answered = {(row.model, row.weight_dtype, row.method) for row in rows}
+    answered = {_key(row) for row in rows}
     rows += [_unsupported(key, found) for key, found in refused.items() if key not in answered]
     that_fit = len({row.model for row in rows if row.fits})
     return Fit(
@@ -102,6 +104,36 @@ def fit_models(
         counts=FitCounts(models=len(catalogue), models_that_fit=that_fit, considered=considered, fit=fit),
         version=planner.__version__,
     )
+
+
+def _with_fewer_requests(
+    rows: Sequence[FitRow], base: Request, gpu: Gpu, gpus: int, catalogue: Mapping[str, Models], find_chip: FindChip
+) -> list[FitRow]:
+    """`rows`, where those that may not fit with all the requests at once for which there is memory take as many as fit with the wanted chance."""
+    unsure = {_key(row) for row in rows if row.verdict == "may-not-fit"}
+    by_kind: dict[str, list[_Candidate]] = defaultdict(list)
+    for name in sorted({model for model, _, _ in unsure}):
+        jobs = dict[tuple[object, ...], Job]()
+        for most in IN_FLIGHT:
+            for variant in variants_of(
+                msgspec.structs.replace(base, model=name, concurrency=most), gpu, gpus, catalogue[name].main
+            ):
+                if (name, variant.weight_dtype, variant.method) not in unsure:
+                    continue
+                found = _prepared(variant, gpu, catalogue[name], find_chip, jobs)
+                if isinstance(found, Prepared):
+                    by_kind[found.kind].append(_Candidate(variant, found))
+    sure = {
+        _key(row): row
+        for kind, candidates in by_kind.items()
+        for row in _rows_of_kind(kind, candidates)[0]
+        if row.verdict == "fits"
+    }
+    return [sure.get(_key(row), row) for row in rows]
+
+
+def _key(row: FitRow) -> Competition:
+    return row.model, row.weight_dtype, row.method
 
 
 def _commonest(errors: Sequence[UserError]) -> UserError:

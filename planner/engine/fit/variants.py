@@ -127,10 +127,14 @@ def _layouts(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: st
                 yield degrees | {"sharding": sharding, "checkpointing": checkpointing, "micro_batch": size}
 
 
+def is_load_open(base: Request) -> bool:
+    """Whether a service takes as many requests at once as it can."""
+    return base.task == "serve" and base.concurrency is None and base.request_rate_per_s is None
+
+
 def _loads(base: Request) -> Iterator[dict[str, int]]:
     """Requests at once a replica; one empty choice where the load is given, or only the cache limits it."""
-    is_open = base.task == "serve" and base.concurrency is None and base.request_rate_per_s is None
-    if is_open and base.targets.latency_limits():
+    if is_load_open(base) and base.targets.latency_limits():
         yield from ({"concurrency": most} for most in IN_FLIGHT)
     else:
         yield {}

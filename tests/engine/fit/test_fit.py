@@ -175,3 +175,15 @@ def test_the_first_row_of_an_order_is_the_best_that_is_named(order: Order, label
     assert measure(found.rows[0]) == max(measure(row) for row in found.rows if row.verdict == "fits")
     assert not any(row.model.startswith("qwen3-study-") for row in found.rows)
     assert session().fit({**SMALL, "model": "qwen3-study-w256"}, "RTX 3090").rows
+
+
+def test_a_model_that_surely_fits_for_fewer_requests_fits_without_a_target_too() -> None:
+    """A target of latency, which tries smaller loads, must not bring a larger model than no target at all."""
+    held = [
+        session().fit({"model": "dbrx", **targets}, "RTX 4090", 4).rows[0] for targets in ({}, {"targets": {"p95_tpot_s": 0.05}})
+    ]
+    assert [row.verdict for row in held] == ["fits", "fits"]
+    assert all(row.probability_fits is not None and row.probability_fits >= 0.9 for row in held)
+    most = held[0].concurrency
+    assert most is not None
+    assert 1 <= int(str(held[0].request["concurrency"])) < most, "with all that memory holds it may not fit"
