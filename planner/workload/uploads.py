@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 _FORMATS = tuple(
@@ -147,6 +148,7 @@ def _without_tuning(name: str) -> str:
     return "-".join(word for word in name.split("-") if word not in _TUNED)
 
 
-def _words(name: str) -> list[str]:
-    """['gemma', '3', '27b'] of 'gemma3:27b', and of 'google/Gemma-3-27B'."""
-    return [word.removesuffix(".0").rstrip(".") for word in _WORD.findall(_plain(name))]
+@lru_cache(maxsize=8192)  # every unknown name is compared with all spellings of the catalogue, some thousands
+def _words(name: str) -> tuple[str, ...]:
+    """('gemma', '3', '27b') of 'gemma3:27b', and of 'google/Gemma-3-27B'."""
+    return tuple(word.removesuffix(".0").rstrip(".") for word in _WORD.findall(_plain(name)))
