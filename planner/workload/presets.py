@@ -58,7 +58,7 @@ class PresetShelf:
         return Preset(path.stem, path, origin, workload)
 
     def given(self, name: str | Path) -> tuple[dict[str, Any], str]:
-        """What the file of the preset called `name` holds, unchecked, and its path; raises `UserError` where it cannot be read."""
+        """Unchecked tables of the file of the preset called `name`, and its path; raises `UserError` where it cannot be read."""
         path, _ = self._locate(name)
         return _tables(path), str(path)
 

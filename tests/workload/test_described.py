@@ -157,7 +157,10 @@ def test_more_layers_than_any_model_has_are_refused_before_anything_is_started(
 
 def test_sizes_of_other_things_are_no_layers() -> None:
     sizes = {"num_hidden_layers": 126, "vocab_size_per_layer_input": 262_144, "layer_norm_eps": 1e-5, "max_window_layers": 1000}
-    require_few_layers({**sizes, "layer_types": ["full_attention"] * 126, "text_config": {"num_layers": True}})
+    few = {**sizes, "layer_types": ["full_attention"] * 126, "text_config": {"num_layers": True}}
+    require_few_layers(few)
+    with pytest.raises(UserError, match="more than 200 layers"):
+        require_few_layers({**few, "num_hidden_layers": 201})
 
 
 @pytest.mark.process

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ from planner.engine.evaluate.evaluation import Evaluated, evaluate
 from planner.engine.evaluate.probability import probability_fits
 from planner.engine.fit.longest import longest_context
 from planner.engine.fit.ranking import Order, precision_bits, ranked, verdict_of
-from planner.engine.fit.variants import IN_FLIGHT, Variant, is_load_open, variants_of
+from planner.engine.fit.variants import Variant, is_load_open, variants_of
 from planner.engine.job.context_length import check_context
 from planner.engine.job.job import Job
 from planner.engine.performance.operators.chip import FindChip
@@ -53,6 +54,19 @@ class _Candidate(msgspec.Struct, frozen=True):
         return str(self.variant.request.model), self.variant.weight_dtype, self.variant.method
 
 
+class _Candidates(NamedTuple):
+    """Candidates that can be evaluated, by kind of task; why the others cannot; and how many there are in all."""
+
+    by_kind: Mapping[str, Sequence[_Candidate]]
+    refused: Mapping[Competition, Answer | UserError]
+    considered: int
+
+    def of(self, keys: Collection[Competition]) -> dict[str, list[_Candidate]]:
+        """Those that compete for one of the rows `keys`, by kind of task."""
+        chosen = {kind: [one for one in candidates if one.key in keys] for kind, candidates in self.by_kind.items()}
+        return {kind: candidates for kind, candidates in chosen.items() if candidates}
+
+
 def fit_models(
     base: Request,
     gpu: Gpu,
@@ -67,12 +81,46 @@ def fit_models(
 
     Raises `UserError` where the settings suit no model at all.
     """
+    limited = bool(base.targets.latency_limits())
+    found = _candidates(base, gpu, gpus, catalogue, find_chip, by_load=limited)
+    rows, fit = list[FitRow](), 0
+    for kind, candidates in found.by_kind.items():
+        new, fitting = _rows_of_kind(kind, candidates)
+        rows += new
+        fit += fitting
+    if is_load_open(base) and not limited:
+        unsure = {_competition(row) for row in rows if row.verdict == "may-not-fit"}
+        names = {model for model, _, _ in unsure}
+        tried = {name: models for name, models in catalogue.items() if name in names}
+        lighter = _candidates(base, gpu, gpus, tried, find_chip, by_load=True)
+        rows = _with_fewer_requests(rows, lighter.of(unsure))
+    if not rows:
+        problems = [error for error in found.refused.values() if isinstance(error, UserError)]
+        if problems and len(problems) == len(found.refused):
+            raise _commonest(problems)
+    answered = {_competition(row) for row in rows}
+    rows += [_unsupported(key, refusal) for key, refusal in found.refused.items() if key not in answered]
+    that_fit = len({row.model for row in rows if row.fits})
+    return Fit(
+        gpu=gpu.name,
+        gpus=gpus,
+        task=dict(given or {"task": base.task}),
+        rows=ranked(rows, order),
+        counts=FitCounts(models=len(catalogue), models_that_fit=that_fit, considered=found.considered, fit=fit),
+        version=planner.__version__,
+    )
+
+
+def _candidates(
+    base: Request, gpu: Gpu, gpus: int, catalogue: Mapping[str, Models], find_chip: FindChip, *, by_load: bool
+) -> _Candidates:
+    """The candidates of every model of `catalogue`; see `variants_of`."""
     by_kind: dict[str, list[_Candidate]] = defaultdict(list)
     refused: dict[Competition, Answer | UserError] = {}
     considered = 0
     for name, models in catalogue.items():
         before, jobs = considered, dict[tuple[object, ...], Job]()
-        for variant in variants_of(msgspec.structs.replace(base, model=name), gpu, gpus, models.main):
+        for variant in variants_of(msgspec.structs.replace(base, model=name), gpu, gpus, models.main, by_load=by_load):
             considered += 1
             found = _prepared(variant, gpu, models, find_chip, jobs)
             if isinstance(found, Prepared):
@@ -82,57 +130,22 @@ def fit_models(
         if considered == before:
             why = f"{base.global_batch} sequences cannot be divided over {gpus} GPUs in whole micro batches."
             refused[name, base.weight_dtype or "", ""] = UserError(Problem("", "global_batch", why))
-    rows, fit = list[FitRow](), 0
-    for kind, candidates in by_kind.items():
-        new, fitting = _rows_of_kind(kind, candidates)
-        rows += new
-        fit += fitting
-    if is_load_open(base):
-        rows = _with_fewer_requests(rows, base, gpu, gpus, catalogue, find_chip)
-    if not rows:
-        problems = [error for error in refused.values() if isinstance(error, UserError)]
-        if problems and len(problems) == len(refused):
-            raise _commonest(problems)
-    answered = {_key(row) for row in rows}
-    rows += [_unsupported(key, found) for key, found in refused.items() if key not in answered]
-    that_fit = len({row.model for row in rows if row.fits})
-    return Fit(
-        gpu=gpu.name,
-        gpus=gpus,
-        task=dict(given or {"task": base.task}),
-        rows=ranked(rows, order),
-        counts=FitCounts(models=len(catalogue), models_that_fit=that_fit, considered=considered, fit=fit),
-        version=planner.__version__,
-    )
+    return _Candidates(by_kind, refused, considered)
 
 
-def _with_fewer_requests(
-    rows: Sequence[FitRow], base: Request, gpu: Gpu, gpus: int, catalogue: Mapping[str, Models], find_chip: FindChip
-) -> list[FitRow]:
-    """`rows`, where those that may not fit with all the requests at once for which there is memory take as many as fit with the wanted chance."""
-    unsure = {_key(row) for row in rows if row.verdict == "may-not-fit"}
-    by_kind: dict[str, list[_Candidate]] = defaultdict(list)
-    for name in sorted({model for model, _, _ in unsure}):
-        jobs = dict[tuple[object, ...], Job]()
-        for most in IN_FLIGHT:
-            for variant in variants_of(
-                msgspec.structs.replace(base, model=name, concurrency=most), gpu, gpus, catalogue[name].main
-            ):
-                if (name, variant.weight_dtype, variant.method) not in unsure:
-                    continue
-                found = _prepared(variant, gpu, catalogue[name], find_chip, jobs)
-                if isinstance(found, Prepared):
-                    by_kind[found.kind].append(_Candidate(variant, found))
+def _with_fewer_requests(rows: Sequence[FitRow], lighter: Mapping[str, Sequence[_Candidate]]) -> list[FitRow]:
+    """`rows`, with the best of the `lighter` candidates (by kind) that surely fits in the place of the row it competes for."""
     sure = {
-        _key(row): row
-        for kind, candidates in by_kind.items()
+        _competition(row): row
+        for kind, candidates in lighter.items()
         for row in _rows_of_kind(kind, candidates)[0]
         if row.verdict == "fits"
     }
-    return [sure.get(_key(row), row) for row in rows]
+    return [sure.get(_competition(row), row) for row in rows]
 
 
-def _key(row: FitRow) -> Competition:
+def _competition(row: FitRow) -> Competition:
+    """What candidates competed for `row` by."""
     return row.model, row.weight_dtype, row.method
 
 

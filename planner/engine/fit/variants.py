@@ -37,7 +37,7 @@ ADAPTED_AS = ("bf16", "nf4")
 ADAPTER_RANK = 16
 MICRO_BATCHES = (1, 8)
 IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Requests at once a replica, tried where a latency is limited and the load is left open."""
+"""Requests at once a replica, tried for a load that is left open where as many as memory holds would be too many."""
 
 
 class Variant(NamedTuple):
@@ -48,10 +48,14 @@ class Variant(NamedTuple):
     method: str = ""
 
 
-def variants_of(base: Request, gpu: Gpu, gpus: int, model: Architecture) -> Iterator[Variant]:
-    """Every candidate of `base`, whose model is `model`, on `gpus` of `gpu`; what `base` states stays as it is."""
+def variants_of(base: Request, gpu: Gpu, gpus: int, model: Architecture, *, by_load: bool = False) -> Iterator[Variant]:
+    """Every candidate of `base`, whose model is `model`, on `gpus` of `gpu`; what `base` states stays as it is.
+
+    `by_load`: a service whose load is left open is tried with each of `IN_FLIGHT`, and not with as many requests as memory holds.
+    """
     for method in _trained(base, gpu) if trains(base.task) else _stored(base, gpu, model):
-        for layout in _layouts(base, gpu, gpus, model, method.request.engine):
+        loads = IN_FLIGHT if by_load and is_load_open(base) else ()
+        for layout in _layouts(base, gpu, gpus, model, method.request.engine, loads):
             yield method._replace(request=msgspec.structs.replace(method.request, **layout))
 
 
@@ -110,14 +114,14 @@ def _trained(base: Request, gpu: Gpu) -> Iterator[Variant]:
             yield Variant(msgspec.structs.replace(base, lora=lora), stored, f"LoRA rank {lora.rank}")
 
 
-def _layouts(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: str | None) -> Iterator[dict[str, Any]]:
-    """Degrees and batches that `base` leaves open, as fields of a request."""
-    train = trains(base.task)
-    loads = [{}] if train else list(_loads(base))
+def _layouts(
+    base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: str | None, loads: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """Degrees, batches and `loads` (requests at once a replica) that `base` leaves open, as fields of a request."""
     for tp, pp, dp in _degrees(base, gpu, gpus, model, engine):
         degrees = {"gpus": gpus, "tp": tp, "pp": pp, "dp": dp}
-        if not train:
-            yield from (degrees | ({"concurrency": load["concurrency"] * dp} if load else {}) for load in loads)
+        if not trains(base.task):
+            yield from (degrees | {"concurrency": load * dp} for load in loads) if loads else (degrees,)
             continue
         shardings = (base.sharding,) if base.sharding or dp == 1 else ("zero1", "zero3")
         recomputed = (base.checkpointing,) if base.checkpointing else ("none", "full")
@@ -130,14 +134,6 @@ def _layouts(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: st
 def is_load_open(base: Request) -> bool:
     """Whether a service takes as many requests at once as it can."""
     return base.task == "serve" and base.concurrency is None and base.request_rate_per_s is None
-
-
-def _loads(base: Request) -> Iterator[dict[str, int]]:
-    """Requests at once a replica; one empty choice where the load is given, or only the cache limits it."""
-    if is_load_open(base) and base.targets.latency_limits():
-        yield from ({"concurrency": most} for most in IN_FLIGHT)
-    else:
-        yield {}
 
 
 def _degrees(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: str | None) -> Iterator[tuple[int, int, int]]:

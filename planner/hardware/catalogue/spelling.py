@@ -17,7 +17,7 @@ _LEFT_OUT = frozenset(
 """Words that distinguish no two parts."""
 _SOCKET = re.compile(r"sxm[2-7]?")
 _JOINED_FORM = re.compile(r"(?<=\d)(?=(?:sxm[2-7]?|pcie|nvl)\b)")
-"""Where a model and its form are written as one word, as in 'H100SXM5' and 'A100PCIe'."""
+"""Place between a model and its form in one word, as in 'H100SXM5' and 'A100PCIe'."""
 _MEMORY_KIND = re.compile(r"hbm\d?e?|gddr\d?x?")
 _SIZE = re.compile(r"(\d{1,4})(?:gb|gib|g)")
 _FORMS = ("sxm", "pcie", "nvl")

@@ -177,13 +177,21 @@ def test_the_first_row_of_an_order_is_the_best_that_is_named(order: Order, label
     assert session().fit({**SMALL, "model": "qwen3-study-w256"}, "RTX 3090").rows
 
 
-def test_a_model_that_surely_fits_for_fewer_requests_fits_without_a_target_too() -> None:
-    """A target of latency, which tries smaller loads, must not bring a larger model than no target at all."""
+@pytest.mark.parametrize("model", ["dbrx", "mixtral-8x22b", "devstral-2-123b"])
+def test_a_stricter_target_never_makes_a_model_fit(model: str) -> None:
+    """A target of latency tries smaller loads, and so does the lack of one where as many requests as memory holds may not fit."""
     held = [
-        session().fit({"model": "dbrx", **targets}, "RTX 4090", 4).rows[0] for targets in ({}, {"targets": {"p95_tpot_s": 0.05}})
+        session().fit({"model": model} | ({"targets": {"p95_tpot_s": limit}} if limit else {}), "RTX 4090", 4)
+        for limit in (None, 0.2, 0.05, 0.02)
     ]
-    assert [row.verdict for row in held] == ["fits", "fits"]
-    assert all(row.probability_fits is not None and row.probability_fits >= 0.9 for row in held)
-    most = held[0].concurrency
-    assert most is not None
-    assert 1 <= int(str(held[0].request["concurrency"])) < most, "with all that memory holds it may not fit"
+    fitting = [any(row.verdict == "fits" for row in found.rows) for found in held]
+    assert fitting == sorted(fitting, reverse=True)
+
+
+def test_fewer_requests_than_memory_holds_surely_fit() -> None:
+    row = session().fit({"model": "dbrx"}, "RTX 4090", 4).rows[0]
+    assert row.verdict == "fits"
+    assert row.probability_fits is not None
+    assert row.probability_fits >= 0.9
+    assert row.concurrency is not None
+    assert 1 <= int(str(row.request["concurrency"])) < row.concurrency, "with all that memory holds it may not fit"

@@ -127,7 +127,7 @@ def test_a_loss_that_is_asked_for_is_not_there_where_only_layers_are_compiled() 
     ],
 )
 def test_torchtitan_reserves_what_it_prints(fields: dict[str, Any], published_gib: float) -> None:
-    """Its benchmarks of 2024-12 and torchao's of 2025-08, Llama 3.1 8B in BF16; what is reserved has no context and no communicators."""
+    """Peaks published by torchtitan in 2024-12 and by torchao in 2025-08, Llama 3.1 8B in BF16; what is reserved has no context and no communicators."""
     asked = TITAN | fields | {"global_batch": fields.get("gpus", 8) * fields.get("micro_batch", 1)}
     record = find_engine(fields["engine"])
     reserved = memory(**asked).total.value - record.context_bytes - record.communicator_bytes

@@ -98,6 +98,7 @@ with planner_process(options) as process:
     assert ask(known, asked) == (0, False)
     os.kill(process._process, 9)
     assert ask(answered_by, asked) == started
+print("checked")
 """
 ENDED = """
 with planner_process(options) as process:
@@ -116,6 +117,7 @@ except UnansweredError:
     pass
 else:
     raise AssertionError("it answered")
+print("checked")
 """
 KILLED = """
 with planner_process(options) as process:
@@ -183,11 +185,11 @@ def test_it_goes_on_where_the_last_start_ended(tmp_path: Path) -> None:
 
 
 def test_it_leaves_no_process_behind(tmp_path: Path) -> None:
-    run(ENDED, tmp_path, "llama-3.1-70b-chat-service")
+    assert run(ENDED, tmp_path, "llama-3.1-70b-chat-service") == "checked\n"
 
 
 def test_it_answers_until_it_has_ended_and_fails_for_the_thread_to_say_why(tmp_path: Path) -> None:
-    run(ANSWERS, tmp_path, "llama-3.1-8b-pretrain")
+    assert run(ANSWERS, tmp_path, "llama-3.1-8b-pretrain") == "checked\n"
 
 
 def test_it_ends_where_the_screen_is_killed(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ GENERIC = "generic"
 """The engine that stands for one that is not named."""
 
 
-class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Releases of a program since a month, until the next."""
+class Period(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Releases of a program from a month on, until the next period begins."""
 
     differs: Mapping[str, Any]
     """Attributes of the record that differ in them."""
     since: str = ""
-    """As 2024-11; "": since the first."""
+    """Month from which they differ so, as 2024-11; "": from the first release on."""
 
 
 class StandIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,8 +38,8 @@ class StandIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Keys of a workload -> what it sets by default."""
     differs: Mapping[str, Any] = {}
     """Attributes of the record that differ."""
-    releases: tuple[Release, ...] = ()
-    """Its releases that differ further, the earliest first; the last one is taken where no month is named."""
+    releases: tuple[Period, ...] = ()
+    """Periods of releases that differ further, the earliest first; the last one is taken where no month is named."""
 
 
 def _engines() -> dict[str, tuple[Engine, ...]]:
@@ -61,6 +61,6 @@ STAND_INS = {name: read_struct(StandIn, table, where) for where, name, table in 
 def as_stand_in(one: StandIn, engine: Engine, month: str = "") -> Engine:
     """The record of `engine` with what differs in `one`, as it was in `month` (2025-01; "": as it is)."""
     runs = f"{one.label} {one.words} {engine.label}"
-    since = [release.differs for release in one.releases if not month or release.since <= month]
-    differs = {**one.differs, **(since[-1] if since else {})}
+    begun = [period.differs for period in one.releases if not month or period.since <= month]
+    differs = {**one.differs, **(begun[-1] if begun else {})}
     return replace(engine, label=one.label, runs=runs, turns_on=one.turns_on, source=f"{one.source}; {engine.source}", **differs)

@@ -73,7 +73,7 @@ def thinned_variation(variation: Floats | float, replicas: Floats) -> Floats:
 
 
 def replicas_at_work(jobs: Sequence[Job], replicas: Floats) -> Floats:
-    """How many of `replicas` [rows] work as much as the fullest, of the job of each row.
+    """Work of all `replicas` [rows] over that of the fullest one, for the job of each row; shape [rows].
 
     The clients of a closed loop are dealt evenly, so that the fullest replica has its share of them rounded up: one client keeps one replica of two
     busy, and five do 5/3 of what the three on one of them do. Requests that come at a rate, as many as fit, or pools of replicas keep all at work.
