@@ -19,8 +19,8 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import AppBlur, Key, MouseMove, Paste, Resize
 from textual.message import Message
 
-from widgets import textual_quirks
-from widgets.textual_quirks import MOST_BYTES, MOST_TYPED, REST_S, PromptDriver
+from widgets.background import terminal
+from widgets.background.terminal import MOST_BYTES, MOST_TYPED, REST_S, PromptDriver
 
 pytestmark = [pytest.mark.process, pytest.mark.pty]
 PAINTED, ENTERED = b"Cheapest that meets", b"\x1b[?1049h"
@@ -228,7 +228,7 @@ def test_what_comes_in_parts_is_no_keys_unless_somebody_typed_it(
             found.append(message.key if isinstance(message, Key) else message.text if isinstance(message, Paste) else repr(message))
 
     driver = Parts()
-    monkeypatch.setattr(textual_quirks, "time", SimpleNamespace(monotonic=lambda: driver.now_s))
+    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: driver.now_s))
     driver.run_input_thread()
     for end in (driver.fileno, driver.writing, *(driver._pipe or ())):
         os.close(end)
@@ -239,13 +239,13 @@ def test_of_a_thousand_moves_read_at_once_the_last_counts_and_a_size_has_an_end(
     text = "".join(f"\x1b[<35;{column};9M" for column in range(1, 400)) + "x" + "\x1b[I\x1b[O" * 400 + "\x1b[48;65535;65535;1;1t"
     read = [*XTermParser().feed(text)]
     assert len(read) > 1200
-    move, key, focus, size = textual_quirks._not_overtaken(read)
+    move, key, focus, size = terminal._not_overtaken(read)
     assert isinstance(move, MouseMove)
     assert move.x == 398
     assert isinstance(key, Key)
     assert isinstance(focus, AppBlur)
     assert isinstance(size, Resize)
-    assert size.size == textual_quirks.MOST_CELLS
+    assert size.size == terminal.MOST_CELLS
 
 
 async def test_a_stop_in_the_middle_of_a_start_waits_for_its_end_and_one_of_an_app_that_left_takes_nothing(
