@@ -12,7 +12,7 @@ from bench.protocol import utc_now
 from planner.cli.exits import ExitCode
 from planner.cli.options import Invocation, json_option, pass_invocation, settings_option
 from planner.cli.terminal.streams import print_line, say, write_json
-from planner.durable import NotKeptError, WriteResult
+from planner.durable import NotKeptError
 from planner.errors import Problem, UserError
 from planner.units import counted
 
@@ -167,16 +167,12 @@ def _keep(session: Session, taken: FileContents) -> None:
     """Store everything; raises `NotKeptError` where it is not on disk."""
     for where, runs, rows in taken.exported:
         new, result = session.store.add_all(rows, runs)
-        _require(result, where, new)
+        if not result.kept:
+            raise NotKeptError(Problem(where, "", f"{counted(new, 'measurement')} not imported: {result.path} {result.reason}."))
         print_line(
             f"{where}: {counted(new, 'measurement')} imported" + (f", {len(rows) - new:,} were there" if new < len(rows) else "")
         )
     keep_results(session, taken.results)
-
-
-def _require(result: WriteResult, where: str, number: int) -> None:
-    if not result.kept:
-        raise NotKeptError(Problem(where, "", f"{counted(number, 'measurement')} not imported: {result.path} {result.reason}."))
 
 
 def _print(session: Session, taken: FileContents) -> None:

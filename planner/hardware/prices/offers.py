@@ -93,11 +93,6 @@ def with_own(shipped: tuple[Offer, ...], own: tuple[Offer, ...]) -> tuple[Offer,
     return (*(offer for offer in shipped if offer.provider not in replaced), *own)
 
 
-def offers_of_file(path: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
-    """The offers of one file; raises `UserError` with one problem per fault."""
-    return _offers_of([path], gpus)
-
-
 def _offers_of(files: list[Path], gpus: GpuCatalogue) -> tuple[Offer, ...]:
     from planner.hardware.catalogue.entries import read_catalogue
 
@@ -202,7 +197,7 @@ def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> Wri
         return refused(path, error)
 
     def accept(fresh: Path) -> None:
-        offers_of_file(fresh, gpus)
+        _offers_of([fresh], gpus)
         if before:
             write_whole(path.with_suffix(".toml.bak"), before).require()
 

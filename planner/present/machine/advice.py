@@ -42,7 +42,8 @@ def judgement_facts(one: RightSizing) -> Iterator[Fact]:
     """Observation: every share with its zone, what limits the work, and what cannot be known."""
     seen, judgement = one.observed, one.judgement
     lost = f", {seen.lost} of them without an answer" if seen.lost else ""
-    yield Fact("watched", "", f"{duration_text(seen.seconds)}, {seen.readings} readings{lost}; taken at {price_text(one)}")
+    price = one.price.text if one.price is not None else "no price known"
+    yield Fact("watched", "", f"{duration_text(seen.seconds)}, {seen.readings} readings{lost}; taken at {price}")
     for zone in judgement.zones:
         yield Fact(zone.name, Cell("", share=zone.share), zone.text)
     yield Fact("limited by", "", f"{judgement.limiter}: {', '.join(judgement.because)}")
@@ -51,11 +52,6 @@ def judgement_facts(one: RightSizing) -> Iterator[Fact]:
         yield Fact("held back by", "", f"{', '.join(held)} of the time")
     for words in judgement.cannot_know:
         yield Fact("not known", "", words)
-
-
-def price_text(one: RightSizing) -> str:
-    """Assumed cost of the GPU, and whose price that is."""
-    return one.price.text if one.price is not None else "no price known"
 
 
 def action_facts(actions: Iterable[Action]) -> Iterator[Fact]:

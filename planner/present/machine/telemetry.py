@@ -33,11 +33,6 @@ def _of_gpu(text: Callable[[DeviceSnapshot], str]) -> Callable[[Part], str]:
     return lambda part: text(part) if isinstance(part, DeviceSnapshot) else ""
 
 
-def memory_text(part: Part) -> str:
-    """Used, of all: '71.3 of 139.8 GiB'."""
-    return used_text(part.memory_used_bytes, part.memory_total_bytes)
-
-
 def power_text(device: DeviceSnapshot) -> str:
     """Drawn, of what may be drawn: '650 of 700 W'."""
     drawn, limit = device.drawn_power_w, device.power_limit_w
@@ -66,7 +61,7 @@ COLUMNS: tuple[Column[Part], ...] = (
     Column("tensor", "tensor", _share("tensor_active_fraction"), right=True),
     Column("dram", "DRAM bw", _share("dram_bandwidth_fraction"), right=True),
     Column("kernel", "kernel-resident", _share("kernel_resident_fraction"), right=True, priority=40),
-    Column("memory", "memory", memory_text, right=True, priority=95),
+    Column("memory", "memory", lambda part: used_text(part.memory_used_bytes, part.memory_total_bytes), right=True, priority=95),
     Column("power", "power", _of_gpu(power_text), right=True, priority=90),
     Column("clock", "SM clock", _of_gpu(lambda gpu: number_text(gpu.sm_clock_hz, "MHz", MEGA)), right=True, priority=50),
     Column("temperature", "°C", _of_gpu(lambda gpu: number_text(gpu.temperature_c)), right=True, priority=60),

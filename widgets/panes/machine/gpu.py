@@ -290,7 +290,9 @@ def _unit_of(seconds: float, least: float = 2.0) -> tuple[float, str]:
 
 
 def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:
-    """The processor and its memory; `roomy`: below such blocks."""
+    """The processor and its memory, or nothing where they are not known; `roomy`: below such blocks."""
+    if not host.cpu_name:
+        return []
     label = ROOMY_LABEL if roomy else LABEL
     busy = f"{percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} CPU{'s' * (host.cpu_cores != 1)}  "
     busy = busy.ljust(drawing.left - label) if roomy else busy

@@ -72,7 +72,7 @@ class MachineView(VerticalScroll, can_focus=True):
         self._paused = False
         self._trouble_of: Callable[[], str] = str
         self._trouble = ""
-        self._list_processes: Callable[[bool], None] = _to_nobody
+        self._list_processes: Callable[[bool], None] = lambda _: None
         self._order = ""
         """Column by which processes are listed; empty: they are not."""
         self._span = 0
@@ -205,7 +205,7 @@ class MachineView(VerticalScroll, can_focus=True):
             [Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet"))] if snapshot.badge else []
         )
         processes = process_lines(snapshot.devices, drawing, self._order) if self._order and snapshot.devices else []
-        host = partial(host_lines, snapshot.host, self._histories[HOST], drawing) if snapshot.host.cpu_name else _no_lines
+        host = partial(host_lines, snapshot.host, self._histories[HOST], drawing)
         roomy = self._roomy_gpus(snapshot, drawing, len(badge) + len(processes) + len(host()))
         few = bool(badge) and len(snapshot.devices) == 1 and roomy is None
         lines = badge if roomy is not None or few or not snapshot.devices else []  # elsewhere the title has it
@@ -293,16 +293,6 @@ def _slices_text(device: DeviceSnapshot) -> str:
     return (
         f"MIG {', '.join(dict.fromkeys(f'{profiles.count(one)} × {one}' for one in profiles))}" if profiles else device.name or ""
     )
-
-
-def _no_lines(*, roomy: bool = False) -> list[Content]:
-    """Facts of a host of which nothing is known."""
-    del roomy
-    return []
-
-
-def _to_nobody(_: bool) -> None:
-    """Before anything is followed nobody lists processes."""
 
 
 def driver_text(snapshot: Snapshot) -> str:
