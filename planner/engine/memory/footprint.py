@@ -52,8 +52,10 @@ FP32 gradients and a 16-bit one written backward. In fused kernels (torch.compil
 maximum and for the sum, and read and their gradient written backward."""
 
 
-def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer: Optimizer, loss: str) -> Footprint[float]:
-    """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked", "fused" or "none"."""
+def footprint(
+    a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer: Optimizer, loss: str, other_loss: str | None = None
+) -> Footprint[float]:
+    """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked", "fused" or "none"; `other_loss`: what it may be instead."""
     one = activation_bytes(a, how)
     again = activation_bytes(a, replace(how, eager=False, recomputed=True)) if how.eager else one
     cast = recipe.gradient_bytes if recipe.autocast else 0.0  # the FP32 gradient that a 16-bit product is cast to
@@ -75,6 +77,7 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
         layer_matrix=float(largest),
         **_source(a, how),
         **_logits(a, how, loss),
+        logits_otherwise=0.0 if other_loss is None else _most_logits(a, how, other_loss) - _most_logits(a, how, loss),
     )
 
 
@@ -97,6 +100,12 @@ def _source(a: Architecture, how: LayerExecution) -> dict[str, float]:
         "source_crossing": crossing,
         "source_backward": one.backward,
     }
+
+
+def _most_logits(a: Architecture, how: LayerExecution, loss: str) -> float:
+    """Bytes per token and vocabulary entry at the moment of the most: when `loss` has been computed, or as backward starts."""
+    found = _logits(a, how, loss)
+    return found.get("logits_alive", 0.0) + max(found.get("logits_forward", 0.0), found["logits_backward"])
 
 
 def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]:

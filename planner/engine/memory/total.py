@@ -34,7 +34,7 @@ from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, publis
 N = TypeVar("N", float, Floats)
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
-MAY_DIVIDE = "optimizer states that replicas may divide, and gradients that may be 16 bit"
+MAY_DIVIDE = "optimizer states that replicas may divide, gradients that may be 16 bit, or a loss that may be compiled"
 """Fact that lowers the low end of a range; its amount is the logarithm of the total over the total without these states."""
 SEVERAL_THAT_TRAIN = "training over several GPUs"
 """Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
@@ -60,10 +60,11 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
     below: Floats
     """Logarithm of `total` over the lower end."""
     may_divide: Floats
-    """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, and half of
-    gradients in FP32: the low end of the range is without them."""
+    """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, half of
+    gradients in FP32, and logits of a loss that may be compiled: the low end of the range is without them."""
     may_keep: Floats
-    """Bytes that a program which is not named may keep under FSDP or tensor parallelism (`_may_flatten`, `_may_widen`, `_may_hold`, `_may_gather`), or a cache
+    """Bytes that a program which is not named may keep under FSDP or tensor parallelism (`_may_flatten`, `_may_widen`, `_may_hold`, `_may_gather`,
+    `_loss_otherwise`), or a cache
     that grew (`GROWING`): `above` is with them."""
     usable: Floats
     """Bytes the job may take; see `usable_bytes`."""
@@ -207,8 +208,9 @@ def memory_of(t: Table) -> MemoryColumns:
     """Memory of every candidate."""
     parts, total = _parts_of(terms_of(t), t.rows)
     train, nothing = bool(t.job.train[0]), np.zeros(t.rows)
+    otherwise = _loss_otherwise(t) if train else nothing
     may_keep = (
-        _may_flatten(t) + _may_widen(t) + _may_hold(t) + _may_gather(t, parts["logits"])
+        _may_flatten(t) + _may_widen(t) + _may_hold(t) + _may_gather(t, parts["logits"]) + np.maximum(otherwise, 0.0)
         if train
         else t.engine.cache_grows * parts["kv_cache"]
     )
@@ -220,7 +222,7 @@ def memory_of(t: Table) -> MemoryColumns:
         total=total,
         above=spread * (1 + skew) + np.log1p(may_keep / total),
         below=spread * (1 - skew),
-        may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]) if train else nothing,
+        may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]) + np.maximum(-otherwise, 0.0) if train else nothing,
         may_keep=may_keep,
         usable=np.broadcast_to(usable_bytes(t, total - parts["kv_cache"]), (t.rows,)),
         kv_per_sequence=np.broadcast_to(each, (t.rows,)),
@@ -282,6 +284,16 @@ def _may_gather(t: Table, logits: Floats) -> Floats:
     """
     asked = t.engine.gathers_logits * (t.job.engine_open + t.job.program_open > 0)
     return np.broadcast_to(logits * (t.layout.tp - 1) * asked, (t.rows,))
+
+
+def _loss_otherwise(t: Table) -> Floats:
+    """Bytes of logits that a compiled loop of PyTorch takes more if it leaves the loss outside of what it compiles, less (negative) if it does not.
+
+    torchtitan compiled the loss with the layers until 2024-12 and again from 2025-04, and did not between (pytorch/torchtitan#755, #1033).
+    """
+    s = t.layout
+    entries = s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
+    return np.broadcast_to(t.footprint.logits_otherwise * entries, (t.rows,))
 
 
 def usable_bytes(t: Table, taken: Floats) -> Floats:
