@@ -163,6 +163,8 @@ def _decode(s: ReplicaState, decoding: Flags, *, never_full: bool) -> None:
         level = np.ceil((floor_s - device_s) / np.maximum(rising, 1e-30))
         count = np.where((device_s < floor_s) & (rising > 1e-30), np.minimum(count, np.maximum(level, 1.0)), count)
     count *= decoding
+    if s.any_closed:
+        s.step_s = np.where(decoding, first_s + slope * (count - 1.0), s.step_s)
     s.clock_s += count * first_s + slope * count * (count - 1.0) * 0.5
     s.iteration += count
     _grow(s, s.growth * count)
@@ -267,10 +269,15 @@ def _finish(s: ReplicaState) -> None:
 
 
 def _send_next(s: ReplicaState, run: Rows, ended: Rows) -> None:
-    """The clients of each closed loop `run` send a request for every one of `ended` [runs]."""
+    """The clients of each closed loop `run` send a request for every one of `ended` [runs], as soon as they have its last token."""
     owner, position, _ = repeated(run, s.next_sent[run], ended[run])
-    arrives = position < s.queue_end[owner]
-    s.requests.sent_s[position[arrives]] = s.requests.arrival_s[position[arrives]] = s.clock_s[owner[arrives]]
+    position, owner = position[arrives := position < s.queue_end[owner]], owner[arrives]
+    sent_s = (s.clock_s + s.front_end_s + s.late_steps * s.step_s)[owner]
+    together = np.arange(owner.size) - np.searchsorted(owner, owner)
+    s.requests.sent_s[position] = sent_s
+    s.requests.arrival_s[position] = np.maximum(
+        sent_s + together * s.intake_s[owner], s.requests.arrival_s[position - together - 1]
+    )
     s.next_sent[run] += ended[run]
     s.next_arrival_s[run] = s.requests.arrival_s[s.next_admitted[run]]
 

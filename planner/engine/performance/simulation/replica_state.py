@@ -95,6 +95,11 @@ class ReplicaState:
         self.prompt_tokens_done, self.pairs_done, self.prompt_tokens, self.pairs = (np.zeros(runs) for _ in range(4))
         """Prompt tokens and the pairs they attend to: computed, and of all that were admitted."""
         self.closed = traffic.clients > 0
+        self.front_end_s, self.intake_s, self.late_steps = time.front_end_s, time.intake_s, time.late_steps
+        """Time that a client's next request takes to the engine after its last token, and that each of several sent at once takes to be
+        read; iterations after which a token is handed over."""
+        self.step_s = np.zeros(runs)
+        """Time of the last iteration of decoding alone."""
         self.next_sent = np.where(self.closed, first + np.maximum(traffic.clients, traffic.in_flight), self.queue_end)
         """Position of the next request that a client sends."""
         tokens = traffic.input_tokens + traffic.output_tokens
