@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import msgspec
 
 S = TypeVar("S", bound="msgspec.Struct")
+T = TypeVar("T")
 DEFAULT_PRESET = "llama-3.1-70b-chat-service"
 """The workload that is planned when none is named."""
 OPEN_SUFFIX = ".part.jsonl"
@@ -34,6 +35,15 @@ def read_shipped(kind: type[S], *place: str) -> S:
 
     path = presets_folder().joinpath(*place)
     return read_struct(kind, read_toml(path), str(path))
+
+
+def read_shipped_part(kind: type[T], key: str, *place: str) -> T:
+    """What the shipped TOML file at `place` has under `key`, its only key, as a `kind`, such as a dict of structs; raises as `read_shipped`."""
+    from msgspec import defstruct
+
+    document = defstruct("Document", [(key, kind)], frozen=True, forbid_unknown_fields=True)
+    found: T = getattr(read_shipped(document, *place), key)
+    return found
 
 
 def config_folder() -> Path:

@@ -148,6 +148,11 @@ def _choices(kind: Any) -> tuple[str, ...]:
     return tuple(str(choice) for part in parts if get_origin(part) is Literal for choice in get_args(part))
 
 
+def choices_of(kind: type[msgspec.Struct], name: str) -> tuple[str, ...]:
+    """The texts that the field `name` of a `kind` may have; () where it is not limited to some, or there is no such field."""
+    return _choices(_fields(kind)[name].type) if name in _fields(kind) else ()
+
+
 def takes_texts(kind: type[msgspec.Struct], name: str) -> bool:
     """Whether the field `name` of a `kind` is a list of texts."""
     field = _fields(kind).get(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from planner.paths import read_shipped
+from planner.paths import read_shipped_part
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
 
@@ -82,10 +82,4 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return width_bytes * (self.full_temporaries + self.outside_temporaries * (a.embedding + a.head) / a.total)
 
 
-class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of optimizers."""
-
-    optimizer: tuple[Optimizer, ...]
-
-
-OPTIMIZERS = {one.name: one for one in read_shipped(_Catalogue, "optimizers.toml").optimizer}
+OPTIMIZERS = {one.name: one for one in read_shipped_part(tuple[Optimizer, ...], "optimizer", "optimizers.toml")}

@@ -7,55 +7,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-_FORMATS = tuple(
-    (re.compile(rf"(?:^|[-_.:])(?:{pattern})(?:[-_](?:v\d+|preview))?$"), stored)
-    for pattern, stored in (
-        (r"(?:qat[-_])?(?:q4_0|int4)[-_]unquantized", "bf16"),
-        (r"(?:unsloth[-_])?bnb[-_]4bit|nf4", "nf4"),
-        (r"bnb[-_]8bit|(?:quantized[-_.])?w8a8|int8", "int8"),
-        (r"awq(?:[-_](?:int4|4bit|g128))?|int4[-_]awq", "awq"),
-        (r"gptq[-_](?:int8|8bit)", "gptq-int8"),
-        (r"gptq(?:[-_](?:int4|4bit|4b|g128|128g))*|(?:int4|4bit)[-_]gptq", "gptq-int4"),
-        (r"(?:int4[-_])?(?:auto[-_]?round|sym[-_](?:gptq[-_])?inc)|int4", "gptq-int4"),
-        (r"(?:quantized[-_.])?w4a16", "w4a16"),
-        (r"(?:quantized[-_.])?w8a16", "w8a16"),
-        (r"nvfp4a16", "nvfp4-a16"),
-        (r"nvfp4|fp4", "nvfp4"),
-        (r"mxfp4", "mxfp4"),
-        (r"fp8(?:[-_](?:dynamic|block|kv|static|pertensor|tensorwise))*", "fp8"),
-        (r"(?:mlx[-_])?4bit", "int4-g64"),
-        (r"bf16|fp16|f16", "bf16"),
-        (r"qat", "q4_0"),
-    )
-)
-"""End of a name, perhaps with a release behind it -> the format it stands for. AutoRound packs 4 bits as GPTQ does. MLX's 4 bits have a scale and an offset of 16 bits a group of 64; Ollama stores what was trained for
-4 bits in llama.cpp's `q4_0`."""
+import msgspec
+
+from planner.paths import read_shipped
+
+
+class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file; what each table is for stands there."""
+
+    formats: tuple[tuple[str, str], ...]
+    unsloth: dict[str, str]
+    latest: dict[str, str]
+    otherwise: dict[str, str]
+
+
+_NAMES = read_shipped(_Names, "catalogues", "uploads.toml")
+_FORMATS = [(re.compile(rf"(?:^|[-_.:])(?:{pattern})(?:[-_](?:v\d+|preview))?$"), stored) for pattern, stored in _NAMES.formats]
 _GGUF = re.compile(
     r"(?:[-.:](?P<before>(?:ud-)?i?q\d\w*))?(?:[-.]i1)?[-_.]gguf(?:[-.:](?P<after>(?:ud-)?i?q\d\w*))?$|[-.:](?P<alone>(?:ud-)?i?q\d_\w+)$"
 )
-_UNSLOTH = {"q2_k_xl": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m", "q6_k_xl": "q6_k", "q8_k_xl": "q8_0"}
-"""Names of Unsloth's files behind `UD-`, whose types differ from model to model -> the mix of about as many bits."""
 GGUF_USUAL = "q4_k_m"
 """Format of a repository of GGUF files that names none: what Ollama and LM Studio fetch."""
 _TUNED = frozenset({"instruct", "chat", "it", "hf", "base", "pt", "text", "mlx", "qat"})
 """Words of a name that leave the architecture as it is."""
 _OF_A_TAG = _TUNED | {"latest", "cloud", "thinking"}
 """Words of one of Ollama's tags that leave the architecture as it is."""
-_LATEST = {
-    "codegemma": "7b", "codellama": "7b", "deepseek-coder": "1.3b", "deepseek-coder-v2": "16b", "deepseek-r1": "0528-qwen3-8b", "deepseek-v2": "16b",
-    "devstral": "small-24b", "falcon": "7b", "falcon3": "7b", "gemma": "7b", "gemma2": "9b", "gemma3": "4b", "gemma3n": "e4b", "gemma4": "e4b",
-    "gpt-oss": "20b", "granite3.3": "8b", "granite4": "micro", "hermes3": "8b", "llama2": "7b", "llama3": "8b", "llama3.1": "8b", "llama3.2": "3b",
-    "llama3.2-vision": "11b", "llama4": "scout", "magistral": "small-2506", "ministral-3": "8b-instruct", "mistral": "7b-v0.3", "mistral-large": "2", "mistral-small": "24b", "mixtral": "8x7b",
-    "nemotron-3-nano": "30b", "olmo2": "7b", "phi": "2", "phi3": "mini", "phi3.5": "mini", "qwen": "4b", "qwen2": "7b", "qwen2.5": "7b",
-    "qwen2.5-coder": "7b", "qwen2.5vl": "7b", "qwen3": "8b", "qwen3-coder": "30b", "qwen3-embedding": "8b", "qwen3-vl": "8b", "qwen3.5": "9b",
-    "smollm2": "1.7b", "starcoder2": "3b", "yi": "34b",
-}  # fmt: skip
-"""Family of Ollama's library -> what a name without a size, or `latest`, is."""
-_OTHERWISE = {
-    "deepseek-r1:8b": "deepseek-r1:0528-qwen3-8b", "llama4:16x17b": "llama4:scout", "llama4:128x17b": "llama4:maverick", "llava": "llava1.6",
-    "magistral:24b": "magistral:small-2506", "mistral:7b": "mistral:7b-v0.3", "qwen": "qwen1.5",
-}  # fmt: skip
-"""Families and tags whose words are not those of the model -> the words that are."""
 _SIZE = re.compile(r"[ae]?\d[\d.x]*[bmt]|\d\d+")
 """Word of a size, or of a date."""
 _WORD = re.compile(r"[ae]\d[\d.]*b(?![a-z])|\d[\d.x]*[bmt]?(?![a-z\d.])|[a-z]+|\d[\d.]*")
@@ -90,7 +66,7 @@ class Uploads:
         """The model and the format that `name` means; None where it means no model, or several."""
         rest, said = self._without_format(_plain(name))
         plain = said.removeprefix("ud-")
-        stored = plain if plain == said else _UNSLOTH.get(plain, plain)
+        stored = plain if plain == said else _NAMES.unsloth.get(plain, plain)
         if stored and stored not in self._formats:
             return None
         for known, asked in ((self._whole, rest), (self._untuned, _without_tuning(rest))):
@@ -107,11 +83,11 @@ class Uploads:
         besides; sizes and dates alone where the family stands for itself.
         """
         family, _, kind = tag.partition(":")
-        family = _OTHERWISE.get(family, family)
-        kind = "-".join(word for word in kind.split("-") if word not in _OF_A_TAG) or _LATEST.get(tag.partition(":")[0], "")
+        family = _NAMES.otherwise.get(family, family)
+        kind = "-".join(word for word in kind.split("-") if word not in _OF_A_TAG) or _NAMES.latest.get(tag.partition(":")[0], "")
         first = _words(family)
         first = first[: next((at for at, word in enumerate(first, 1) if word[0].isdigit()), len(first))]
-        asked = _words(_OTHERWISE.get(f"{family}:{kind}", f"{family}:{kind}"))
+        asked = _words(_NAMES.otherwise.get(f"{family}:{kind}", f"{family}:{kind}"))
         besides: dict[str, int] = {}
         for model, names in self._spellings.items():
             title = set(_words(names[-1].partition("(")[0]))

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import msgspec
 
+from planner.paths import read_shipped_part
 from planner.workload.architecture import Architecture
 from planner.workload.checkpoints import gguf
 from planner.workload.matrices import Matrix, matrices
@@ -68,7 +69,7 @@ class StoredWeights(msgspec.Struct, frozen=True):
         return (self.embedding_bytes + self.head_bytes + self.final_bytes) / (a.embedding + a.head + a.final_vector)
 
 
-class WeightFormat(msgspec.Struct, frozen=True):
+class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A storage format of linear layers; unquantised weights (embedding, head, norms, biases, routers) have `kept_bits`."""
 
     name: str
@@ -152,86 +153,13 @@ class WeightFormat(msgspec.Struct, frozen=True):
         return gguf.head_bits(self.mix, a) if self.mix is not None else self.kept_bits
 
 
-def _plain(name: str, bits: float) -> WeightFormat:
-    return WeightFormat(name, bits, quantised_head=True, kept_bits=bits)
+def _of_gguf(name: str, mix: gguf.Mix) -> WeightFormat:
+    source = "llama.cpp: block layouts of ggml-common.h, tensor types of src/llama-quant.cpp"
+    return WeightFormat(name=name, bits=mix.bits, quantised_head=True, kept_bits=gguf.KEPT_BITS, mix=mix, source=source)
 
 
-def _grouped(name: str, bits: int, group: int, method: str, *, column_bits: float = 0) -> WeightFormat:
-    """A format with a 16-bit scale and a zero point of `bits` bits per group."""
-    source = f"{method}: a 16-bit scale and a {bits}-bit zero a group of {group}"
-    return WeightFormat(name, bits + (16 + bits) / group, source=source, column_bits=column_bits)
-
-
-def _scaled(name: str, bits: int, group: int, method: str, *, zero: bool = False, experts_only: bool = False) -> WeightFormat:
-    """A format with a 16-bit scale, and perhaps a 16-bit zero point, per group."""
-    source = f"{method}: a 16-bit scale {'and a 16-bit zero ' * zero}a group of {group}"
-    return WeightFormat(name, bits + 16 * (1 + zero) / group, source=source, experts_only=experts_only)
-
-
-def _gguf(name: str, mix: gguf.Mix) -> WeightFormat:
-    return WeightFormat(
-        name,
-        mix.bits,
-        quantised_head=True,
-        kept_bits=gguf.KEPT_BITS,
-        mix=mix,
-        source="llama.cpp: block layouts of ggml-common.h, tensor types of src/llama-quant.cpp",
-    )
-
-
-_PACKED = "compressed-tensors, symmetric (pack-quantized)"
-_NVFP4 = "NVIDIA ModelOpt: an FP8 scale a block of 16, an FP32 one a tensor"
-_NF4 = "QLoRA (arXiv:2305.14314) and bitsandbytes"
-_GROUPS = (("", 128), ("-g64", 64), ("-g32", 32))
-"""(end of a format's name, weights of a group)."""
-
-FORMATS: dict[str, WeightFormat] = {
-    item.name: item
-    for item in (
-        _plain("fp32", 32),
-        _plain("tf32", 32),
-        _plain("fp16", 16),
-        _plain("bf16", 16),
-        WeightFormat("fp8", 8, source="an FP32 scale a tensor, an output or a block of 128 × 128 (DeepSeek-V3): below 0.01 bit"),
-        WeightFormat("int8", 8, source="bitsandbytes LLM.int8 (arXiv:2208.07339): an FP32 scale an output", row_bits=32),
-        WeightFormat("fp4", 4 + 32 / 64, source="bitsandbytes FP4: an FP32 absmax a block of 64"),
-        WeightFormat("nf4", 4 + 32 / 64, source=f"{_NF4}: an FP32 absmax a block of 64"),
-        WeightFormat("nf4-dq", 4 + 8 / 64 + 32 / (64 * 256), source=f"{_NF4}: an 8-bit absmax a block, an FP32 one 256 of them"),
-        *(_scaled(f"int4{suffix}", 4, size, "torchao and HQQ", zero=True) for suffix, size in _GROUPS),
-        *(_scaled(f"w4a16{suffix}", 4, size, _PACKED) for suffix, size in _GROUPS),
-        _scaled("w4a16-experts", 4, 32, "compressed-tensors, as of Kimi K2 Thinking: routed experts only", experts_only=True),
-        _scaled("w8a16", 8, 128, _PACKED),
-        *(_grouped(f"awq{suffix}", 4, size, "AWQ") for suffix, size in _GROUPS),
-        *(_grouped(f"gptq-int4{suffix}", 4, size, "GPTQ", column_bits=32) for suffix, size in _GROUPS),
-        _grouped("gptq-int3", 3, 128, "GPTQ", column_bits=32),
-        _grouped("gptq-int8", 8, 128, "GPTQ", column_bits=32),
-        WeightFormat("mxfp8", 8 + 8 / 32, source="OCP Microscaling 1.0: an 8-bit scale a block of 32"),
-        WeightFormat(
-            "mxfp4",
-            4 + 8 / 32,
-            source="OCP Microscaling 1.0: an 8-bit scale a block of 32; gpt-oss: experts only",
-            experts_only=True,
-        ),
-        WeightFormat(
-            "mxfp4-fp8",
-            4 + 8 / 32,
-            source="config.json of DeepSeek-V4 (expert_dtype): experts in MXFP4, other layers in FP8",
-            experts_only=True,
-            others_bits=8,
-        ),
-        WeightFormat(
-            "mxfp4_moe",
-            4 + 8 / 32,
-            quantised_head=True,
-            kept_bits=8.5,
-            source="llama.cpp's MXFP4_MOE: experts in MXFP4, all else in Q8_0",
-            experts_only=True,
-        ),
-        WeightFormat("nvfp4", 4 + 8 / 16, source=_NVFP4),
-        WeightFormat("nvfp4-a16", 4 + 8 / 16, source=f"{_NVFP4}; of weights alone, which are unpacked to multiply in 16 bit"),
-        *(_gguf(name, mix) for name, mix in gguf.MIXES.items()),
-    )
-}
+FORMATS = {one.name: one for one in read_shipped_part(tuple[WeightFormat, ...], "formats", "formats", "weights.toml")}
+FORMATS |= {name: _of_gguf(name, mix) for name, mix in gguf.MIXES.items()}
 """Name -> format. bitsandbytes, GPTQ, AWQ, FP8 and NVFP4 leave embedding and head in 16 bit; GGUF has types for both."""
 
 DTYPE_BYTES: dict[str, float] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5, "int4": 0.5}

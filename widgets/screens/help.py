@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+import msgspec
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
+from planner.paths import read_shipped
 from planner.present.cells import BASIS_WORDS
 from planner.present.names import VERDICT_WORDS
 from widgets.actions.action import ActionState
@@ -18,45 +20,6 @@ from widgets.drawing.text import labelled, styled_lines
 from widgets.drawing.text_field import Entry
 from widgets.screens.overlay import TextOverlay
 
-PANE_TEXTS = {
-    "workload": "The job without hardware. Where it reads auto, that is chosen for you (the dim value); groups of fields fold, and say how many of them are set. The bottom line says what a field is. Numbers take 4k, 1.5B, 15T; lengths take "
-    "mean/p95. Every keystroke makes a new plan; a field that cannot be read says why and the last plan stays.",
-    "ranking": "A row is a GPU at its best count, layout and offer; → opens the others (+5). Solutions first, by the figure whose title "
-    "stands out; below them what misses a target, does not fit or is not supported, with the smallest change that would help; a tries "
-    "changes. / narrows the search over all candidates, and the line below says what it asks for.\n"
-    "sure: the probability that the memory is enough and every target is met, by the ranges of the figures.\n"
-    "×: how many GPUs. layout: tp, pp, cp, ep, dp are tensor, pipeline, context, expert and data parallel; 3P:2D: three replicas read prompts, "
-    "two decode. memory: of the fullest GPU, of what programs can take.\n"
-    "provider: whose price it is; the line below the table has the instance, the market and the date.\n"
-    "limit: what most of the time waits for: compute, bandwidth (of memory), attention, link (between GPUs), latency (of kernels), host.",
-    "memory": "The fullest GPU at the moment of its peak. The dotted line is what may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
-    "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
-    "your numbers put in, and its source.",
-    "machine": "What this machine does now, from 0 to 100 % of what each part can do; [ and ] make a cell of the histories stand for more or "
-    "less time, up to 10 minutes: averages of a day are kept. Blue says how much, yellow and red how near a limit: memory from 90 and 98 %, "
-    "temperature from 80 and 88 °C, power at its limit; ▼ marks the time in which the clock was held back. SM, tensor and bandwidth "
-    "counters need Hopper or newer; older GPUs give shares of time only, which say nothing about how much of the GPU was used. — is a "
-    "sensor that is not there. R judges what was seen and what to change; a badge (DEMO, REPLAY) says that it is not this machine. P lists "
-    "who uses each GPU, in another order each time; z gives every figure a gauge and a history. ├─a─┤ below a history is a "
-    "benchmark point from its beginning to its end; while points are timed, readings come every 5 s.\n"
-    "SM active: cycles of the multiprocessors with at least one warp, waiting ones too.\n"
-    "occupancy: active warps of the most that could be; large products run best at 20 to 30 %.\n"
-    "tensor: cycles in which the matrix pipes work; the best products reach 60 to 90 %.\n"
-    "DRAM traffic: bytes moved, of the theoretical bandwidth; copies reach about 90 %.\n"
-    "kernel resident: time with any kernel running, nvidia-smi's GPU-Util; one thread makes it 100 %.\n"
-    "memory active: time in which memory was read or written; no bandwidth.\n"
-    "held back by: why the clock is not at its highest, and how much of the last 5 s.\n"
-    "memory errors: what ECC did not and did correct; ! is one to act on.",
-    "benchmark": "b measures this machine in a process of its own: matrix products, memory bandwidth, launch latency, a training step. Each "
-    "result enters the plan at once and stays for the next start.",
-}
-
-
-RANGES = (
-    ("±14 %", "the range that should contain the true value nine times in ten"),
-    ("-10 +29 %", "a range with unequal sides"),
-    ("×÷2.4", "the same as a factor: from the figure divided by it to the figure times it; ÷1.7 ×2.8 where they differ"),
-)
 FIRST: Mapping[str, Sequence[str]] = {
     "workload": ("Workload", "Move"),
     "ranking": ("Plan", "Move"),
@@ -67,6 +30,15 @@ FIRST: Mapping[str, Sequence[str]] = {
 """Pane -> groups of keys that are listed first."""
 KEY, GAP = 10, 2
 """Cells of the keys at the left at least, and of the blanks beside them."""
+
+
+class Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file of words."""
+
+    panes: Mapping[str, str]
+    """What each pane shows."""
+    ranges: Mapping[str, str]
+    """A range as it is written -> its meaning."""
 
 
 class HelpScreen(TextOverlay):
@@ -86,6 +58,7 @@ class HelpScreen(TextOverlay):
         super().__init__("Help", "/ searches · j k scroll · esc back")
         self._words: list[str] = []
         self._pane, self._actions, self._symbols = pane, actions, symbols
+        self._texts = read_shipped(Texts, "screen", "help.toml")
 
     def above(self) -> Iterator[Entry]:
         """Searched text; out of sight until that begins."""
@@ -119,12 +92,12 @@ class HelpScreen(TextOverlay):
         if self._words:
             return
         yield from (Content(""), _heading(self._pane.capitalize()))
-        for text in PANE_TEXTS[self._pane].split("\n"):
+        for text in self._texts.panes[self._pane].split("\n"):
             yield from styled_lines(text, width)
         yield from (Content(""), _heading("Signs"))
         signs = [(self._symbols.basis[basis], words) for basis, words in BASIS_WORDS.items() if basis in self._symbols.basis]
         signs += [(sign, VERDICT_WORDS[verdict]) for verdict, sign in self._symbols.verdict.items()]
-        for sign, words in (*signs, (self._symbols.marked, "marked for c"), *RANGES):
+        for sign, words in (*signs, (self._symbols.marked, "marked for c"), *self._texts.ranges.items()):
             yield from labelled(f"  {sign}", KEY, words, width, "$quiet", "")
         yield Content("")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
+import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -12,6 +13,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from planner.paths import read_shipped_part
 from widgets import state_files
 from widgets.base_app import BaseApp
 from widgets.screens.overlay import Overlay
@@ -20,7 +22,7 @@ SEEN = "tour"
 """Choice that says the tour was seen, or left."""
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One step of the tour."""
 
     title: str
@@ -32,43 +34,7 @@ class Step(NamedTuple):
     """`$` and the name of an action, such as `$find`, stand for its keys."""
 
 
-STEPS = (
-    Step(
-        "The answer",
-        "ranking",
-        "#answer",
-        "The top line is the answer: what to rent, its price, the latency and its target, and how certain it is. It changes "
-        "as you type; the age of the prices is shown in the corner.",
-    ),
-    Step(
-        "Your model, your numbers",
-        "workload",
-        "#workload",
-        "$find finds a model by its name, its Hugging Face id or the path of its config.json. $pane-workload goes to the form: type over a "
-        "number, and everything is planned again. $undo takes a change back.",
-    ),
-    Step(
-        "The ranking",
-        "ranking",
-        "#ranking",
-        "A row is a GPU at its best count, layout and offer; → opens the others. $filter narrows the search: l4 h100 aws spot. "
-        "$why explains the rank of a row, $compare shows rows side by side.",
-    ),
-    Step(
-        "What would change it",
-        "ranking",
-        "#ranking",
-        "$change lists what would change the answer, and a digit tries it at once. $own compares renting with buying, $load shows the "
-        "latency against the load, $memory and $time itemise the bytes and the seconds.",
-    ),
-    Step(
-        "This machine, and help",
-        "machine",
-        "#machine",
-        "$pane-machine watches the GPUs of this machine, $benchmark measures them, and later plans use the results. $help lists every "
-        "key, $palette finds any of them by name, $quit leaves; the next start takes it up again.",
-    ),
-)
+STEPS = read_shipped_part(tuple[Step, ...], "steps", "screen", "tour.toml")
 
 
 def wanted(app: BaseApp) -> bool:

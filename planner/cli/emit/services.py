@@ -1,13 +1,14 @@
-"""Services that `plan --emit` can write: an entry of `SERVICES` for each engine, and how its replicas lie on machines."""
+"""Services that `plan --emit` can write, each an entry of `presets/engines/services.toml`, and how its replicas lie on machines."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planner.paths import read_shipped_part
 from planner.units import digits
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Spread(msgspec.Struct, frozen=True):
     """Whether these share their experts."""
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True):
+class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Command line of one engine's server."""
 
     name: str
@@ -62,8 +63,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     """Option of the share of memory that the engine takes."""
     length: str
     """Option of the longest context."""
-    longest: Callable[[Job, PlanRow], int | str | None]
-    """Tokens of the longest context, or the engine's word for as many as its cache holds; None: the model's own."""
+    whole_requests: bool = False
+    """Whether it is as long as the longest request of a workload that gives lengths; else as the cache holds."""
     eager: str
     """Option that turns CUDA graphs off."""
     adapters: tuple[str, str, str]
@@ -89,7 +90,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         words |= {share: None} if share else {}
         words |= {ep: layout.ep if self.counts_experts else None} if layout.ep > 1 else {}
         words[self.memory] = digits(job.memory_fraction)
-        words |= {self.length: length} if (length := self.longest(job, row)) else {}
+        words |= {self.length: length} if (length := self._longest(job, row)) else {}
         words |= {self.eager: None} if job.workload.cuda_graphs is False else {}
         words |= {"--dtype": DTYPES[job.dtype]} if job.dtype in DTYPES else {}
         words |= {"--quantization": self.rounded[job.stored]} if self._rounds(job) else {}
@@ -131,6 +132,18 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         if job.workload.kv_offload:
             yield f"{self.name} keeps prefixes in the host's memory once its own option says how much of it; that is left to you."
 
+    def _longest(self, job: Job, row: PlanRow) -> int | str | None:
+        """Tokens of the longest context, or the engine's word for as many as its cache holds; None: the model's own.
+
+        vLLM does not start with a number above what its cache holds, and so finds it where requests are not all alike.
+        """
+        if not self.whole_requests:
+            return row.answer.max_context
+        lengths = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
+        if all(isinstance(one, int | float) for one in lengths):
+            return round(job.input_tokens + (0 if job.architecture.encoder else job.output_tokens))
+        return "auto" if row.answer.max_context else None
+
     def _rounds(self, job: Job) -> bool:
         """Whether the engine rounds the checkpoint on loading: it is in 16 bit, and the engine has an option for the format."""
         return job.stored in self.rounded and job.stored != job.architecture.stored_as
@@ -155,55 +168,6 @@ def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread
     return Spread(replica * local, 1, layout.dp // local, local)
 
 
-def _longest_request(job: Job, row: PlanRow) -> int | str | None:
-    """Tokens of the longest request where all are alike; else vLLM finds what its cache holds, as it does not start with a number above that."""
-    lengths = (job.workload.prefix_tokens or 0, job.workload.input_tokens, job.workload.output_tokens)
-    if all(isinstance(one, int | float) for one in lengths):
-        return round(job.input_tokens + (0 if job.architecture.encoder else job.output_tokens))
-    return "auto" if row.answer.max_context else None
-
-
-SERVICES = {
-    "sglang": Service(
-        name="SGLang",
-        installed="sglang[all]>=0.5",
-        port=30000,
-        images={"NVIDIA": "lmsysorg/sglang:latest"},
-        rounded={"fp8": "fp8"},
-        caches={"bf16": "auto", "fp16": "auto", "fp8": "fp8_e4m3"},
-        starts='python3 -m sglang.launch_server --model-path "$MODEL"',
-        reads=("--is-embedding",),
-        degrees=("--tp-size", "--pp-size", "--dp-size", "--ep-size"),
-        attention="--enable-dp-attention",
-        memory="--mem-fraction-static",
-        length="--context-length",
-        longest=lambda _, row: row.answer.max_context,
-        eager="--disable-cuda-graph",
-        adapters=("--max-loras-per-batch", "--max-lora-rank", "--lora-paths"),
-        adapters_on=("--enable-lora", "--lora-target-modules", "all"),
-        across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --dist-init-addr "$HEAD:$PORT"',
-    ),
-    "vllm": Service(
-        name="vLLM",
-        installed="vllm>=0.14",  # services over nodes without Ray since 0.13 (--nnodes, --node-rank), --max-model-len auto since 0.14 (vllm-project/vllm#29431)
-        port=8000,
-        images={"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"},
-        rounded={"fp8": "fp8", "nf4": "bitsandbytes"},
-        caches={"bf16": "auto", "fp16": "auto", "fp8": "fp8"},
-        starts='vllm serve "$MODEL"',
-        reads=("--runner", "pooling"),
-        degrees=("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel"),
-        counts_experts=False,
-        memory="--gpu-memory-utilization",
-        length="--max-model-len",
-        longest=_longest_request,
-        eager="--enforce-eager",
-        adapters=("--max-loras", "--max-lora-rank", "--lora-modules"),
-        adapters_on=("--enable-lora",),
-        adapter_ranks=(1, 8, 16, 32, 64, 128, 256, 320, 512),
-        ranks=('HEADLESS=""; if [ "$NODE_RANK" != 0 ]; then HEADLESS=--headless; fi',),
-        across=' --nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT" --distributed-executor-backend mp $HEADLESS',
-    ),
-}
+SERVICES = read_shipped_part(dict[str, Service], "services", "engines", "services.toml")
 """Engine -> its server (docs.sglang.io: advanced_features/server_arguments, read 2026-11-22, dp_dpa_router_guide and lora, read 2026-11-27;
 docs.vllm.ai: serving/parallelism_scaling, serving/expert_parallel_deployment, features/lora, cli/serve)."""

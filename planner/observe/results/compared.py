@@ -18,7 +18,7 @@ from planner.errors import Problem, UserError
 from planner.hardware.catalogue.gpus import Gpu
 from planner.observe.results.request import Finders, request_of
 from planner.observe.results.result import Result
-from planner.workload.published.values import Quantity
+from planner.workload.published.names import Quantity
 from planner.workload.tasks import Request
 
 Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]

@@ -14,8 +14,7 @@ import msgspec
 from planner.errors import Problem, UserError
 from planner.numbers import as_number
 from planner.reading import check_depth, too_deep
-from planner.workload.published.names import named_format
-from planner.workload.published.values import Quantity
+from planner.workload.published.names import Quantity, named_format
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from planner.paths import read_shipped
+from planner.paths import read_shipped_part
 from planner.units import MEGA, MIB
 
 UNITS = {"": 1.0, "%": 0.01, "mJ": 1e-3, "MHz": MEGA, "MB/s": MEGA, "MiB": float(MIB)}
@@ -34,12 +34,6 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dmon: Spelling | None = None
 
 
-class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file."""
-
-    fields: dict[str, Metric]
-
-
 class Meaning(NamedTuple):
     """The snapshot field that a metric fills, and the factor into SI units."""
 
@@ -50,7 +44,7 @@ class Meaning(NamedTuple):
 @cache
 def metrics() -> dict[str, Metric]:
     """Field of a snapshot -> its names, in the order they are exported."""
-    return read_shipped(Metrics, "telemetry", "metrics.toml").fields
+    return read_shipped_part(dict[str, Metric], "fields", "telemetry", "metrics.toml")
 
 
 @cache

@@ -1,8 +1,4 @@
-"""Pages of metrics that an engine serves: totals and histograms of requests since it started.
-
-Names are those of vLLM (docs.vllm.ai/en/latest/design/metrics), SGLang (docs.sglang.io, production metrics; `sglang_` since 0.5.4) and
-Text Generation Inference (huggingface.co/docs/text-generation-inference/reference/metrics), read in November 2026.
-"""
+"""Pages of metrics that an engine serves: totals and histograms of requests since it started."""
 
 from __future__ import annotations
 
@@ -10,10 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from planner.errors import Problem, UserError
 from planner.observe.telemetry.exposition import Sample, read_samples
+from planner.paths import read_shipped_part
 from planner.reading import read_text
 from planner.workload.tasks import Lengths
 from planner.workload.traffic.summary import Traffic
@@ -26,7 +24,7 @@ LEAST, MOST = 1e-6, 1e18
 """Smallest total above 0, and largest, that is believed."""
 
 
-class Engine(NamedTuple):
+class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The names of one engine's metrics; empty: it has none."""
 
     name: str
@@ -36,24 +34,14 @@ class Engine(NamedTuple):
     outputs: str
     requests: str
     """Total of requests that ended."""
-    hits: str
-    """Total of input tokens found in the cache."""
-    asked: str
-    """Total of input tokens looked for there."""
     waiting: str
+    hits: str = ""
+    """Total of input tokens found in the cache."""
+    asked: str = ""
+    """Total of input tokens looked for there."""
 
 
-ENGINES = (
-    Engine(
-        "vLLM", "vllm:", "request_prompt_tokens", "request_generation_tokens", "request_success_total", "prefix_cache_hits_total",
-        "prefix_cache_queries_total", "num_requests_waiting",
-    ),
-    Engine(
-        "SGLang", "sglang:", "prompt_tokens_total", "generation_tokens_total", "num_requests_total", "cached_tokens_total",
-        "prompt_tokens_total", "num_queue_reqs",
-    ),
-    Engine("TGI", "tgi_", "request_input_length", "request_generated_tokens", "request_success", "", "", "queue_size"),
-)  # fmt: skip
+ENGINES = read_shipped_part(tuple[Engine, ...], "engines", "telemetry", "engine_pages.toml")
 
 
 def is_page(text: str) -> bool:
@@ -74,7 +62,7 @@ class MetricsPage:
         self.totals: dict[str, float] = defaultdict(float)
         self.buckets: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
         """Histogram -> upper bound -> requests up to it."""
-        read = tuple(name for name in (*found[2:], FIRST_TOKENS) if name)
+        read = tuple(name for name in (*msgspec.structs.astuple(found)[2:], FIRST_TOKENS) if name)
         for sample in samples:
             name = sample.name[len(found.prefix) :]
             if not _is_of(found, sample) or not name.startswith(read):

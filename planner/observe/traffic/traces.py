@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,21 +19,10 @@ import msgspec
 from planner.errors import Problem, UserError, nearest_names
 from planner.numbers import as_number
 from planner.observe.traffic.lines import NumberedLines
+from planner.paths import read_shipped_part
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "time": ("timestamp", "time", "arrival time", "arrival timestamp", "arrived at", "start time", "created at", "ts", "datetime", "date"),
-    "input": (
-        "contexttokens", "request tokens", "input tokens", "prompt tokens", "input length", "input len", "prompt length", "prompt len",
-        "num prefill tokens", "num input tokens",
-    ),
-    "output": (
-        "generatedtokens", "response tokens", "output tokens", "completion tokens", "output length", "output len", "generated tokens",
-        "num decode tokens", "num output tokens",
-    ),
-    "prefix": ("cached tokens", "cached prompt tokens", "prefix tokens", "cache read input tokens"),
-    "session": ("session id", "conversation id"),
-}  # fmt: skip
+COLUMNS = read_shipped_part(dict[str, tuple[str, ...]], "columns", "catalogues", "traffic_columns.toml")
 """Meaning of a column -> names it may have, in lower case, signs between words as spaces."""
 MILLISECONDS = 1e11
 """Numbers above this count milliseconds since 1970, not seconds."""

@@ -52,14 +52,17 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of types and mixes."""
+    """The whole file; what each table is for stands there."""
 
     types: dict[str, tuple[int, int]]
     mixes: dict[str, Mix]
+    families: dict[str, str]
+    keys: dict[str, tuple[str, ...]]
+    file_types: dict[str, str]
 
 
-_CATALOGUE = read_shipped(_Catalogue, "formats", "gguf.toml")
-TYPES, MIXES = _CATALOGUE.types, _CATALOGUE.mixes
+CATALOGUE = read_shipped(_Catalogue, "formats", "gguf.toml")
+TYPES, MIXES = CATALOGUE.types, CATALOGUE.mixes
 """Type -> (bytes of a block, weights in it); name of a format -> its mix."""
 
 

@@ -12,42 +12,12 @@ import msgspec
 
 from planner.errors import Problem, UserError
 from planner.reading import open_file
+from planner.workload.checkpoints.gguf import CATALOGUE
 from planner.workload.checkpoints.tensors import StoredTensor
 from planner.workload.huggingface.keys import STORED_AS
 
 INSTALL = "pip install 'gpu-planner[gguf]'"
 
-_FAMILIES = {
-    "command-r": "cohere", "deepseek2": "deepseek_v3", "ernie4_5-moe": "ernie4_5_moe", "falcon-h1": "falcon_h1",
-    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "glm4moe": "glm4_moe", "gpt-oss": "gpt_oss", "gptneox": "gpt_neox",
-    "granitehybrid": "granitemoehybrid", "hunyuan-dense": "hunyuan_v1_dense", "hunyuan-moe": "hunyuan_v1_moe",
-    "lfm2moe": "lfm2_moe", "llama4": "llama4_text", "minimax-m2": "minimax_m2", "phi2": "phi", "qwen2moe": "qwen2_moe",
-    "qwen3moe": "qwen3_moe", "qwen3next": "qwen3_next", "seed_oss": "seed_oss", "starcoder": "gpt_bigcode",
-}  # fmt: skip
-"""`general.architecture` -> `model_type`, where it is another word."""
-_KEYS = {
-    "embedding_length": ("hidden_size", "n_embd"),
-    "block_count": ("num_hidden_layers", "n_layer"),
-    "feed_forward_length": ("intermediate_size",),
-    "attention.head_count": ("num_attention_heads", "n_head"),
-    "attention.head_count_kv": ("num_key_value_heads",),
-    "attention.key_length": ("head_dim",),
-    "attention.sliding_window": ("sliding_window",),
-    "attention.kv_lora_rank": ("kv_lora_rank",),
-    "attention.q_lora_rank": ("q_lora_rank",),
-    "attention.value_length_mla": ("v_head_dim",),
-    "context_length": ("max_position_embeddings", "n_positions"),
-    "expert_count": ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
-    "expert_used_count": ("num_experts_per_tok", "moe_k", "moe_topk"),
-    "expert_feed_forward_length": ("moe_intermediate_size",),
-    "expert_shared_feed_forward_length": ("shared_expert_intermediate_size", "shared_intermediate_size"),
-    "expert_shared_count": ("n_shared_experts", "moe_num_shared_experts"),
-    "leading_dense_block_count": ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"),
-    "nextn_predict_layers": ("num_nextn_predict_layers",),
-}
-"""Metadata below the architecture's name -> the keys of configs that say the same."""
-_FORMATS = {"f32": "fp32", "f16": "fp16", "q2_k_s": "q2_k"}
-"""`general.file_type` -> our format, where it has another name."""
 _UNCOUNTED = ("rope_freqs", "rope_factors")
 """Tables that llama.cpp adds to a file; no parameters of the model."""
 
@@ -85,7 +55,7 @@ def read_gguf(path: Path) -> GgufFile:
     except Exception as error:  # whatever the library raises for a broken file
         fault = "is cut off, damaged, or of a version that the library gguf does not read."
         raise UserError(Problem(str(path), "model", f"is a GGUF file that {fault}")) from error
-    stored = _FORMATS.get(mix := mixes.get(fields.get("general.file_type", -1), ""), mix)
+    stored = CATALOGUE.file_types.get(mix := mixes.get(fields.get("general.file_type", -1), ""), mix)
     return GgufFile({**_config(path, fields, tensors), STORED_AS: stored}, tensors)
 
 
@@ -97,7 +67,7 @@ def _config(path: Path, fields: dict[str, Any], tensors: tuple[StoredTensor, ...
     shapes = {one.name: one.shape for one in tensors}
     said = {name.removeprefix(f"{kind}."): value for name, value in fields.items() if name.startswith(f"{kind}.")}
     config: dict[str, Any] = {}
-    for name, keys in _KEYS.items():
+    for name, keys in CATALOGUE.keys.items():
         if (value := said.get(name)) is not None:
             config |= dict.fromkeys(keys, value)
     config["num_hidden_layers"] = config.get("num_hidden_layers", 0) - said.get("nextn_predict_layers", 0)
@@ -105,7 +75,7 @@ def _config(path: Path, fields: dict[str, Any], tensors: tuple[StoredTensor, ...
     config["tie_word_embeddings"] = "output.weight" not in shapes
     config["attention_bias"] = "blk.0.attn_q.bias" in shapes
     config["use_qk_norm"] = "blk.0.attn_q_norm.weight" in shapes
-    family = _FAMILIES.get(kind, kind.replace("-", "_"))
+    family = CATALOGUE.families.get(kind, kind.replace("-", "_"))
     if kind == "llama" and said.get("expert_count"):
         family = "mixtral"
     if kind == "deepseek2":

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from planner.errors import Problem, Problems, UserError, nearest_names, shown
+from planner.paths import read_shipped_part
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.families import (  # noqa: F401  # each adds its families
     blt,
@@ -40,22 +41,7 @@ _THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "to
 _OTHER_PARTS = ("vision_config", "audio_config", *_SPEAKERS)
 _FURTHER = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 """Keys of the number of layers that predict further tokens, which transformers does not build."""
-_ALSO_CALLED = {
-    "bailing_moe": ("bailing_moe_v2",),
-    "deepseek_v2": ("mistral4",),
-    "ernie4_5": ("paddleocr_vl_text",),
-    "glm4": ("glm4v_text",),
-    "glm4_moe": ("glm4v_moe_text",),
-    "gte": ("new",),
-    "llama": ("baichuan", "emu3_text_model", "internlm2"),
-    "minimax": ("minimax_m1", "minimax_text_01"),
-    "minimax_m3_vl_text": ("minimax_m3",),
-    "phi3": ("phi4_multimodal",),
-    "qwen2": ("mimo", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text"),
-    "qwen3": ("qwen3_vl_text",),
-    "qwen3_moe": ("qwen3_omni_moe_text", "qwen3_vl_moe_text"),
-    "step3p5": ("step3p7",),
-}
+_ALSO_CALLED = read_shipped_part(dict[str, tuple[str, ...]], "also_called", "families", "also_called.toml")
 _WIDELY_COPIED = ("llama", "qwen3_moe", "deepseek_v3")
 """Families whose keys other configs take over."""
 _SAME = {name: family for family, names in _ALSO_CALLED.items() for name in names}

@@ -14,6 +14,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
+
+from planner.paths import read_shipped
 from planner.workload.architecture import Architecture
 from planner.workload.matrices import Matrix, matrices
 from planner.workload.sublayers import HEAD, SIXTEEN_BITS, Role, StoredPart, layers_of
@@ -31,28 +34,6 @@ _SMALL_INPUTS = 256
 
 _ATTENTION = ("self_attn", "attn", "attention", "self_attention", "mixer")
 _RECURRENCE = ("linear_attn", "linear_attention", "mixer", "mamba", "conv", "short_conv", "self_attn")
-_LEAVES: dict[str, tuple[str, ...]] = {
-    "q": ("q_proj", "wq", "query"),
-    "k": ("k_proj", "wk", "key"),
-    "v": ("v_proj", "wv", "value"),
-    "qkv": ("qkv_proj", "query_key_value", "Wqkv", "c_attn", "qkv"),
-    "o": ("o_proj", "wo", "wo_a", "wo_b", "out_proj", "dense", "c_proj"),
-    "q_a": ("q_a_proj", "wq_a"),
-    "q_b": ("q_b_proj", "wq_b"),
-    "kv_a": ("kv_a_proj_with_mqa", "wkv_a", "wkv", "compressor.wkv", "compressor.wgate"),
-    "kv_b": ("kv_b_proj", "wkv_b"),
-    "index": ("indexer.wq_b", "index_q_proj"),
-    "index_key": ("indexer.wk", "index_k_proj", "indexer.compressor.wkv"),
-    "index_weights": ("indexer.weights_proj",),
-    "in": ("in_proj", "in_proj_qkvz", "in_proj_qkv", "in_proj_z"),
-    "out": ("out_proj",),
-    "gate": ("gate_proj", "w1"),
-    "up": ("up_proj", "w3", "fc1", "c_fc", "dense_h_to_4h"),
-    "gate_up": ("gate_up_proj", "gate_proj", "up_proj", "w1", "w3"),
-    "down": ("down_proj", "w2", "fc2", "c_proj", "dense_4h_to_h"),
-    "other": ("g_proj", "gate_proj"),
-}
-"""Role of a matrix -> names of its module in checkpoints."""
 _RATES = ("in_proj_ba", "in_proj_a", "in_proj_b")
 _MLP = ("mlp", "feed_forward", "ffn", "block_sparse_moe", "mixer", "moe")
 _PARENTS: dict[str, tuple[str, ...]] = {
@@ -63,6 +44,21 @@ _PARENTS: dict[str, tuple[str, ...]] = {
 }
 _BESIDE_A_SHARED_MLP = {"experts": ("experts.0", "moe.experts.0"), "shared": ("mlp",)}
 """Parents of Gemma 4, whose shared expert is called the MLP."""
+
+
+class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file; what each table is for stands there."""
+
+    whole: dict[str, str]
+    algorithms: dict[str, str]
+    torchao: dict[str, str]
+    quark: dict[str, str]
+    grouped: dict[str, dict[str, tuple[str, tuple[int, ...]]]]
+    modules: dict[str, tuple[str, ...]]
+
+
+NAMES = read_shipped(_Names, "catalogues", "checkpoints.toml")
+"""Names in checkpoints."""
 
 
 class Rule(NamedTuple):
@@ -169,7 +165,7 @@ def _names(matrix: Matrix, family: str) -> Iterator[str]:
     """Names that the module of `matrix` may have within its layer."""
     own = _BESIDE_A_SHARED_MLP if family.startswith("gemma4") else {}
     parents = own.get(matrix.part, _PARENTS[matrix.part])
-    leaves = _LEAVES.get(matrix.role, ())
+    leaves = NAMES.modules.get(matrix.role, ())
     if matrix.role in {"in", "out"} and matrix.part == "attention":
         parents = _RECURRENCE
         leaves = _RATES if matrix.role == "in" and matrix.outputs <= _SMALL_INPUTS else leaves

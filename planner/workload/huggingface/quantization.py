@@ -10,43 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from planner.workload.architecture import Architecture
-from planner.workload.huggingface.mixed_formats import Rule, formats_in, left_out, names_in, stored_parts
+from planner.workload.huggingface.mixed_formats import NAMES, Rule, formats_in, left_out, names_in, stored_parts
 from planner.workload.sublayers import SIXTEEN_BITS, StoredPart
 
-WHOLE = {"eetq": "int8", "fbgemm_fp8": "fp8", "fp8": "fp8", "mxfp4": "mxfp4", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
-"""`quant_method` -> format, where the method has only one."""
-_ALGORITHMS = {
-    **dict.fromkeys(("FP8", "FP8_PB_WO", "FP8_PER_CHANNEL_PER_TOKEN"), "fp8"),
-    "MXFP8": "mxfp8",
-    **dict.fromkeys(("NVFP4", "NVFP4_AWQ", "NVFP4_SVD"), "nvfp4"),
-    "W4A16_NVFP4": "nvfp4-a16",
-    **dict.fromkeys(("W4A16_AWQ", "W4A8_AWQ"), "awq"),
-    **dict.fromkeys(("W4A16_MXFP4", "W4A8_MXFP4_FP8"), "mxfp4"),
-    **dict.fromkeys(("INT8_SQ", "W8A8_SQ_PER_CHANNEL"), "int8"),
-}
-"""`quant_algo` of NVIDIA's ModelOpt -> format."""
-_TORCHAO = {
-    "float8": "fp8",
-    "float8dynamicactivationint4": "int4",
-    "int4": "int4",
-    "int8dynamicactivationint4": "int4",
-    "int8": "int8",
-    "nvfp4": "nvfp4",
-}
-"""Begin of the name of a torchao configuration, in small letters -> format; the longest that fits counts."""
-_QUARK = {"fp4": "mxfp4", "fp8_e4m3": "fp8", "int8": "int8"}
-"""`dtype` of weights in AMD's Quark -> format."""
-_GROUPED = {
-    ("awq", 4): ("awq", (128, 64, 32)),
-    ("gptq", 3): ("gptq-int3", (128,)),
-    ("gptq", 4): ("gptq-int4", (-1, 128, 64, 32)),
-    ("gptq", 8): ("gptq-int8", (-1, 128)),
-    ("int", 4): ("int4", (128, 64, 32)),
-    ("packed", 4): ("w4a16", (128, 64, 32)),
-    ("packed", 8): ("w8a16", (128,)),
-}
-"""(kind, bits) -> format, and how many weights its groups may have; "int": a 16-bit scale and zero, "packed": a scale only. Group -1: a whole
-column."""
 _NAMED_GROUPS = (32, 64)
 """Sizes of groups that are part of the format's name."""
 _FLOATS: dict[tuple[object, object], str] = {(8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
@@ -60,8 +26,8 @@ def quantised_format(config: Mapping[str, Any]) -> str:
     given = _given(config)
     method = _text(given.get("quant_method")) or _unnamed(given)
     if method == "fp8" and config.get("expert_dtype") == "fp4":
-        return _ALGORITHMS.get(_text(given.get("moe_quant_algo")).upper(), "mxfp4-fp8")
-    return WHOLE.get(method, "") or (_READERS[method](given) if method in _READERS else "")
+        return NAMES.algorithms.get(_text(given.get("moe_quant_algo")).upper(), "mxfp4-fp8")
+    return NAMES.whole.get(method, "") or (_READERS[method](given) if method in _READERS else "")
 
 
 def _given(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -86,7 +52,7 @@ def mixed_formats(config: Mapping[str, Any], main: str, architecture: Architectu
         return ()
     inner = _inner(given)
     kept = "fp8" if _text(given.get("quant_method")) == "fp8" and main != "fp8" else SIXTEEN_BITS
-    listed = [*formats_in(inner.get("quantized_layers"), _ALGORITHMS), *_of_groups(inner), *_of_modules(inner)]
+    listed = [*formats_in(inner.get("quantized_layers"), NAMES.algorithms), *_of_groups(inner), *_of_modules(inner)]
     rest = SIXTEEN_BITS if _lists_what_is_packed(inner) else main
     return stored_parts([*listed, *left_out(inner, kept)], main, rest, architecture)
 
@@ -125,7 +91,7 @@ def _of_modules(given: Mapping[str, Any]) -> Iterator[Rule]:
     for name, own in layers.items():
         weights = _mapping(own).get("weight")
         if isinstance(weights, Mapping):
-            yield from names_in([name], _QUARK.get(_text(weights.get("dtype")), SIXTEEN_BITS))
+            yield from names_in([name], NAMES.quark.get(_text(weights.get("dtype")), SIXTEEN_BITS))
 
 
 def _unnamed(given: Mapping[str, Any]) -> str:
@@ -148,7 +114,7 @@ def _modelopt(given: Mapping[str, Any]) -> str:
     algorithm, layers = inner.get("quant_algo"), inner.get("quantized_layers")
     if algorithm == "MIXED_PRECISION" and isinstance(layers, Mapping):
         algorithm = _mostly(layers)
-    return _ALGORITHMS.get(str(algorithm).upper(), "") if algorithm else _compressed(given)
+    return NAMES.algorithms.get(str(algorithm).upper(), "") if algorithm else _compressed(given)
 
 
 def _mostly(layers: Mapping[str, Any]) -> object:
@@ -198,7 +164,7 @@ def _torchao(given: Mapping[str, Any]) -> str:
         (asked.get("_data"), asked.get("_type")) if isinstance(asked, Mapping) else (given.get("quant_type_kwargs"), asked)
     )
     name = str(named).lower().replace("_", "")
-    kind = next((_TORCHAO[one] for one in sorted(_TORCHAO, key=len, reverse=True) if name.startswith(one)), "")
+    kind = next((NAMES.torchao[one] for one in sorted(NAMES.torchao, key=len, reverse=True) if name.startswith(one)), "")
     size = inner.get("group_size", 128) if isinstance(inner, Mapping) else 128
     return _grouped("int", 4, size) if kind == "int4" else kind
 
@@ -211,7 +177,7 @@ def _hqq(given: Mapping[str, Any]) -> str:
 
 def _quark(given: Mapping[str, Any]) -> str:
     weights = _mapping(_mapping(given.get("global_quant_config")).get("weight"))
-    return _QUARK.get(_text(weights.get("dtype")), "")
+    return NAMES.quark.get(_text(weights.get("dtype")), "")
 
 
 def _quanto(given: Mapping[str, Any]) -> str:
@@ -234,7 +200,7 @@ def _auto_round(given: Mapping[str, Any]) -> str:
 
 def _grouped(kind: str, bits: object, size: object) -> str:
     """Format of weights in groups that share a scale; '' for one that has no name here."""
-    stored, sizes = _GROUPED.get((kind, bits), ("", ())) if isinstance(bits, int) else ("", ())
+    stored, sizes = NAMES.grouped[kind].get(str(bits), ("", ())) if isinstance(bits, int) else ("", ())
     return "" if size not in sizes else f"{stored}-g{size}" if size in _NAMED_GROUPS else stored
 
 

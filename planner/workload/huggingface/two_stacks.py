@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from planner.paths import read_shipped
+from planner.paths import read_shipped_part
 from planner.workload.architecture import Architecture
 from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import plain_block
@@ -38,13 +38,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     attention_dropout: float = 0.0
 
 
-class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of BART's line."""
-
-    families: dict[str, Facts]
-
-
-BART_LINE = read_shipped(_Families, "families", "bart.toml").families
+BART_LINE = read_shipped_part(dict[str, Facts], "families", "families", "bart.toml")
 """`model_type` -> its facts."""
 WHOLE_PROMPTS = (*BART_LINE, "mt5", "t5", "t5gemma", "umt5", "whisper")
 """Model types of all families here."""

@@ -22,9 +22,9 @@ from planner.errors import Problem, UserError
 from planner.reading import kind_of, open_file
 from planner.schema import read_struct
 from planner.workload.published.asked import Rule, read_names, read_rules, ruled
-from planner.workload.published.names import model_key
+from planner.workload.published.names import Quantity, model_key, published_names
 from planner.workload.published.rules import NotPredicted, Row, request_fields, with_release
-from planner.workload.published.values import METRICS, Quantity, quantity_of
+from planner.workload.published.values import quantity_of
 from planner.workload.tasks import Request
 
 REQUIRED = ("config_id", "task", "gpu", "n_gpus", "model", "framework", "metric", "value", "unit")
@@ -118,7 +118,7 @@ def _read_file(
     rates = {row["config_id"]: row["value"] for _, row in rows if row["metric"] == "request_rate"}
     for line, given in rows:
         where, name = f"{path}:{line}", given["config_id"]
-        if METRICS.get(given["metric"]) is None:
+        if given["metric"] not in published_names().metrics:
             found.left_out[f"metric {given['metric']}"] += 1
             continue
         if FLAGGED.search(given["note"]):

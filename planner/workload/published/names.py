@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Literal
 
 import msgspec
 
 from planner.paths import read_shipped
 
 FAMILIES_WITH_VERSION = re.compile(r"(llama|codellama|gpt|vicuna)(\d[\d.]*)")
+
+
+Quantity = Literal[
+    "fits",
+    "device_bytes",
+    "used_bytes",
+    "reserved_bytes",
+    "allocated_bytes",
+    "tokens_per_s",
+    "tokens_per_s_per_gpu",
+    "step_s",
+    "prefill_s",
+    "decode_tokens_per_s",
+    "ttft_s",
+    "tpot_s",
+    "request_s",
+    "output_tokens_per_s",
+    "requests_per_s",
+]
+"""The part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), as NVML reports what is used
+(with what the driver keeps for itself), by PyTorch's allocator as reserved, or as allocated."""
 
 
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,6 +56,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     shardings: dict[str, str]
     checkpointing: dict[str, str]
     same_architecture: dict[str, str]
+    metrics: dict[str, Quantity]
 
 
 @cache

@@ -3,58 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from planner.errors import Problem, UserError
 from planner.units import GIB, MIB
+from planner.workload.published.names import Quantity, published_names
 from planner.workload.published.rules import NotPredicted, Row, whole
 from planner.workload.tasks import Request
 
-Quantity = Literal[
-    "fits",
-    "device_bytes",
-    "used_bytes",
-    "reserved_bytes",
-    "allocated_bytes",
-    "tokens_per_s",
-    "tokens_per_s_per_gpu",
-    "step_s",
-    "prefill_s",
-    "decode_tokens_per_s",
-    "ttft_s",
-    "tpot_s",
-    "request_s",
-    "output_tokens_per_s",
-    "requests_per_s",
-]
-"""The part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), as NVML reports what is used
-(with what the driver keeps for itself), by PyTorch's allocator as reserved, or as allocated."""
-
-METRICS: dict[str, Quantity] = {
-    "oom": "fits",
-    "peak_mem": "device_bytes",
-    "peak_mem_nvml": "used_bytes",
-    "peak_mem_reserved_max": "reserved_bytes",
-    "peak_mem_allocated": "allocated_bytes",
-    "tokens_per_s_total": "tokens_per_s",
-    "samples_per_s_total": "tokens_per_s",
-    "tokens_per_s_per_gpu": "tokens_per_s_per_gpu",
-    "step_time_s": "step_s",
-    "prefill_latency_s": "prefill_s",
-    "prefill_tokens_per_s": "prefill_s",
-    "decode_tokens_per_s": "decode_tokens_per_s",
-    "decode_ms_per_token": "decode_tokens_per_s",
-    "ttft_s": "ttft_s",
-    "ttft_mean_s": "ttft_s",
-    "tpot_s": "tpot_s",
-    "tpot_mean_s": "tpot_s",
-    "itl_mean_s": "tpot_s",
-    "request_latency_s": "request_s",
-    "throughput_out_tokens_per_s": "output_tokens_per_s",
-    "throughput_out_tokens_per_s_per_gpu": "output_tokens_per_s",
-    "requests_per_s": "requests_per_s",
-}
-"""Metrics that are compared; MFU and TFLOP/s are not, because sources count them differently."""
 BYTES = {"bytes": 1.0, "MB": 1e6, "MiB": float(MIB), "GB": 1e9, "GiB": float(GIB)}
 SECONDS = {"s": 1.0, "ms": 1e-3}
 RATES = {"tok/s": 1.0, "tok/s/GPU": 1.0, "seq/s": 1.0, "req/s": 1.0}
@@ -67,7 +22,7 @@ SUMMED = re.compile(r"(SUM over|summed over) GPUs")
 
 def quantity_of(row: Row, request: Request, where: str) -> tuple[Quantity, float]:
     """(quantity, value in SI) of a row; raises `NotPredicted` for another quantity, `UserError` for an unknown unit."""
-    metric, quantity, value, note = row["metric"], METRICS[row["metric"]], float(row["value"]), row["note"]
+    metric, quantity, value, note = row["metric"], published_names().metrics[row["metric"]], float(row["value"]), row["note"]
     if quantity == "fits":
         return quantity, float(not value)
     accepted = BYTES if quantity.endswith("_bytes") else SECONDS if metric.endswith("_s") and row["unit"] in SECONDS else RATES

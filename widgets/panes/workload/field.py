@@ -19,7 +19,7 @@ SERVES = (SERVE,)
 ALL = (*TRAINS, *RUNS)
 
 
-class Field(msgspec.Struct, frozen=True):
+class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of the form."""
 
     key: str

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from planner.paths import read_shipped
+from planner.paths import read_shipped_part
 from planner.workload.block import Block
 from planner.workload.huggingface.keys import MOST_SIZE, ConfigKeys, family
 from planner.workload.huggingface.sizes import WINDOWED, latent_sizes, line_sizes, routed, windowed
@@ -77,12 +77,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Multi-head latent attention."""
     dropout: str = ""
     """The key of the dropout of what attention and MLP add; a tenth where it is absent."""
-
-
-class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of these families."""
-
-    families: dict[str, Facts]
 
 
 def _reader(facts: Facts) -> Callable[[ConfigKeys], dict[str, Any]]:
@@ -173,7 +167,7 @@ def _experts(keys: ConfigKeys, facts: Facts) -> dict[str, Any]:
     return found | {"dense_layers": dense} | ({"shared_ffn": keys.count(facts.shared_ffn)} if facts.shared_ffn else {})
 
 
-for _name, _facts in read_shipped(_Families, "families", "llama.toml").families.items():
+for _name, _facts in read_shipped_part(dict[str, Facts], "families", "families", "llama.toml").items():
     family(_name, _facts.block)(_reader(_facts))
 _ROUTED = Facts(query_key_norm="head", experts="num_experts", inner="moe_intermediate_size", corrected=True)
 _WIDE = Block(wide_norms=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from planner.paths import read_shipped
+from planner.paths import read_shipped_part
 from planner.workload.block import Block
 from planner.workload.huggingface.families.gpt import named_block
 from planner.workload.huggingface.keys import ConfigKeys, family
@@ -39,12 +39,6 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A product and a bias stand behind the layers where there is no head that predicts tokens."""
     named: tuple[tuple[str, str], ...] = ()
     """(BERT's key, this family's)."""
-
-
-class _Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file of these families."""
-
-    families: dict[str, Encoder]
 
 
 def read_encoder(facts: Encoder, keys: ConfigKeys) -> dict[str, Any]:
@@ -134,5 +128,5 @@ def xmod(keys: ConfigKeys) -> dict[str, Any]:
     return sizes | {"final_norms": sizes["final_norms"] + keys.flag("pre_norm", default=False), "beside": (adapter,)}
 
 
-for _name, _facts in read_shipped(_Families, "families", "bert.toml").families.items():
+for _name, _facts in read_shipped_part(dict[str, Encoder], "families", "families", "bert.toml").items():
     family(_name, Block(attention_dropout=True))(_reader(_facts))
