@@ -145,8 +145,7 @@ def crossover_text(crossover: Crossover, axis: Axis) -> str:
 
 
 def story(answer: StudyAnswer) -> list[str]:
-    """Findings of the study, one sentence each: the crossovers or the GPU that leads throughout, GPUs that lead nowhere, and where curves
-    end."""
+    """Findings of the study, one sentence each: the crossovers or the GPU that leads throughout, GPUs that lead nowhere, and where curves end."""
     lines = [crossover_text(crossover, answer.axis) for crossover in answer.crossovers]
     if answer.leads and not answer.crossovers:
         lines.append(f"{answer.leads[0].gpu} gives the most FLOP per dollar at every size studied.")

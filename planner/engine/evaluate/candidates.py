@@ -60,8 +60,7 @@ class Candidates(msgspec.Struct, frozen=True):
 
 
 def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
-    """The rows of several sets of candidates (which may repeat), one set after the other; all share their jobs and chips, and no layout
-    column is shared."""
+    """Rows (which may repeat) of several sets of candidates with the same jobs and chips, one set after the other; no layout column is shared."""
     first, _ = parts[0]
 
     def column(name: str) -> Floats:

@@ -53,14 +53,12 @@ class ReleaseEnds(NamedTuple):
 
 
 def names_of(kind: str) -> tuple[str, str]:
-    """Names, in the evidence of an answer, of the logarithms of the factors by which figures of `kind` are faster and slower in an older
-    release."""
+    """Names, in the evidence of an answer, of the logarithms of the factors by which figures of `kind` are faster and slower in an older release."""
     return f"{kind}: faster in an older release", f"{kind}: slower in an older release"
 
 
 def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
-    """Kind of figure -> its factors, for the rows of each of `parts`, which share their jobs; empty in training, and where no release is
-    open.
+    """Kind of figure -> its factors, for the rows of each of `parts`, which share their jobs; empty in training, and where no release is open.
 
     The older release serves as many sequences at once as today's, on the same layout, unless that number is open and its default was
     another.
@@ -109,16 +107,14 @@ def _at_older(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
 
 
 def may_divide_matrices(job: Job) -> bool:
-    """Whether the GPUs of `job` hold whole layers only because no layout and no release is given, while an older release gives each GPU a
-    part of every matrix."""
+    """Whether layers are whole only because no layout or release is given: an older release gives each GPU a part of every matrix."""
     w = job.workload
     is_open = isinstance(w, Request) and w.pp is None and w.dp is None and (w.tp or 1) == 1
     return is_open and _release_open(job) and job.engine.layer_split and not _older(job).layer_split
 
 
 def _older(job: Job) -> Engine:
-    """The oldest release of the job's engine; for a service, the oldest release in use, because nobody plans a service with an unmaintained
-    one."""
+    """The oldest release of the job's engine; for a service, the oldest release in use, because nobody plans a service with an unmaintained one."""
     return oldest_in_use(job.engine.name) if job.task == "serve" else ENGINES[job.engine.name][0]
 
 

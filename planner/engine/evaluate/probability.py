@@ -22,8 +22,7 @@ def probability_below(log_room: Floats, half_width: Floats) -> Floats:
 
 
 def room_for(confidence: float) -> float:
-    """Distance between the prediction and a limit that the truth keeps with `confidence`, in half widths of the range; 0 for a confidence
-    below a half."""
+    """Half widths of the range between the prediction and a limit that the truth keeps with `confidence`; 0 below a half."""
     shares, ratios = zip(*published_spreads().quantiles, strict=True)
     return float(np.interp(2 * confidence - 1, (0.0, *shares), (0.0, *ratios), right=np.inf))
 

@@ -146,8 +146,7 @@ def _classes(candidates: Candidates, t: Table) -> tuple[Classes, ...]:
 
 
 def _serving_engine(job: Job) -> str | None:
-    """The engine of a service, whose scheduler its figures depend on; None in fixed batches, and where no engine is named, which has a
-    range of its own."""
+    """The engine whose scheduler serves; None in fixed batches, and where no engine is named, which has a range of its own."""
     return job.engine.label if job.task == "serve" and job.workload.engine else None
 
 
@@ -156,8 +155,7 @@ def _left(chip: Chip) -> float:
 
 
 def _requests_of_means(job: Job) -> float:
-    """Requests of a load that ends and whose answers may all have the same length; infinite for any other load. The fewer of them run at
-    once, the less the lengths matter."""
+    """Requests of a load that ends, with answers that may all have the same length; infinite for any other load. The fewer run at once, the less it matters."""
     w = job.workload
     if job.task != "serve" or not w.requests or drawn_outputs(w) == w.output_tokens:
         return math.inf

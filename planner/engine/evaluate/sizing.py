@@ -26,8 +26,7 @@ HOPELESS = 1.5
 
 
 def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
-    """The rows of `replica` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from the
-    targets.
+    """The rows of `replica` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from the targets.
 
     Screening evaluates a few numbers of sequences in flight and rounds the replicas up. Here the sequences are those of the replicas,
     and the different lengths of answers spread the time of a request.
@@ -63,8 +62,7 @@ class Screened(NamedTuple):
 
 
 def screened(replica: Replicas, targets: Targets) -> Screened:
-    """The replicas that each row needs by Little's law: first `SCREENED` multiples of the present number, then numbers between two of
-    those."""
+    """The replicas that each row needs by Little's law: first `SCREENED` multiples of the present number, then numbers between two of those."""
     rows, multiples = replica.rows, SCREENED.size
     every = np.arange(rows)
     row, given = np.repeat(every, multiples), replica.layout("dp")

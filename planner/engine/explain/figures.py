@@ -56,8 +56,7 @@ class _Range(NamedTuple):
 
     @classmethod
     def of(cls, rows: Chosen, kind: str, releases: Mapping[str, ReleaseEnds] = NO_RELEASES) -> _Range:
-        """The range of figures of `kind`, including the times with other `releases` of an engine. The range with an assumed engine includes
-        the range with that engine named."""
+        """The range of figures of `kind` over other `releases` of an engine; for an assumed engine it includes the range with that engine named."""
         ranges = rows.e.ranges
         factor, of_named = (np.exp(rows(one.half_width(kind))) for one in (ranges, ranges.if_named or ranges))
         faster, slower = (np.maximum(factor, of_named * end) for end in releases.get(kind, (1.0, 1.0)))

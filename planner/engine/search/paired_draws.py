@@ -81,8 +81,7 @@ def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
 
 
 def _score(score: float, uncertain: Uncertain, off: Floats, memory: Floats) -> Floats:
-    """True scores of one candidate from the errors of its times, relative to their half width, and the draw of its memory; infinite where
-    memory is not enough."""
+    """True scores of one candidate from the relative errors of its times and the draw of its memory; infinite where memory is not enough."""
     if not math.isnan(uncertain.meets):
         off = np.maximum(off - _error(np.full(1, _normal(uncertain.meets))), 0.0)
     return np.where(memory < _normal(uncertain.fits), score * np.exp(uncertain.half_width * off), np.inf)
