@@ -1,4 +1,4 @@
-"""GGUF files: the config of the model that one holds, and the type and bytes of every tensor, by the library `gguf` (extra `gguf`).
+"""GGUF files: the config of the model in one, and the type and bytes of every tensor, by the library `gguf` (extra `gguf`).
 
 Metadata are named as in https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (read 2026-11-22); each is the key of a config.json.
 """
@@ -24,7 +24,7 @@ _FAMILIES = {
     "lfm2moe": "lfm2_moe", "llama4": "llama4_text", "minimax-m2": "minimax_m2", "phi2": "phi", "qwen2moe": "qwen2_moe",
     "qwen3moe": "qwen3_moe", "qwen3next": "qwen3_next", "seed_oss": "seed_oss", "starcoder": "gpt_bigcode",
 }  # fmt: skip
-"""`general.architecture` -> `model_type`, where it is another word."""
+"""`general.architecture` -> `model_type`, where they differ."""
 _KEYS = {
     "embedding_length": ("hidden_size", "n_embd"),
     "block_count": ("num_hidden_layers", "n_layer"),
@@ -45,11 +45,11 @@ _KEYS = {
     "leading_dense_block_count": ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"),
     "nextn_predict_layers": ("num_nextn_predict_layers",),
 }
-"""Metadata below the architecture's name -> the keys of configs that say the same."""
+"""Metadata below the architecture's name -> the corresponding keys of configs."""
 _FORMATS = {"f32": "fp32", "f16": "fp16", "q2_k_s": "q2_k"}
-"""`general.file_type` -> our format, where it has another name."""
+"""`general.file_type` -> the format's name here, where they differ."""
 _UNCOUNTED = ("rope_freqs", "rope_factors")
-"""Tables that llama.cpp adds to a file; no parameters of the model."""
+"""Tables that llama.cpp adds to a file and that are no parameters of the model."""
 
 
 class GgufFile(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ def read_gguf(path: Path) -> GgufFile:
             StoredTensor(one.name, one.tensor_type.name, tuple(int(side) for side in one.shape), int(one.n_bytes))
             for one in reader.tensors
         )
-    except Exception as error:  # whatever the library raises for a broken file
+    except Exception as error:  # any exception of the library for a broken file
         fault = "is cut off, damaged, or of a version that the library gguf does not read."
         raise UserError(Problem(str(path), "model", f"is a GGUF file that {fault}")) from error
     stored = _FORMATS.get(mix := mixes.get(fields.get("general.file_type", -1), ""), mix)

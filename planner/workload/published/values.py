@@ -27,8 +27,8 @@ Quantity = Literal[
     "output_tokens_per_s",
     "requests_per_s",
 ]
-"""The part of an answer that a value is compared with. Memory is counted by the device (context, libraries and all), as NVML reports what is used
-(with what the driver keeps for itself), by PyTorch's allocator as reserved, or as allocated."""
+"""Quantity of an answer that a value is compared with. Memory is counted by the device (including the context and libraries), as used in
+NVML (with what the driver keeps for itself), or as reserved or allocated in PyTorch's allocator."""
 
 METRICS: dict[str, Quantity] = {
     "oom": "fits",
