@@ -1,4 +1,4 @@
-"""Uploads of a known model under other names: the model that a name means, and the format of its weights that the name ends with."""
+"""Other names under which a known model is uploaded: the model that a name means, and the format of its weights at the end of the name."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _FORMATS = tuple(
         (r"qat", "q4_0"),
     )
 )
-"""End of a name, perhaps with a release behind it -> the format it stands for. AutoRound packs 4 bits as GPTQ does. MLX's 4 bits have a scale and an offset of 16 bits a group of 64; Ollama stores what was trained for
-4 bits in llama.cpp's `q4_0`."""
+"""End of a name, perhaps followed by a release -> its format. AutoRound packs 4 bits as GPTQ does. MLX's 4 bits have a scale and an offset
+of 16 bits for each group of 64; Ollama stores models trained for 4 bits in llama.cpp's `q4_0`."""
 _GGUF = re.compile(
     r"(?:[-.:](?P<before>(?:ud-)?i?q\d\w*))?(?:[-.]i1)?[-_.]gguf(?:[-.:](?P<after>(?:ud-)?i?q\d\w*))?$|[-.:](?P<alone>(?:ud-)?i?q\d_\w+)$"
 )
 _UNSLOTH = {"q2_k_xl": "q2_k", "q3_k_xl": "q3_k_m", "q4_k_xl": "q4_k_m", "q5_k_xl": "q5_k_m", "q6_k_xl": "q6_k", "q8_k_xl": "q8_0"}
-"""Names of Unsloth's files behind `UD-`, whose types differ from model to model -> the mix of about as many bits."""
+"""Names of Unsloth's files after `UD-`, whose types differ from model to model -> the mix of about as many bits."""
 GGUF_USUAL = "q4_k_m"
-"""Format of a repository of GGUF files that names none: what Ollama and LM Studio fetch."""
+"""Format of a repository of GGUF files that names none: the one that Ollama and LM Studio fetch."""
 _TUNED = frozenset({"instruct", "chat", "it", "hf", "base", "pt", "text", "mlx", "qat"})
-"""Words of a name that leave the architecture as it is."""
+"""Words of a name that do not change the architecture."""
 _OF_A_TAG = _TUNED | {"latest", "cloud", "thinking"}
-"""Words of one of Ollama's tags that leave the architecture as it is."""
+"""Words in one of Ollama's tags that do not change the architecture."""
 _LATEST = {
     "codegemma": "7b", "codellama": "7b", "deepseek-coder": "1.3b", "deepseek-coder-v2": "16b", "deepseek-r1": "0528-qwen3-8b", "deepseek-v2": "16b",
     "devstral": "small-24b", "falcon": "7b", "falcon3": "7b", "gemma": "7b", "gemma2": "9b", "gemma3": "4b", "gemma3n": "e4b", "gemma4": "e4b",
@@ -50,12 +50,12 @@ _LATEST = {
     "qwen2.5-coder": "7b", "qwen2.5vl": "7b", "qwen3": "8b", "qwen3-coder": "30b", "qwen3-embedding": "8b", "qwen3-vl": "8b", "qwen3.5": "9b",
     "smollm2": "1.7b", "starcoder2": "3b", "yi": "34b",
 }  # fmt: skip
-"""Family of Ollama's library -> what a name without a size, or `latest`, is."""
+"""Family of Ollama's library -> size that a name without a size, or `latest`, means."""
 _OTHERWISE = {
     "deepseek-r1:8b": "deepseek-r1:0528-qwen3-8b", "llama4:16x17b": "llama4:scout", "llama4:128x17b": "llama4:maverick", "llava": "llava1.6",
     "magistral:24b": "magistral:small-2506", "mistral:7b": "mistral:7b-v0.3", "qwen": "qwen1.5",
 }  # fmt: skip
-"""Families and tags whose words are not those of the model -> the words that are."""
+"""Families and tags whose words are not those of the model -> the model's words."""
 _SIZE = re.compile(r"[ae]?\d[\d.x]*[bmt]|\d\d+")
 """Word of a size, or of a date."""
 _WORD = re.compile(r"[ae]\d[\d.]*b(?![a-z])|\d[\d.x]*[bmt]?(?![a-z\d.])|[a-z]+|\d[\d.]*")
@@ -67,7 +67,7 @@ class Upload(NamedTuple):
     model: str
     stored_as: str
     alike: bool = False
-    """Whether the format is one of about as many bits instead."""
+    """Whether the format is replaced by one of about as many bits."""
     gguf: bool = False
     """Whether the files are llama.cpp's."""
 
@@ -76,7 +76,7 @@ class Uploads:
     """Models by the last part of their names, whoever uploaded them."""
 
     def __init__(self, spellings: Mapping[str, Sequence[str]], formats: Iterable[str]) -> None:
-        """`spellings`: the names of each model, its title at the end; `formats`: those of weights that are known."""
+        """Models by `spellings` (the names of each model, its title last); `formats`: the known formats of weights."""
         self._formats = frozenset(formats)
         self._spellings = spellings
         self._whole: dict[str, set[str]] = {}
@@ -101,10 +101,10 @@ class Uploads:
         return Upload(model, stored, alike=stored != said, gguf=True) if model else None
 
     def _tagged(self, tag: str) -> str:
-        """The model that one of Ollama's names means, a family and the size or kind of the model ("gemma3:27b"); '' for none, or several.
+        """The model for one of Ollama's names, a family and the size or kind of the model ("gemma3:27b"); '' for none, or several.
 
-        It is the one whose name begins as the family does, up to its number, and that has all words, in the name or the title, and the fewest
-        besides; sizes and dates alone where the family stands for itself.
+        It is the model whose name begins like the family, up to its number, and that has all words in the name or the title, and the fewest
+        others; only sizes and dates count where the family stands for itself.
         """
         family, _, kind = tag.partition(":")
         family = _OTHERWISE.get(family, family)
@@ -134,7 +134,7 @@ class Uploads:
 
 
 def unlike(name: str, asked: str) -> tuple[int, int]:
-    """Distance of `name` from the name `asked` for: the number of words that it lacks, and of words that it has besides."""
+    """Distance of `name` from the requested name `asked`: the number of words that it lacks, and of words that it has in addition."""
     words, wanted = set(_words(name)), set(_words(asked))
     return len(wanted - words), len(words - wanted)
 
@@ -148,7 +148,7 @@ def _without_tuning(name: str) -> str:
     return "-".join(word for word in name.split("-") if word not in _TUNED)
 
 
-@lru_cache(maxsize=8192)  # every unknown name is compared with all spellings of the catalogue, some thousands
+@lru_cache(maxsize=8192)  # every unknown name is compared with all spellings of the catalogue, several thousand
 def _words(name: str) -> tuple[str, ...]:
     """('gemma', '3', '27b') of 'gemma3:27b', and of 'google/Gemma-3-27B'."""
     return tuple(word.removesuffix(".0").rstrip(".") for word in _WORD.findall(_plain(name)))
