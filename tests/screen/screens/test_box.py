@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
-from tui_sample import sample_options, settle
+from tui_sample import PRESET, sample_options, settle
 
 from widgets.app import PlannerApp
 from widgets.omnibox.finding import Kind, Suggestion, find, generation, near, setting
 from widgets.omnibox.screen import MOST, OmniScreen
+from widgets.omnibox.taking import take
 from widgets.panes.workload.fields import fields_for
 from widgets.screens.picker import Item, PickerScreen
 
@@ -207,3 +209,26 @@ async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp
         await pilot.press("down", "enter")
         await settle(pilot)
         assert str(box.query_one("#omni-preview", Static).content) == "model: 'qwen3-0.6b' has no layers here.", "it was looked up"
+
+
+async def test_a_model_taken_by_name_tells_what_stays_of_the_preset(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await app.form.change({"output_tokens": 50})
+        app.clear_notifications()
+        await plan_model_by_setting(pilot, "qwen3-0.6b")
+        (note,) = app._notifications
+        assert note.title == f"The rest is as in {PRESET}"
+        assert note.message.startswith("load 16.7 req/s, input 600 tokens, weights fp8, KV cache fp8, p95 total 5 s")
+        assert "output" not in note.message, "the user gave it"
+        app.clear_notifications()
+        await plan_model_by_setting(pilot, "llama-3.1-8b")
+        assert not list(app._notifications), "it was told for this preset"
+
+
+async def plan_model_by_setting(pilot: Pilot[None], name: str) -> None:
+    """Take another model, which the sample's planner has no layers of, without the box that looks it up."""
+    assert isinstance(pilot.app, PlannerApp)
+    await take(pilot.app, Suggestion("setting", f"model={name}"))
+    await settle(pilot)
