@@ -80,6 +80,20 @@ def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     assert "sure:" not in answer_sentence(msgspec.structs.replace(plan, rows=unsure)).text
 
 
+def test_a_narrow_line_keeps_the_chance_and_the_surer_row_before_the_latency() -> None:
+    plan = planned()
+    rows = [msgspec.structs.replace(row, probability_meets=chance) for row, chance in zip(plan.rows, (0.61, 0.93), strict=False)]
+    told = answer_sentence(msgspec.structs.replace(plan, rows=rows))
+    assert told.within(400) == told.parts
+    assert told.within(89) == (told.parts[0], "61 % sure", "surer: 8 × H100 SXM5 80GB")
+    assert told.within(84) == (told.parts[0], "p95 3.90 s of 5.00 s (61 % sure)"), "what the surer row has no room for"
+    assert told.within(78) == (told.parts[0], "61 % sure")
+    assert told.within(50) == told.parts[:1]
+    sure = answer_sentence(msgspec.structs.replace(plan, rows=[msgspec.structs.replace(rows[0], probability_meets=0.95), rows[1]]))
+    assert sure.within(84)[1:] == ("p95 3.90 s of 5.00 s (95 % sure)",)
+    assert sure.within(75)[1:] == ("95 % sure",), "the latency goes, the chance stays"
+
+
 @pytest.mark.parametrize(
     ("load", "each"),
     [({"concurrency": 20}, " a token"), ({"request_rate_per_s": 2.0}, ""), ({"concurrency": 20, "requests": 5000}, "")],
