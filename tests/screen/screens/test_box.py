@@ -10,10 +10,10 @@ from textual.widgets import OptionList, Static
 from tui_sample import PRESET, sample_options, settle
 
 from widgets.app import PlannerApp
-from widgets.omnibox.finding import Kind, Suggestion, find, generation, near, setting
+from widgets.omnibox.finding import ALSO, Kind, Suggestion, find, generation, near, of_fields, setting
 from widgets.omnibox.screen import MOST, OmniScreen
 from widgets.omnibox.taking import take
-from widgets.panes.workload.fields import fields_for
+from widgets.panes.workload.fields import FIELDS, fields_for
 from widgets.screens.picker import Item, PickerScreen
 
 SUGGESTIONS = [
@@ -97,6 +97,7 @@ def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
         ("2.5 req/s", ["load=2.5"]),
         ("4k input", ["input=4k"]),
         ("20 at once", ["at once=20"]),
+        ("p95 5", ["p95 total=5", "p95 TTFT=5", "p95 TPOT=5"]),
         ("12 tokens", ["input=12", "output=12", "cached=12", "iteration=12"]),
         ("20 people", []),
         ("users many", []),
@@ -107,6 +108,45 @@ def test_an_amount_with_the_name_of_a_field_is_a_setting(typed: str, settings: l
     assert [suggestion.value for suggestion in found if suggestion.kind == "setting"] == settings
     for text in settings:
         assert setting(text, SERVICE)
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("p95", ["p95 total", "p95 TTFT", "p95 TPOT"]),
+        ("budget", ["budget"]),
+        ("users", ["users", "at once"]),
+        ("context", ["input", "output"]),
+        ("output_tokens", ["output"]),
+        ("spot", ["market"]),
+    ],
+)
+def test_a_field_is_found_by_its_label_its_key_and_what_people_call_it(typed: str, first: list[str]) -> None:
+    found = [suggestion for suggestion in find(typed, [*SUGGESTIONS, *of_fields(SERVICE)]) if suggestion.kind == "field"]
+    assert [suggestion.value for suggestion in found][: len(first)] == first
+
+
+def test_every_word_that_people_call_a_field_by_is_of_one() -> None:
+    assert ALSO.keys() <= {field.key for field in FIELDS}
+
+
+async def test_a_field_that_is_taken_has_the_cursor_and_an_amount_sets_it(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("colon", *"p95")
+        await settle(pilot)
+        assert "p95 total=VALUE sets it" in str(app.screen.query_one("#omni-preview", Static).content)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert (app.active_pane, app.focused and app.focused.id) == ("workload", "field-targets-p95-request-s")
+        await pilot.press("escape", "colon", *"providers", "enter")
+        await settle(pilot)
+        assert app.focused is not None
+        assert app.focused.id == "field-providers", "its group was folded"
+        await pilot.press("escape", "colon", *"p95=4", "enter")
+        await settle(pilot)
+        assert app.form.workload["targets"]["p95_request_s"] == 4
 
 
 def test_a_field_takes_the_word_that_stands_in_it_while_it_is_empty() -> None:

@@ -27,7 +27,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.field import CHOSEN, Field
-from widgets.panes.workload.field_line import EDITOR, FieldEntry, FieldLine, GroupLine, cells_behind, group_id
+from widgets.panes.workload.field_line import EDITOR, FieldEntry, FieldLine, GroupLine, cells_behind, field_id, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -197,6 +197,12 @@ class Form(VerticalScroll, can_focus=False):
         with Horizontal(classes="field-line"):
             yield Static("preset", classes="field-label")
             yield Choice("preset", symbols=self._symbols, id="field-preset")
+
+    async def go_to(self, label: str) -> None:
+        """Put the cursor into the field of this label, and open its group."""
+        key = next(field.key for field in spec.fields_for(self.workload) if field.label == label)
+        await self.unfold(key)
+        self._focus(field_id(key))
 
     async def unfold(self, key: str) -> None:
         """Open the group of the field of this key."""
