@@ -170,6 +170,12 @@ class Form(VerticalScroll, can_focus=False):
         if faulty and self.workload is before:
             self.post_message(self.Changed(self.workload))
 
+    def action_move(self, by: int) -> None:
+        """Go `by` fields on; from the last to the first, as the panes beside the form have keys of their own."""
+        fields = [widget for widget in self.screen.focus_chain if self in widget.ancestors]
+        if (focused := self.screen.focused) in fields:
+            self.screen.set_focus(fields[(fields.index(focused) + by) % len(fields)])  # at once: what is typed next belongs to it
+
     def filled_in(self, task: Mapping[str, Any]) -> None:
         """Show what the planner chose for the fields left empty."""
         self._filled_in = task
