@@ -29,7 +29,7 @@ PANE_TEXTS = {
     "two decode. memory: of the fullest GPU, of what programs can take.\n"
     "provider: whose price it is; the line below the table has the instance, the market and the date.\n"
     "limit: what most of the time waits for: compute, bandwidth (of memory), attention, link (between GPUs), latency (of kernels), host.",
-    "memory": "The fullest GPU at the moment of its peak. The dotted line is what may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
+    "memory": "The fullest GPU at the moment of its peak. The dotted line, as in 83 % usable, is how much of it may be used: an engine that serves takes a part of the GPU (memory_fraction, mostly 90 %), and the workload keeps some of that free (targets.headroom, 10 % unless it says another). Overhead is what "
     "PyTorch's own peak does not count: context, libraries, allocator slack. enter (or M anywhere) itemises it: every byte with its formula, "
     "your numbers put in, and its source.",
     "machine": "What this machine does now, from 0 to 100 % of what each part can do; [ and ] make a cell of the histories stand for more or "

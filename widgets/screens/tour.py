@@ -45,7 +45,7 @@ STEPS = (
         "workload",
         "#workload",
         "$find finds a model by its name, its Hugging Face id or the path of its config.json. $pane-workload goes to the form: type over a "
-        "number, and everything is planned again. $undo takes a change back.",
+        "number, and everything is planned again. $undo takes a change back. With no numbers yet, $guide asks five questions.",
     ),
     Step(
         "The ranking",
