@@ -153,10 +153,10 @@ def _amounts(wanted: str, fields: Sequence[Field]) -> list[Suggestion]:
     return [Suggestion("setting", f"{field.label}={amount}", field.about) for field, amount in dict(named or counted).items()]
 
 
-def _names(field: Field) -> tuple[str, str, str]:
-    """Names of a field with an amount beside them: 'p95 total', its key, and 'p95' for all whose label begins so."""
+def _names(field: Field) -> set[str]:
+    """Names of a field with an amount beside them: 'p95 total' and 'p95', which stands for all labels that begin so, its key, and what people call it."""
     label = field.label.casefold()
-    return label.partition(" ")[0], label, field.key
+    return {label, label.partition(" ")[0], field.key, *ALSO.get(field.key, "").split()}
 
 
 def _is_folder_of_a_model(typed: str) -> bool:

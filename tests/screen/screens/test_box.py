@@ -92,14 +92,15 @@ def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
 @pytest.mark.parametrize(
     ("typed", "settings"),
     [
-        ("20 users", ["users=20"]),
-        ("users 20", ["users=20"]),
+        ("20 users", ["users=20", "at once=20"]),
+        ("users 20", ["users=20", "at once=20"]),
         ("2.5 req/s", ["load=2.5"]),
         ("4k input", ["input=4k"]),
         ("20 at once", ["at once=20"]),
         ("p95 5", ["p95 total=5", "p95 TTFT=5", "p95 TPOT=5"]),
         ("12 tokens", ["input=12", "output=12", "cached=12", "iteration=12"]),
-        ("20 people", []),
+        ("20 people", ["users=20"]),
+        ("20 cats", []),
         ("users many", []),
     ],
 )
