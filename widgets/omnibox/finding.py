@@ -34,6 +34,8 @@ MOST_NEAR = 3
 PART = re.compile(r"[a-z]?\d+(?:\.\d+)?[a-z]*|[a-z]+")
 """Parts of a name: 'qwen', '2', '57b' and 'a14b' of 'qwen2-57b-a14b'."""
 WORD = re.compile(r"\w+")
+LIMIT = re.compile(r"\s*[<≤]=?\s*")
+"""Sign between a field and its amount: 'p95 < 3'."""
 SIGNS = re.compile(r"[^a-z0-9]+")
 """Signs between the parts of a name, which people leave out: 'llama3 70b' is found in 'llama-3.1-70b'."""
 NUMBER = r"\d+(?:\.\d+)?"
@@ -88,7 +90,7 @@ def find(text: str, suggestions: Iterable[Suggestion], fields: Sequence[Field] =
 
     `fields`: those that an amount may be meant for, as in '20 users'.
     """
-    typed = text.strip()
+    typed = LIMIT.sub(" ", text.strip())
     if not typed:
         return list(suggestions)
     search, wanted, suggestions = FuzzySearch(), typed.casefold(), list(suggestions)
@@ -148,6 +150,7 @@ def _amounts(wanted: str, fields: Sequence[Field]) -> list[Suggestion]:
     first, _, after = wanted.partition(" ")
     before, _, last = wanted.rpartition(" ")
     amounts = {name.strip(): amount for name, amount in ((after, first), (before, last)) if amount[:1].isdigit()}
+    fields = [field for field in fields if not field.picked and field.kind != "names"]
     named = [(one, amounts[name]) for one in fields for name in _names(one) if name in amounts]
     counted = [(one, amounts[one.unit.casefold()]) for one in fields if one.unit.casefold() in amounts]
     return [Suggestion("setting", f"{field.label}={amount}", field.about) for field, amount in dict(named or counted).items()]

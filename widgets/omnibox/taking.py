@@ -61,5 +61,9 @@ def _everything(app: BaseApp) -> Sequence[Suggestion]:
     presets = [Suggestion("preset", item.value, item.detail) for item in app.form.presets]
     sessions = [Suggestion("session", name, described(app, name)) for name in state_files.session_names(app.options.state)]
     states = (state for states in app.action_groups().values() for state in states if state.action.scope == "app")
-    commands = [Suggestion("command", state.action.id, state.action.description) for state in states if state.reason is None]
+    commands = [
+        Suggestion("command", state.action.id, state.action.description, state.action.label)
+        for state in states
+        if state.reason is None
+    ]
     return [*_models(app), *presets, *sessions, *gpus, *commands, *of_fields(app.form.workload)]

@@ -100,6 +100,9 @@ def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
         ("p95 5", ["p95 total=5", "p95 TTFT=5", "p95 TPOT=5"]),
         ("12 tokens", ["input=12", "output=12", "cached=12", "iteration=12"]),
         ("20 people", ["users=20"]),
+        ("p95 < 5", ["p95 total=5", "p95 TTFT=5", "p95 TPOT=5"]),
+        ("budget<=5000", ["budget=5000"]),
+        ("4 gpus", ["at most=4"]),
         ("20 cats", []),
         ("users many", []),
     ],
@@ -109,6 +112,15 @@ def test_an_amount_with_the_name_of_a_field_is_a_setting(typed: str, settings: l
     assert [suggestion.value for suggestion in found if suggestion.kind == "setting"] == settings
     for text in settings:
         assert setting(text, SERVICE)
+
+
+async def test_a_command_is_found_by_the_words_beside_its_key(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("colon", *"rent or buy")
+        await settle(pilot)
+        assert "own" in str(app.screen.query_one(OptionList).get_option_at_index(0).prompt)
 
 
 @pytest.mark.parametrize(
