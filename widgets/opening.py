@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from planner.errors import UserError
 from planner.paths import DEFAULT_PRESET
-from widgets.actions.narrowing import use_filter
+from widgets.actions.narrowing import take_filter, use_filter
 from widgets.background.opened import facet_names, load_preset
 from widgets.base_app import BaseApp
 from widgets.remembered import go_on, keep_modified, modified_form
@@ -25,6 +25,7 @@ FIRST_ANSWER_S = 1.0
 """Time that the first answer has for itself, before this machine and the lists of the pickers are read beside it."""
 MOST_PROBLEMS = 3
 """Problems of one file that are shown at once."""
+RESTORED = "The last session is restored; N starts afresh."
 WITH_PANES_S = 0.1
 """Time that the content of the panes is held back for an answer that the planner process has nearly ready, to be painted with it."""
 
@@ -34,13 +35,16 @@ async def begin(app: BaseApp) -> None:
     with app.batch_update():  # laid out and painted once
         await fill_panes(app)
         unusable = use_settings(app)
-        if app.options.preset is not None or not await go_on(app):
+        restored = app.options.preset is None and await go_on(app)
+        if not restored:
             await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
         if app.session_thread.process is not None:
             await first_answer(app, WITH_PANES_S)
     if app.plan_loop.answered.is_set():
         await painted(app)
     show_tour(app, unusable)
+    if restored and not is_fresh(app):
+        app.notify(RESTORED, timeout=8)
     await first_answer(app, FIRST_ANSWER_S)
     await painted(app)
     if app.options.telemetry:
@@ -49,6 +53,19 @@ async def begin(app: BaseApp) -> None:
     else:
         app.content.machine.say_off()
     await look_round(app)
+
+
+def is_fresh(app: BaseApp) -> bool:
+    """Whether the screen shows what a first start does."""
+    return app.preset is not None and (app.preset.name, app.modified, app.filter_text) == (DEFAULT_PRESET, False, "")
+
+
+async def open_afresh(app: BaseApp) -> None:
+    """Show what a first start does: the usual preset without a filter; a form that was changed is kept as a session."""
+    app.basis = "measured"
+    await open_preset(app, DEFAULT_PRESET)
+    take_filter(app, "")
+    app.show_pane("ranking")
 
 
 async def first_answer(app: BaseApp, within_s: float) -> None:

@@ -47,7 +47,7 @@ def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
     kept = (state_files.load_session(app.options.state, name) for name in state_files.session_names(app.options.state))
     if any(all(one.get(key) == left[key] for key in ("preset", "workload", "filter")) for one in kept):
         return None
-    return re.sub(r"[^A-Za-z0-9_]+", "-", app.preset.name).strip("-")[:MOST_NAME] + "-modified", left
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", app.preset.name).strip("-.")[:MOST_NAME] + "-modified", left
 
 
 def keep_modified(app: BaseApp, form: tuple[str, dict[str, Any]] | None) -> None:

@@ -1,7 +1,7 @@
-"""Ways to pay for the same work and what each has cost after so many months; the cost of a GPU of one's own, and of a million tokens.
+"""Ways to pay for the same work and their costs after a number of months; the cost of an owned GPU, and of a million tokens.
 
 cost(m) = entry · ⌈m/life⌉ + fixed · (m, or whole commitments) + used · use · m
-usd/h of one's own = W/1000 · PUE · usd/kWh + (hosting + staff)/730 + price · (1 - residual) / (years · 8760)
+owned usd/h = W/1000 · PUE · usd/kWh + (hosting + staff)/730 + price · (1 - residual) / (years · 8760)
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from planner.workload.hardware.owned import Owning
 
 MOST_MONTHS = 120
-"""Months after which no break-even is looked for."""
+"""Months up to which a break-even is searched for."""
 HOURS_PER_YEAR = 8760.0
 WORLD_GCO2_PER_KWH = 481.0
-"""Mean of the world's electricity in 2023 (Ember, Yearly Electricity Data, by way of Statista 943137, 2024-07-03)."""
+"""Mean of the world's electricity in 2023 (Ember, Yearly Electricity Data, via Statista 943137, 2024-07-03)."""
 JOULES_PER_KWH = 3.6e6
 MOST_SHARE = 0.999
-"""A replica that answers also decodes."""
+"""Largest share of the time for prompts, because a replica that answers also decodes."""
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,9 +32,9 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     who: str = ""
     """Provider and instance, or what is bought."""
     entry_usd: float = 0.0
-    """Paid at the start, and again after each `life_months`."""
+    """Cost at the start, and again after each `life_months`."""
     life_months: float | None = None
-    """None: what is paid at the start lasts."""
+    """Months until `entry_usd` is paid again; None: never."""
     residual_usd: float = 0.0
     """Resale value at the end of the life."""
     fixed_usd_per_month: float = 0.0
@@ -42,14 +42,14 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     used_usd_per_month: float = 0.0
     """Cost of full use; a share of the time costs that share."""
     idle_gpus: int = 0
-    """GPUs that are paid for with those needed, because they come in the same machines."""
+    """GPUs that are paid for in addition, because they come in the same machines as those needed."""
     commitment_months: int = 0
-    """Months that are owed once begun; 0: none."""
+    """Months that are owed once begun; 0: no commitment."""
     as_of: str = ""
     source: str = ""
 
     def cost(self, months: float, use: float = 1.0) -> float:
-        """Dollars owed after `months` of which the share `use` is used; a commitment is owed as a whole."""
+        """Dollars owed after `months` with use for the share `use` of the time; a commitment is owed as a whole."""
         if months <= 0:
             return 0.0
         owed = math.ceil(months / self.commitment_months - 1e-9) * self.commitment_months if self.commitment_months else months
@@ -68,7 +68,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def break_even_months(dear_later: Way, dear_at_first: Way, use: float = 1.0) -> float | None:
-    """Months after which `dear_later` has cost as much as `dear_at_first`; None: never within `MOST_MONTHS`, or from the start on."""
+    """Months after which `dear_later` has cost as much as `dear_at_first`; None: never within `MOST_MONTHS`, or already at the start."""
 
     def gap(months: float) -> float:
         return dear_later.once(months, use) - dear_at_first.once(months, use)
@@ -87,9 +87,9 @@ def break_even_months(dear_later: Way, dear_at_first: Way, use: float = 1.0) -> 
 
 
 def break_even_use(by_use: Way, other: Way, months: float) -> float | None:
-    """Share of the time in use at which both have cost the same after `months`; above 1: never; None: only without any use, or at any.
+    """Share of the time in use at which both have cost the same after `months`; above 1: never; None: only at no use, or at any use.
 
-    cost is linear in use: c(u) = c(0) + u · (c(1) - c(0)) for either.
+    cost is linear in use: c(u) = c(0) + u · (c(1) - c(0)) for both.
     """
     at_none = by_use.cost(months, 0.0) - other.cost(months, 0.0)
     at_full = by_use.cost(months, 1.0) - other.cost(months, 1.0)
@@ -100,13 +100,13 @@ def break_even_use(by_use: Way, other: Way, months: float) -> float | None:
 
 
 class WayCosts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One way to pay, month by month, and where it meets the first way."""
+    """One way to pay, month by month, and where it breaks even with the first way."""
 
     way: Way
     usd_after_months: dict[str, float]
     """Months -> dollars owed by then."""
     break_even_months: float | None = None
-    """Months after which the dearer start of the two has cost no more; None: never, or from the start on."""
+    """Months after which the way with the higher cost at the start has cost no more; None: never, or already at the start."""
     break_even_use: float | None = None
     """Share of the time in use at which both cost the same over the horizon; above 1: never."""
 
@@ -116,11 +116,11 @@ class ProviderCosts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     provider: str
     instance: str
-    """Instance of the lowest figure."""
+    """Instance with the lowest figure."""
     other_instances: dict[str, str] = {}
-    """Market -> instance, where it is another one."""
+    """Market -> instance, where it differs."""
     usd: dict[str, float]
-    """Market -> dollars over the horizon, at the use asked for."""
+    """Market -> dollars over the horizon, at the given use."""
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,13 +136,13 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usd_per_million_prompt_tokens: float | None = None
     usd_per_million_answer_tokens: float | None = None
     usd_per_million_tokens_owned: float | None = None
-    """Tokens (of answers, where there are prompts) on GPUs that are one's own, at the use asked for."""
+    """Tokens (of answers, where there are prompts) on owned GPUs, at the given use."""
     gco2_per_million_tokens: float | None = None
     assumed: dict[str, str] = {}
 
 
 def running_usd_per_h(power_w: float, owning: Owning) -> float:
-    """Dollars an hour of one GPU beside its price, around the clock."""
+    """Dollars per hour of one GPU apart from its price, around the clock."""
     power = power_w / 1000 * owning.pue * owning.usd_per_kwh
     return power + (owning.hosting_usd_per_month + owning.staff_usd_per_month) / HOURS_PER_MONTH
 
@@ -153,7 +153,7 @@ def bought_usd(price_usd: float, owning: Owning) -> float:
 
 
 def depreciation_usd_per_h(price_usd: float, owning: Owning) -> float:
-    """Loss of value an hour of a GPU bought for `price_usd`, server and network included."""
+    """Depreciation per hour of a GPU bought for `price_usd`, including server and network."""
     return price_usd * (1 - owning.residual) / (owning.life_years * HOURS_PER_YEAR)
 
 
@@ -167,10 +167,10 @@ class TokenCosts(NamedTuple):
 def token_costs(
     *, usd_per_h: float, requests_per_s: float, prefill_s: float, replicas: float, prompt_tokens: float, answer_tokens: float
 ) -> TokenCosts | None:
-    """Rent divided by what the time of replicas goes into; None where there is nothing to divide.
+    """Rent divided among prompt and answer tokens by the time of replicas; None where there is nothing to divide.
 
-    Reading one prompt keeps a replica busy for `prefill_s`, so of its time the share requests/s · prefill_s ÷ replicas reads prompts; the
-    rest decodes, or waits. `prompt_tokens`: those read, without a cached prefix.
+    Reading one prompt keeps a replica busy for `prefill_s`, so the share requests/s · prefill_s ÷ replicas of its time goes to prompts. In
+    the rest it decodes, or waits. `prompt_tokens`: tokens that are computed, without a cached prefix.
     """
     if requests_per_s <= 0 or prompt_tokens <= 0 or answer_tokens <= 0:
         return None
@@ -180,5 +180,5 @@ def token_costs(
 
 
 def gco2_per_million_tokens(energy_j_per_token: float, pue: float, gco2_per_kwh: float) -> float:
-    """Grams of CO2 of the GPUs' energy, with that of their room."""
+    """Grams of CO2 from the energy of the GPUs, including cooling and power supply."""
     return energy_j_per_token * 1e6 / JOULES_PER_KWH * pue * gco2_per_kwh

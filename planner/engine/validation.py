@@ -1,8 +1,7 @@
-"""Predictions against measurements: pairs of values, and what they say of the error and of the ranges.
+"""Comparison of predictions with measurements: pairs of values, and what they say about the error and the ranges.
 
 error      predicted ÷ measured − 1, of what was measured (a time is compared as a time, a rate as a rate)
-coverage   share of the measured values inside low–high
-width      high ÷ low, the median over the values
+coverage   share of the measured values inside low–high width      high ÷ low, the median over the values
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ KINDS = {
     "fits": "fits",
 }
 KEPT_BY_DRIVER = 0.011
-"""Memory that NVML counts as used and no process has, over what a job may take: an A100 of 81,920 MiB gives PyTorch 79.15 GiB and keeps 870 MiB
-(`used` of nvmlMemory_t holds what nvmlMemory_v2_t calls `reserved`)."""
+"""Memory that NVML counts as used but no process has, relative to what a job may use: an A100 of 81,920 MiB gives PyTorch 79.15 GiB and
+keeps 870 MiB (`used` of nvmlMemory_t includes what nvmlMemory_v2_t calls `reserved`)."""
 LEAST_OF_A_SOURCE = 3
-"""Values below which a source is too small to be called bad."""
+"""Fewest values of a source for it to be called bad."""
 MOST_NAMED = 10
 """Number of the worst groups that are named."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured value and what was predicted of it; `predicted` None: not answered."""
+    """One measured value and its prediction; `predicted` None: not answered."""
 
     kind: str
     source: str
@@ -70,7 +69,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inside(self) -> bool | None:
-        """Whether the range holds the measured value; None without a range."""
+        """Whether the range contains the measured value; None without a range."""
         return None if self.low is None or self.high is None else self.low <= self.measured <= self.high
 
 
@@ -81,9 +80,9 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
     framework: str | None = None
     n: int
-    """Measured values."""
+    """Number of measured values."""
     answered: int
-    """Measured values that were predicted."""
+    """Number of measured values that were predicted."""
     median_error: float | None = None
     """Median of |predicted ÷ measured − 1|."""
     p90_error: float | None = None
@@ -92,15 +91,15 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     coverage: float | None = None
     width: float | None = None
     right: int | None = None
-    """Predictions of `fits` that were right."""
+    """Number of correct predictions of `fits`."""
     wrongly_fit: int | None = None
-    """Predictions of `fits` that did not fit; worse than the other way round."""
+    """Predictions of `fits` for jobs that did not fit; worse than the opposite error."""
     reason: str | None = None
-    """Known reason for the error; empty where there is none."""
+    """Known reason for the error; None where there is none."""
 
 
 def compared(experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]) -> list[Comparison]:
-    """Every published value beside the answer of its experiment."""
+    """Every published value with the answer of its experiment."""
     return [
         _comparison(experiment, value, answer)
         for experiment, answer in zip(experiments, answers, strict=True)
@@ -130,7 +129,7 @@ def _comparison(experiment: Experiment, value: PublishedValue, answer: Answer | 
 
 
 def kind_of(quantity: str, request: Request) -> str:
-    """The kind of metric a quantity of a request is counted under."""
+    """Kind of metric of a quantity of a request."""
     train = trains(request.task)
     if quantity.endswith("_bytes"):
         return "training memory" if train else "inference memory"
@@ -156,7 +155,7 @@ def predicted_of(quantity: str, answer: Answer, request: Request) -> Predicted:
 
 
 def _memory(quantity: str, answer: Answer, request: Request) -> Predicted:
-    """Memory of the device counts all, used what the driver keeps as well; reserved: without context and communicators; allocated: without any overhead."""
+    """Memory comparable with `quantity`: device: all; used: and the driver's; reserved: no context or communicators; allocated: no overhead."""
     memory = answer.memory_bytes
     if memory is None:
         return Predicted(None)
@@ -195,7 +194,7 @@ def score(kind: str, group: Sequence[Comparison], *, source: str | None = None, 
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:
-    """Quantile of values in ascending order, with a straight line between neighbours; None of an empty sequence."""
+    """Quantile of values in ascending order, interpolated linearly; None for an empty sequence."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)
@@ -205,12 +204,12 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def by_kind(comparisons: Iterable[Comparison]) -> list[Score]:
-    """One score a kind, in alphabetical order."""
+    """One score per kind, in alphabetical order."""
     return [score(key[0], group) for key, group in _grouped(comparisons, lambda one: (one.kind,))]
 
 
 def by_source(comparisons: Iterable[Comparison]) -> list[Score]:
-    """One score a kind and source."""
+    """One score per kind and source."""
     groups = _grouped(comparisons, lambda one: (one.kind, one.source))
     return [score(key[0], group, source=key[1]) for key, group in groups]
 

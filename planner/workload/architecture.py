@@ -19,8 +19,7 @@ from planner.workload.sublayers import Attending, ReadsContext, StoredPart, Subl
 class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict=True):
     """Sizes of one model. All counts are of parameters or elements, never bytes.
 
-    Most layers have the attention and one of the MLPs that the fields describe; `instead` lists the exceptions, `beside` further
-    parts of layers.
+    Most layers have the attention and one of the MLPs that the fields describe; `instead` lists the exceptions, `beside` further parts of layers.
     """
 
     family: str
@@ -28,7 +27,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     block: Block
     """Further facts of the family's code."""
     eager_attention: bool
-    """transformers has no fused attention for the family."""
+    """Whether transformers has no fused attention for the family."""
     layers: int
     width: int
     heads: int
@@ -37,10 +36,10 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     ffn: int
     """Inner width of the dense MLP."""
     gated: bool
-    """The MLP has a gate matrix (SwiGLU, GeGLU): three matrices instead of two."""
+    """Whether the MLP has a gate matrix (SwiGLU, GeGLU): three matrices instead of two."""
     vocabulary: int
     tied: bool
-    """The output head is the input embedding."""
+    """Whether the output head is the input embedding."""
     embedding_width: int | None = None
     """Width of the embedding and of the head's input, where it differs from the layers' (OPT 350M)."""
     learned_positions: int = 0
@@ -48,19 +47,19 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Rows of the embedding of segments (BERT)."""
     rotary: bool = False
     alibi: bool = False
-    """A bias of the attention scores stands for positions: eager attention materialises it."""
+    """Whether a bias of the attention scores replaces positions: eager attention stores it as a tensor."""
     max_context: int | None = None
     encoder: bool = False
-    """Attends in both directions and keeps no cache: it is trained or read, but generates nothing."""
+    """Whether it attends in both directions and keeps no cache: it can be trained or read prompts, but generates nothing."""
     fused_qkv: bool = False
-    """Query, key and value are one matrix, and so one adapter and one tensor of a GGUF file."""
+    """Whether query, key and value are one matrix, and so one adapter and one tensor of a GGUF file."""
     fused_gate_up: bool = False
-    """Gate and up are one matrix."""
+    """Whether gate and up are one matrix."""
 
     instead: tuple[Sublayer, ...] = ()
-    """Attentions and MLPs of layers that are not as the fields below say."""
+    """Attentions and MLPs of layers that differ from the fields below."""
     beside: tuple[Sublayer, ...] = ()
-    """Parts of layers beside attention and MLP."""
+    """Parts of layers in addition to attention and MLP."""
 
     query_gate: int = 0
     """Outputs of the query's projection that gate attention's output; with a compressed query it reads the normed and the plain one."""
@@ -69,7 +68,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     attention_norm: int = 0
     """Norm parameters of one layer's attention: of query and key, or of latents."""
     sinks: int = 0
-    """Learned sinks of one layer's attention: one a head."""
+    """Learned sinks of one layer's attention: one per head."""
     mlp_vector: int = 0
     norms: int = 2
     """Norms of one layer outside its attention."""
@@ -78,7 +77,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     norm_parameters: int
     """Parameters of one of these norms: the width, twice that with a bias."""
     centred: bool = False
-    """The norms subtract the mean (LayerNorm, not RMSNorm)."""
+    """Whether the norms subtract the mean (LayerNorm, not RMSNorm)."""
     final_bias: int = 0
     """Biases outside the layers."""
     input_matrix: int = 0
@@ -88,11 +87,11 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     dropout: bool = False
     window: int | None = None
-    """Tokens a windowed layer attends to."""
+    """Tokens that a windowed layer attends to."""
     windowed_layers: int = 0
     """Number of windowed layers among those with the attention of these fields."""
     chosen: int | None = None
-    """Tokens a layer attends to that chooses them of all (sparse attention)."""
+    """Tokens that a layer with sparse attention chooses to attend to."""
 
     experts: int = 0
     experts_per_token: int = 0
@@ -100,9 +99,9 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Share of the experts among which those of a token are chosen, where groups of them are chosen first."""
     expert_ffn: int = 0
     narrowed: int = 0
-    """Width of what routed experts read and give, where projections make it narrower than the layers; 0: it is not."""
+    """Width of the inputs and outputs of routed experts, where projections make it narrower than the layers; 0: not narrower."""
     shared_ffn: int = 0
-    """Summed inner width of the experts every token passes."""
+    """Summed inner width of the experts that every token passes."""
     expert_vector: int = 0
     """Biases of one expert."""
     router_vector: int = 0
@@ -120,24 +119,24 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     saved_bytes: float | None = None
     """Bytes saved for the backward pass per token in the mean layer, in 16 bit, operator by operator; None: by formula."""
     mtp_layers: int = 0
-    """Layers that predict further tokens; not in `total`: transformers leaves them out, see `mtp_parameters`."""
+    """Layers that predict further tokens; not in `total`, because transformers leaves them out, see `mtp_parameters`."""
     source: Architecture | None = None
     """Encoder of the prompt, with the projections of its output to keys and values; sizes are the decoder's, counts include both."""
     source_tokens: int = 0
-    """Tokens the encoder reads for every request (Whisper: 30 seconds of sound); 0: the tokens of the prompt."""
+    """Tokens that the encoder reads for every request (Whisper: 30 seconds of sound); 0: the tokens of the prompt."""
     taken_as: str = ""  # words for what its name was taken for, where that is no name of the catalogue
     stored_as: str = ""
     """Format of most weights in the file that the model was read from, where it states one; see `planner.workload.weights`."""
     stored_parts: tuple[StoredPart, ...] = ()
-    """Parts that the file has in other formats."""
+    """Parts of the file in other formats."""
     mtp_copies: bool = True
-    """Each of these layers comes with a copy of embedding and head in checkpoints."""
+    """Whether each of these layers comes with a copy of embedding and head in checkpoints."""
     tower: Architecture | None = None
-    """Layers that patches of pictures pass; its parameters are among `towers`."""
+    """Layers that process patches of pictures; its parameters are included in `towers`."""
     picture_tokens: int = 0
-    """Tokens of a picture, where all have one size; 0: they go by its size."""
+    """Tokens of a picture, where all have one size; 0: they depend on its size."""
     pixels_per_token: int = 0
-    """Side of the square of pixels that makes a token of a picture; 0: all have one size."""
+    """Side in pixels of the square that becomes a token of a picture; 0: all have one size."""
     token_patches: float = 0
     """Patches of a picture for each of its tokens."""
     towers: int = 0
@@ -145,7 +144,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     left_out: tuple[str, ...] = ()
     """Parts of the config that are not counted: 'vision_config', 'num_nextn_predict_layers', …"""
     per_layer_embedding: int = 0
-    """Parameters of a second embedding, which gives every layer its own vector of a token."""
+    """Parameters of a second embedding, which gives every layer its own vector for a token."""
 
     @property
     def query(self) -> int:
@@ -203,12 +202,12 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def qk_norm(self) -> bool:
-        """Query and key are normalised."""
+        """Whether query and key are normalised."""
         return self.attention_norm > 0 and not self.latent_rank
 
     @property
     def norms_all_heads(self) -> bool:
-        """Query and key are normalised over all of their heads at once, which ranks that share the heads add up together."""
+        """Whether query and key are normalised over all of their heads at once, for which ranks that share the heads exchange sums."""
         return self.qk_norm and self.attention_norm > 2 * self.head_dim and not self.centred
 
     @property
@@ -246,7 +245,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def mixing_matrix(self) -> float:
-        """Matrix parameters of a layer's attention and the parts beside it, the mean over the layers."""
+        """Matrix parameters of a layer's attention and the additional parts, the mean over the layers."""
         parts = (*(one for one in self.instead if one.part == "attention"), *self.beside)
         return (self.attention_layers * self.attention_matrix + sum(one.used for one in parts)) / self.layers
 
@@ -268,7 +267,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def expert_width(self) -> int:
-        """Elements of a token that a routed expert reads and gives."""
+        """Elements of a token in the input and output of a routed expert."""
         return self.narrowed or self.width
 
     @property
@@ -304,7 +303,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def head(self) -> int:
-        """Parameters of an output head of its own (0 when tied) and of the projection before it."""
+        """Parameters of an untied output head (0 when tied) and of the projection before it."""
         return (0 if self.tied else self.token_matrix) + self.output_matrix
 
     @cached_property
@@ -339,12 +338,12 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @cached_property
     def active(self) -> int:
-        """Parameters one token of text uses: all but towers, and the experts it is not routed to."""
+        """Parameters that one token of text uses: all but towers, and the experts it is not routed to."""
         return self.total - self.towers - self.experts_total + self.experts_used
 
     @cached_property
     def active_matrix(self) -> float:
-        """Matrix parameters of the decoder used by one token, with the head (tied or not), without the input embedding."""
+        """Matrix parameters of the decoder used by one token, including the head (tied or not), without the input embedding."""
         attention = self.attention_layers * self.attention_matrix
         dense = self.dense_layers * self.dense_mlp_matrix
         routed = self.experts_per_token * self.expert_matrix + self.shared_matrix + self.router_matrix

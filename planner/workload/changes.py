@@ -1,4 +1,4 @@
-"""Dotted keys of nested tables, and changes to a workload by them, as `--set` and the Python interface give them."""
+"""Dotted keys of nested tables, and changes of a workload by such keys, as in `--set` and the Python interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from planner.workload.tasks import Workload, trains
 
 ABSENT = object()
-"""The value of a key that was given none: it is removed, and the engine chooses."""
+"""The value of a key that was set to none: it is removed, and the engine chooses."""
 IN_TITLES = ("model", "task", "request_rate_per_s", "daily_users", "concurrency", "requests", "train_tokens")
 """Keys that titles of workloads mention."""
 LOADS = ("request_rate_per_s", "daily_users", "concurrency")
@@ -21,7 +21,7 @@ LOADS = ("request_rate_per_s", "daily_users", "concurrency")
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The wire form of `workload` with `changes` (dotted keys) applied; nothing is validated here.
 
-    The engine is removed when the task turns from serving to training or back; title and description when the model, task or load
+    The engine is removed when the task changes between serving and training; title and description when the model, task or load
     they describe changes; a load when it is given in another way.
     """
     before = msgspec.to_builtins(workload)
@@ -32,13 +32,13 @@ def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_one_load(fields: Mapping[str, Any], changed: Collection[str]) -> dict[str, Any]:
-    """`fields` without the load that was there before, where those `changed` give it in another way: at a rate, by users a day, or in flight."""
+    """`fields` without the previous load, where those `changed` give it in another way: at a rate, by users per day, or in flight."""
     given = {key for key in LOADS if key in changed and fields.get(key) is not None}
     return {key: value for key, value in fields.items() if not given or key not in LOADS or key in changed}
 
 
 def with_title(fields: Mapping[str, Any], before: Mapping[str, Any], changes: Collection[str] = ()) -> dict[str, Any]:
-    """`fields`, made of `before`, with its title and description where they still describe it; those among `changes` are kept."""
+    """`fields`, made from `before`, with its title and description if these still describe it; those among `changes` are kept."""
     alike = all(fields.get(key) == before.get(key) for key in IN_TITLES)
     titled = dict(fields)
     for key in ("title", "description"):

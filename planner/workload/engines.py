@@ -1,6 +1,6 @@
 """The catalogue of engines, `presets/engines`: records by release, and programs that stand for another engine.
 
-What a key means, and whether it is one, `planner.engine.job.engine` says, which makes records of these tables.
+`planner.engine.job.engine`, which makes records of these tables, defines and checks their keys.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ KINDS = ("serving", "training")
 
 
 def engine_tables() -> Iterator[tuple[str, dict[str, Any]]]:
-    """(path of its file, table in full) of each engine and release, the oldest release of an engine first; raises `UserError` for other files.
+    """(path of its file, complete table) of each engine and release, the oldest release of an engine first; raises `UserError` for other files.
 
-    A later release has what the one before it has, except for what its table says; GiB become bytes.
+    A later release has the values of the previous one, except where its table differs; GiB become bytes.
     """
     for kind in KINDS:
         path = presets_folder() / "engines" / f"{kind}.toml"
@@ -42,7 +42,7 @@ def stand_in_tables() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def _in_bytes(table: Mapping[str, Any]) -> dict[str, Any]:
-    """`table` with bytes in the place of GiB."""
+    """`table` with bytes in place of GiB."""
     return {
         f"{key[:-3]}bytes" if key.endswith("_gib") else key: value * GIB if key.endswith("_gib") else value
         for key, value in table.items()
@@ -50,7 +50,7 @@ def _in_bytes(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled_in(text: str, sources: Mapping[str, str]) -> str:
-    """`text` with other sources in the place of their names."""
+    """`text` with the names of other sources replaced by these sources."""
     for name, source in sources.items():
         text = text.replace(f"{{{name}}}", source)
     return text

@@ -27,16 +27,16 @@ class Matrix(msgspec.Struct, frozen=True):
     """Layers that every token passes."""
     copies: int = 1
     stored: int | None = None
-    """Number of layers with a matrix of their own; None: all."""
+    """Number of layers with their own matrix; None: all."""
 
     @property
     def parameters(self) -> int:
-        """Parameters of all of them."""
+        """Parameters of all these matrices."""
         return self.inputs * self.outputs * self.kept
 
     @property
     def kept(self) -> int:
-        """Matrices that are stored."""
+        """Number of stored matrices."""
         return (int(self.layers) if self.stored is None else self.stored) * self.copies
 
 
@@ -64,7 +64,7 @@ def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matri
 
 
 def matrices(architecture: Architecture) -> tuple[Matrix, ...]:
-    """Every matrix of the layers, those of an encoder last; with experts in some layers the dense ones are taken to come first."""
+    """Every matrix of the layers, those of an encoder last; where some layers have experts, the dense ones are assumed to come first."""
     encoder = matrices(architecture.source) if architecture.source else ()
     return (*own_matrices(architecture), *encoder)
 
@@ -129,7 +129,7 @@ def _mlp(a: Architecture) -> Iterator[Matrix]:
 
 
 def product_shapes(a: Architecture) -> tuple[tuple[int, int, int], ...]:
-    """(m, n, k) = tokens, outputs, inputs of the distinct products of a layer and the head, many tokens first; one expert stands for all."""
+    """(m, n, k) = tokens, outputs, inputs of the distinct products of a layer and the head, many tokens first; one expert represents all."""
     matrices = [(a.query, a.width), (a.key, a.width), (a.width, a.query)]
     if a.dense_layers or not a.experts:
         matrices += [(a.ffn, a.width), (a.width, a.ffn)]

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 GGUF = ".gguf"
 PRESET = ".toml"
 FILES = (".json", GGUF)
-"""Ends of the files that hold a model."""
+"""Endings of the files that contain a model."""
 CONFIG = "\n[config]\n"
-"""Line of a model's file that its head ends at."""
+"""Line that ends the head of a model's file."""
 _MXFP4_FILES = "mxfp4_moe"
-"""Format of llama.cpp's files of a model that is published in MXFP4, whatever their names say: its experts are copied as they are."""
+"""Format of llama.cpp's files of a model that is published in MXFP4, whatever their names say: its experts are copied unchanged."""
 _PATHS = ("/", "./", "../", "~")
-"""Beginnings of a model's text that can only be a path."""
+"""Beginnings of a text that can only be a path of a model."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,23 +85,23 @@ class ModelShelf:
         return self._model(canonical)
 
     def heads(self) -> dict[str, tuple[Head, str]]:
-        """Every model by name, without its config, and the `model_type` of that."""
+        """Every model by name, without its config, and the `model_type` of that config."""
         return {name: (self._head(name), _type_of(self._text(name))) for name in self._paths}
 
     def known(self, name: str) -> Model | None:
-        """The model of the catalogue with that name or alias; None for a path, or an id of the hub that is not in it."""
+        """The model of the catalogue with that name or alias; None for a path, or an id of the hub that is not in the catalogue."""
         folded = name.strip().casefold()
         return None if is_path(folded) or (folded not in self._paths and folded not in self._aliases) else self.find(name)
 
     def is_known(self, name: str) -> bool:
-        """Whether `name` is a model's without asking the hub: of the catalogue, of an upload of one, or of a file."""
+        """Whether `name` is a model's, without a request to the hub: of the catalogue, of an upload of one, or of a file."""
         return bool(name.endswith(FILES) or self.known(name) or self._uploads.find(name))
 
     def config(self, name: str) -> dict[str, Any]:
         """The config of a name or alias here, a config.json, a folder with one, a GGUF file, or an id of the hub. Raises `UserError`.
 
-        A name that a known model's and a format make is that model, where the hub does not say more. The error for a model that cannot be
-        fetched says where to get the file.
+        A name that consists of a known model's and a format is that model, unless the hub has more. The error for a model that cannot be
+        fetched states where to get the file.
         """
         folded, path = name.strip().casefold(), user_path(name)
         explicit = is_path(folded)
@@ -142,14 +142,14 @@ class ModelShelf:
         return self._gguf[path]
 
     def check_gguf(self, name: str, counted: Architecture) -> None:
-        """Raises `UserError` where the family counts other parameters than the file holds, by more than a hundredth."""
+        """Raises `UserError` where the family's parameters differ from those in the file by more than a hundredth."""
         held = self.gguf(user_path(name)).parameters
         if abs(counted.total - held) > held / 100:
             text = f"holds {held:,} parameters, and {counted.family!r} of its sizes has {counted.total:,}. Give its config.json instead."
             raise UserError(Problem(name, "model", text))
 
     def tensors(self, name: str) -> tuple[StoredTensor, ...]:
-        """Tensors of the checkpoint at `name`, on disk or on the hub; none for a config alone. Raises `UserError` for unreadable files."""
+        """Tensors of the checkpoint at `name`, on disk or on the hub; empty for a config without weights. Raises `UserError` for unreadable files."""
         from planner.workload.checkpoints.headers import folder_tensors, hub_tensors
 
         folded, path = name.strip().casefold(), user_path(name)
@@ -162,7 +162,7 @@ class ModelShelf:
         return hub_tensors(name.strip()) if is_hub_id(name.strip()) else ()
 
     def hub_id(self, name: object) -> str:
-        """The model's id on the Hugging Face hub, of several the one most like `name`; '' for a file, a config, or a name that has none."""
+        """The model's id on the Hugging Face hub, of several the one most like `name`; '' for a file, a config, or a name without one."""
         from planner.workload.uploads import unlike
 
         if not isinstance(name, str) or is_path(name.strip().casefold()) or name.endswith(FILES):
@@ -177,7 +177,7 @@ class ModelShelf:
         return min(filter(is_hub_id, aliases), key=lambda alias: unlike(alias, name), default="")
 
     def _from_hub(self, name: str) -> dict[str, Any]:
-        """A failure is remembered, so that a stream of requests for one unknown model waits for the network once."""
+        """The config from the hub; a failure is stored, so that many requests for one unknown model wait for the network once."""
         if name not in self._not_fetched:
             try:
                 return read_json(fetched_config(name), "model", constants=True)
@@ -217,7 +217,7 @@ class ModelShelf:
         return self._texts[canonical]
 
     def _head(self, canonical: str) -> Head:
-        """The beginning of a file alone: to parse its config takes five times as long."""
+        """The beginning of a file, without parsing its config, which would take five times as long."""
         if canonical not in self._heads:
             path, text = self._paths[canonical], self._text(canonical).partition(CONFIG)[0]
             self._heads[canonical] = read_struct(Head, parse_toml(text, path), path)
@@ -237,7 +237,7 @@ def _type_of(text: str) -> str:
 
 
 def _with_quantisation(config: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """`config` with what ModelOpt writes into a file beside it, where it has no `quantization_config`."""
+    """`config` with what ModelOpt writes into a separate file, where it has no `quantization_config`."""
     beside = folder / "hf_quant_config.json"
     if "quantization_config" in config or kind_of(beside) != stat.S_IFREG:
         return config

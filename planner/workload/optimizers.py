@@ -1,6 +1,6 @@
-"""Optimizers: the states each keeps per trained parameter, and the temporaries of its step.
+"""Optimizers: the states of each per trained parameter, and the temporaries of its step.
 
-To add one is to add an entry to `presets/optimizers.toml`: the accepted values of a workload, the choices of the form and the published schema
+To add one, add an entry to `presets/optimizers.toml`: the accepted values of a workload, the choices of the form and the published schema
 follow from it. Symbols: w bytes of a full state (2 where everything is in 16 bit, else 4) · h width · f feed-forward width ·
 o share of the parameters that are outside the layers (embedding and head) · m, n the smaller and the larger side of a matrix.
 """
@@ -14,7 +14,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.matrices import matrices
 
 EIGHT_BIT_STATE = 1 + 4 / 256
-"""Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum a block of 256."""
+"""Bytes of a block-wise quantised state of bitsandbytes: one byte, and an FP32 absolute maximum per block of 256."""
 CAST_BYTES = 6
 """Bytes of a value cast between 16 bit and FP32: read in one, written in the other."""
 
@@ -31,9 +31,9 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """States of `quantised_bytes` for every trained parameter."""
     quantised_bytes: float = EIGHT_BIT_STATE
     factored: bool = False
-    """One state for each row and each column of a matrix, instead of one for each parameter."""
+    """Whether there is one state for each row and each column of a matrix, instead of one for each parameter."""
     full_temporaries: float = 0.0
-    """Temporaries of w bytes for every trained parameter, which a step makes for all of them at once."""
+    """Temporaries of w bytes for every trained parameter, which a step makes for all parameters at once."""
     outside_temporaries: float = 0.0
     """Further such temporaries for the parameters outside the layers."""
     matrix_temporaries: float = 0.0
@@ -41,11 +41,11 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     orthogonal_iterations: int = 0
     """Iterations of Newton and Schulz that make the update of each of the layers' matrices orthogonal."""
     step_passes: float = 0.0
-    """Reads and writes of a parameter in w bytes that a step of several kernels makes; 0: one kernel, which moves each value once each way."""
+    """Reads and writes of a parameter in w bytes in a step of several kernels; 0: one kernel, which moves each value once each way."""
     wide_passes: float = 0.0
     """Reads and writes in FP32 instead, in a step that widens gradient and weight first and rounds the new weight."""
     updates: bool = True
-    """Changes the weights; without an update no gradient is kept and nothing is moved."""
+    """Whether it changes the weights; without an update no gradient is kept and nothing is moved."""
     source: str
 
     def state_bytes(self, width_bytes: float, a: Architecture) -> float:
@@ -55,7 +55,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return full + self.quantised_states * self.quantised_bytes + factored
 
     def step_traffic_bytes(self, width_bytes: float, a: Architecture, *, fused: bool = False) -> float:
-        """Bytes a step moves per trained parameter: states read and written, and gradient, weight and new weight; of several kernels, all they move.
+        """Bytes that a step moves per trained parameter: states, gradient, weight and new weight; all traffic of a step of several kernels.
 
         `fused`: one kernel whatever the optimizer, as processors update states in host memory (DeepSpeed's CPUAdam).
         """
@@ -78,7 +78,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.orthogonal_iterations * flop / a.total
 
     def temporary_bytes(self, width_bytes: float, a: Architecture) -> float:
-        """Bytes of temporaries per trained parameter, those of the largest matrix apart."""
+        """Bytes of temporaries per trained parameter, without those of the largest matrix."""
         return width_bytes * (self.full_temporaries + self.outside_temporaries * (a.embedding + a.head) / a.total)
 
 

@@ -21,7 +21,7 @@ from planner.workload.tasks import Workload
 Origin = Literal["shipped", "user", "file"]
 
 MOST_PRESET_BYTES = 1 << 20
-"""A preset is some twenty lines."""
+"""Largest size of a preset file; a preset has some twenty lines."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.IGNORECASE)
 
 
@@ -35,10 +35,10 @@ class Preset(msgspec.Struct, frozen=True):
 
 
 class PresetShelf:
-    """Workload presets: the shipped ones, and the user's in `user/presets/`, which win over shipped ones of the same name."""
+    """Workload presets: the shipped ones, and the user's in `user/presets/`, which override shipped ones of the same name."""
 
     def __init__(self, shipped: Path, user: Path, models: ModelShelf | None = None) -> None:
-        """`models`: their names are recognised where a preset is expected."""
+        """Shelf of both folders; the names of `models` are recognised where a preset is expected."""
         self._shipped = shipped
         self._user = user / "presets"
         self._models = models
@@ -79,7 +79,7 @@ class PresetShelf:
         return path
 
     def _named(self, name: str) -> tuple[Path, Origin] | None:
-        """The preset called `name`, the user's own before a shipped one."""
+        """The preset called `name`; the user's own is preferred to a shipped one."""
         folders: tuple[tuple[Path, Origin], ...] = ((self._user, "user"), (self._shipped, "shipped"))
         return next(((path, origin) for folder, origin in folders for path in toml_files(folder) if path.stem == name), None)
 
@@ -107,7 +107,7 @@ class PresetShelf:
         return self._models is not None and self._models.is_known(name)
 
     def _refuse_model(self, model: str, why: str, given: str = "") -> NoReturn:
-        """Raises `UserError` for the name of a model in place of a preset's, and says how to plan it. `given`: its spelling, where that differs."""
+        """Raises `UserError` for a model's name in place of a preset's, and explains how to plan it. `given`: its spelling, where that differs."""
         how = shlex.join(["gpu-planner", "plan", "--set", f"model={model}", "--set", "task=serve"])
         raise UserError(Problem("", "preset", f"{given or model!r} {why}. A service of a model is planned with: {how}"))
 
@@ -118,7 +118,7 @@ def _tables(path: Path) -> dict[str, Any]:
 
 
 def read_workload(data: Mapping[str, Any], where: str) -> Workload:
-    """`data` as a workload, numbers also as the form takes them ('4k'); raises `UserError` with one problem per fault."""
+    """`data` as a workload, with numbers also as the form accepts them ('4k'); raises `UserError` with one problem per fault."""
     workload = read_struct(Workload, with_numbers(Workload, data), where)
     try:
         msgspec.json.encode(workload)
@@ -148,7 +148,7 @@ def _plain(value: object) -> object:
 
 
 def as_toml(workload: Workload, path: Path) -> str:
-    """TOML of `workload`, laid over what `path` holds already so that comments survive."""
+    """TOML of `workload`, merged into the contents of `path` so that comments stay."""
     import tomlkit
     from tomlkit.exceptions import ParseError
 

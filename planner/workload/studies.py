@@ -21,9 +21,9 @@ class PublishedLead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A range of model sizes in which a GPU gave the most FLOP per dollar; an absent end is open."""
 
     gpu: str
-    """The study's name for it."""
+    """Name in the study."""
     parts: tuple[str, ...]
-    """Names in the catalogue that it may be."""
+    """Possible names in the catalogue."""
     from_parameters: Positive | None = None
     to_parameters: Positive | None = None
 

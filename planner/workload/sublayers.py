@@ -16,18 +16,19 @@ Role = Literal[
 Matrices = tuple[tuple[Role, int, int], ...]
 """(role, inputs, outputs) of each matrix."""
 Reach = Literal["all", "window", "chosen", "source"]
-"""Tokens that a layer attends to: all before, the last `window` of them (which alone it keeps), `chosen` ones of all it keeps, or the output of
-an encoder, whose keys and values it keeps as they are."""
+"""Tokens that a layer attends to: all preceding ones, the last `window` of them (it keeps only these), `chosen` ones of all it keeps, or
+the output of an encoder, whose keys and values it keeps."""
 
 FLASH_DIM, MASKED_DIM = 256, 128
-"""Elements of a head up to which FlashAttention runs (its README), and up to which PyTorch has a fast kernel that takes a mask (cuDNN's; unslothai/unsloth#11102)."""
+"""Elements of a head up to which FlashAttention runs (its README), and up to which PyTorch has a fast kernel with a mask (cuDNN's;
+unslothai/unsloth#11102)."""
 
 
 class Attending(msgspec.Struct, frozen=True, kw_only=True):
     """Access of one group of equal layers to earlier tokens: by scores of each of them, or by a state of constant size."""
 
     layers: float
-    """A fraction where one stands for several tokens."""
+    """Number of layers; a fraction where one entry stands for several tokens."""
     heads: int = 0
     kv_heads: int = 1
     score_dim: int = 0
@@ -35,13 +36,13 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
     value_dim: int = 0
     reach: Reach = "all"
     cached: float = 0
-    """Elements that a layer keeps of each token; a fraction where one entry stands for several tokens."""
+    """Elements that a layer keeps per token; a fraction where one entry stands for several tokens."""
     read: float = 0
-    """Elements that it reads of each token it attends to: more than `cached` where it reads the cache of another layer."""
+    """Elements that it reads per token it attends to: more than `cached` where it reads the cache of another layer."""
     state: int = 0
-    """Elements kept of a sequence whatever its length, in the dtype of the activations: inputs of convolutions."""
+    """Elements kept per sequence of any length, in the dtype of the activations: inputs of convolutions."""
     wide_state: int = 0
-    """Elements kept of a sequence whatever its length, in FP32: states of recurrences."""
+    """Elements kept per sequence of any length, in FP32: states of recurrences."""
     scan_flop: float = 0
     """FLOP of the recurrence for one token."""
 
@@ -65,20 +66,20 @@ class Attending(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wide(self) -> int:
-        """`attended` where heads are wider than fast kernels take them, which a window limits further where it is a mask."""
+        """`attended` where heads are wider than fast kernels support; a window that is a mask limits them further."""
         most = MASKED_DIM if self.reach == "window" else FLASH_DIM
         return self.attended if max(self.score_dim, self.value_dim) > most else 0
 
 
 class Sublayer(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of `layers` layers, instead of the architecture's attention or MLP or beside it; without matrices: its absence."""
+    """A part of `layers` layers, in place of the architecture's attention or MLP or in addition to it; without matrices: its absence."""
 
     part: Literal["attention", "mlp", "router"]
     layers: float
-    """Layers that every token passes: a fraction where several of them pass one together."""
+    """Layers that every token passes; a fraction where several tokens pass one together."""
     first: int = 0
     stored: int | None = None
-    """Number of layers with weights of their own; None: all. The others use the same again."""
+    """Number of layers with their own weights; None: all. The others reuse these."""
     matrices: Matrices = ()
     convolution: int = 0
     """Parameters of channel-wise convolutions over the last tokens, and of small products outside the library's layers."""
@@ -117,7 +118,7 @@ def projected_attention(
     also: tuple[Attending, ...] = (),
     **rest: int | None,
 ) -> Sublayer:
-    """Attention with a projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
+    """Attention with one projection each for query, key, value and output; `further`: other matrices, `also`: other access to tokens."""
     query, key, value = seen.heads * seen.score_dim, seen.kv_heads * seen.score_dim, seen.kv_heads * seen.value_dim
     matrices: Matrices = (
         ("q", width, query), ("k", width, key), ("v", width, value), ("o", seen.heads * seen.value_dim, width), *further
@@ -148,11 +149,11 @@ _SUMS: dict[str, tuple[str, tuple[Reach, ...]]] = {
     "wide_state": ("wide_state", ()),
     "scan_flop": ("scan_flop", ()),
 }
-"""Sum over the layers -> figure of a layer, and the reach of those that count; (): all."""
+"""Sum over the layers -> figure of a layer, and the reach of the layers that count; (): all."""
 
 
 class ReadsContext:
-    """Sums over the layers of what depends on the tokens before (`_SUMS`): what formulas read of an architecture's `attention`."""
+    """Sums over the layers that depend on the preceding tokens (`_SUMS`), which formulas read from an architecture's `attention`."""
 
     attended_all: float
     attended_window: float
@@ -196,12 +197,12 @@ class ReadsContext:
 
 
 def layers_of(parts: Iterable[Sublayer], part: str) -> int:
-    """Layers that have one of `parts` in the place of their own `part`."""
+    """Number of layers with one of `parts` in place of their own `part`."""
     return int(sum(one.layers for one in parts if one.part == part))
 
 
 SIXTEEN_BITS = "bf16"
-"""Format of parts that quantisation leaves alone."""
+"""Format of parts that are not quantised."""
 HEAD = "head"
 
 

@@ -26,21 +26,22 @@ Recipe = Literal["fp32", "amp", "mixed", "bf16"]
 Sharding = Literal["none", "zero1", "zero2", "zero3", "hsdp"]
 Offload = Literal["none", "optimizer", "parameters", "activations"]
 Checkpointing = Literal["none", "selective", "selective-op", "full"]
-"""'selective' computes attention scores again, 'selective-op' all but attention and what the engine's list keeps, 'full' everything."""
+"""Recomputed in the backward pass: 'selective' attention scores, 'selective-op' all but attention and what the engine's list keeps, 'full' everything."""
 Attention = Literal["flash", "flash-2", "flash-3", "memory-efficient", "eager"]
-"""All but 'eager' keep no scores. 'flash' is what the engine runs; 'flash-2' FlashAttention 2, and 'memory-efficient' kernels that run on older parts too, both
-written for tensor cores up to Ampere's; 'flash-3' FlashAttention 3 and later and cuDNN's, written for newer ones."""
+"""Attention kernels; all but 'eager' keep no scores. 'flash' is the engine's default, 'flash-2' FlashAttention 2, and 'memory-efficient'
+kernels that also run on older GPUs, both written for tensor cores up to Ampere's; 'flash-3' FlashAttention 3 and later and cuDNN's, written
+for newer ones."""
 Loss = Literal["full", "chunked", "fused"]
 Packing = Literal["padded", "longest", "joined", "separate"]
-"""Documents in training sequences: 'padded' one in each, filled up to its length; 'longest' filled up to the longest of the micro batch; 'joined'
-one after the other, attending to those before; 'separate' so, too, attending to their own alone."""
+"""Documents in training sequences: 'padded' one in each, filled up to its length; 'longest' filled up to the longest of the micro batch;
+'joined' one after the other, attending to earlier ones; 'separate' likewise, attending only to their own tokens."""
 Objective = Literal["cheapest", "fastest", "flop-per-usd", "fewest-gpus"]
 Term = Literal["on-demand", "spot", "reserved-1y", "reserved-3y"]
-"""Terms GPUs are rented on: by the hour, by the hour until they are taken away, for one year or three."""
+"""Terms on which GPUs are rented: by the hour, by the hour until they are taken away, for one year or three."""
 Market = Literal[Term, "any"]
 """'any': all terms in one ranking."""
 ProviderKind = Literal["hyperscaler", "gpu-cloud", "marketplace", "peer-to-peer"]
-"""'marketplace': data centres of others by auction; 'peer-to-peer': single hosts of private owners."""
+"""Kinds of provider; 'marketplace': data centres of others by auction; 'peer-to-peer': single hosts of private owners."""
 
 if TYPE_CHECKING:
     Optimizer = str
@@ -56,7 +57,7 @@ LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
 
 
 def trains(task: object) -> bool:
-    """The task changes weights: 'train' and 'finetune'."""
+    """Whether the task changes weights: 'train' and 'finetune'."""
     return isinstance(task, str) and task in {"train", "finetune"}
 
 
@@ -75,7 +76,7 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A further model that the same GPUs hold: beside a policy in training with feedback, or as a draft in serving."""
+    """A further model on the same GPUs: with a policy in training with feedback, or a draft in serving."""
 
     role: Literal["reference", "reward", "critic", "draft"]
     """'critic' is trained like the workload's own model; 'draft' proposes tokens while generating; the others are frozen."""
@@ -84,14 +85,14 @@ class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     weight_dtype: WeightDtype = "bf16"
     """Storage format of frozen weights; a critic follows the recipe."""
     acceptance: Share | None = None
-    """For a draft: the chance, from 0 to 1, that a proposed token is accepted where those before it were. Absent: its memory counts, its
-    passes are not timed."""
+    """For a draft: the chance, from 0 to 1, that a proposed token is accepted where those before it were. Absent: its memory counts, but
+    its passes are not timed."""
     draft_tokens: Annotated[int, Meta(ge=1, le=32)] | None = None
     """For a draft with an acceptance: tokens it proposes for each pass of the model; absent: 4."""
 
 
 Tokens = Annotated[float, Meta(ge=0.5, le=1e9)]
-"""Tokens of one request; less than half of one rounds to none."""
+"""Tokens of one request; less than a half rounds to none."""
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,9 +103,9 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     p95: Tokens | None = None
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for what no lengths can have: half of them reach p50 and a twentieth p95, so that the mean follows.
+        """Raise `ValueError` for impossible lengths: half of them reach p50 and a twentieth p95, which limits the mean.
 
-        A mean above p95 is a tail of very few requests, which p95 alone cannot tell.
+        A mean above p95 needs a tail of very few requests, which p95 does not describe.
         """
         if self.p50 is not None and self.p95 is not None and self.p50 > self.p95:
             raise ValueError(f"p50 = {self.p50:g} is more than p95 = {self.p95:g}")
@@ -123,7 +124,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     prompt_tokens: Count
     answer_tokens: Count | Lengths
     answers: Count | None = None
-    """To each prompt, which is read once for all of them; absent: 8."""
+    """Number of answers to each prompt, which is read once for all of them; absent: 8."""
     steps: Count | None = None
     """Optimizer steps on the answers of one rollout; absent: 1."""
     engine: Name | None = None
@@ -131,18 +132,18 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tp: Gpus | None = None
     """GPUs of one copy of the model that generates; absent: those of tensor parallelism in training."""
     memory_share: Share | None = None
-    """Share of each GPU that the generating engine keeps during updates, too; absent: it sleeps then and gives its memory back."""
+    """Share of each GPU that the generating engine keeps during updates, too; absent: it sleeps then and frees its memory."""
     gpus: Gpus | None = None
-    """GPUs that generate beside those that train, one step ahead of them; absent: the same ones do both in turn."""
+    """GPUs that only generate, one step ahead of those that train; absent: the same GPUs do both in turn."""
 
 
 def varies(tokens: int | Lengths | None) -> bool:
-    """Whether requests differ in length; a mean alone is a length like a plain number."""
+    """Whether requests differ in length; a mean without a distribution counts as a fixed length."""
     return isinstance(tokens, Lengths) and (tokens.p50 is not None or tokens.p95 is not None)
 
 
 class LatencyLimit(NamedTuple):
-    """The most that a percentile of a latency may be."""
+    """Upper limit of a percentile of a latency."""
 
     name: str
     """One of `LATENCY_TARGETS`."""
@@ -175,7 +176,7 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     p99_ttft_s: Moderate | None = None
     p99_tpot_s: Moderate | None = None
     burst: Annotated[float, Meta(ge=0, le=1000)] = 0.0
-    """Extra request rate to stand, as a fraction (0.2: 20 %)."""
+    """Additional request rate to withstand, as a fraction (0.2: 20 %)."""
     headroom: Annotated[float, Meta(ge=0, lt=1)] | None = None
     """Fraction of usable memory to leave free; absent: 0.1 in a search, 0 for a candidate given in full."""
 
@@ -203,7 +204,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "a plan looks for the layout; `estimate` takes one, and `fit --set`",
         ),
     }
-    """Keys of a `Request` alone, and what stands in their place here."""
+    """Keys that only a `Request` has -> what replaces them here."""
 
     title: Title = ""
     """One line for lists and headings."""
@@ -220,7 +221,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lora: Lora | None = None
     sharding: Sharding | None = None
     companions: Annotated[list[Companion], Meta(max_length=16)] = []
-    """Further models on the same GPUs; their memory counts, their passes are not timed but for a draft whose acceptance is given."""
+    """Further models on the same GPUs; their memory counts, their passes are not timed except for a draft with a given acceptance."""
     adapters: Annotated[int, Meta(ge=1, le=10**6)] | None = None
     """LoRA adapters (of the size `lora` says) loaded at once while generating or serving; absent with `lora`: one."""
     offload: Offload | None = None
@@ -238,7 +239,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     global_batch: Count | None = None
     """Sequences per optimizer step, over all ranks."""
     sequence: Count | None = None
-    """Tokens per training sequence; the longest that is kept of a document."""
+    """Tokens per training sequence; longer documents are cut to it."""
     document_tokens: Count | Lengths | None = None
     """Tokens of a document (an example, a conversation) of the training set; absent: documents fill their sequences."""
     packing: Packing | None = None
@@ -252,23 +253,23 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     batch: Count | None = None
     input_tokens: Count | Lengths | None = None
-    """Tokens of a prompt. Training: those that an encoder reads of each sequence, beside the `sequence` of its decoder."""
+    """Tokens of a prompt. Training: tokens that an encoder reads for each sequence, in addition to the `sequence` of its decoder."""
     output_tokens: Count | Lengths | None = None
     prefix_tokens: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """Leading input tokens found in the prefix cache."""
     prefixes: Count | None = None
-    """For a service: distinct prefixes of `prefix_tokens` that all requests share, each kept once on every replica; absent: every sequence
-    takes room for its own."""
+    """For a service: distinct prefixes of `prefix_tokens` that all requests share, each stored once on every replica; absent: every
+    sequence stores its own."""
     images: Annotated[float, Meta(gt=0, le=10**4)] | None = None
-    """Pictures in each prompt, the mean: a tower reads them before the first token. Their tokens are among `input_tokens`."""
+    """Mean number of pictures in a prompt: a tower reads them before the first token. Their tokens are included in `input_tokens`."""
     image_tokens: Count | None = None
     """Tokens of each picture; absent: those of the model's own size, or of 1,024 × 1,024 pixels."""
     kv_offload: bool | None = None
-    """For a service: keep prefixes in the host's memory, where they take no room of the GPU's; a request whose `prefix_tokens` are there waits
-    until they have come over PCIe."""
+    """For a service: keep prefixes in the host's memory, where they need no GPU memory; a request whose `prefix_tokens` are there waits
+    until they have arrived over PCIe."""
     requests: Amount | None = None
     """Requests of a whole batch job: turns requests/s into hours and dollars. A load given in full ends after them, as a benchmark does:
-    the ramp at its begin and the drain at its end are part of every figure."""
+    the ramp at its beginning and the drain at its end are part of every figure."""
     warmup_requests: Annotated[int, Meta(ge=0, le=10**9)] | None = None
     """The first of these `requests`, which are not measured."""
     concurrency: Count | Literal["max"] | None = None
@@ -276,7 +277,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arrival_variation: Annotated[float, Meta(ge=0, le=10)] | None = None
     """For a request rate: standard deviation ÷ mean of the time between requests. 1, or absent: Poisson; 3: in bursts; 0: evenly."""
     batch_window_s: Annotated[float, Meta(ge=0, le=60)] | None = None
-    """For a request rate: how long a front end gathers requests before it hands them to the engine together."""
+    """For a request rate: how long a front end collects requests before it passes them to the engine together."""
 
     max_num_seqs: Count | None = None
     """For a service: most requests in flight on a replica; absent: the engine's default."""
@@ -286,7 +287,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """False: decoding steps are launched kernel by kernel (vLLM's --enforce-eager, SGLang's --disable-cuda-graph); absent: the engine's default."""
 
     power_limit_w: Moderate | None = None
-    """Power limit of each GPU (nvidia-smi -pl); one above what a part ships with changes nothing."""
+    """Power limit of each GPU (nvidia-smi -pl); one above the limit it ships with changes nothing."""
     clock_limit_hz: Annotated[float, Meta(ge=1e8, le=1e10)] | None = None
     """Highest clock of each GPU's multiprocessors (nvidia-smi -lgc)."""
 
@@ -297,22 +298,22 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """'vllm', 'transformers', …, with an optional '@version'."""
     memory_fraction: Annotated[float, Meta(ge=0.01, le=1)] | None = None
     expert_imbalance: Annotated[float, Meta(ge=1, le=1e4)] | None = None
-    """Tokens of the busiest expert-parallel rank over their mean; absent: 1 in training, else the fourth root of the ranks."""
+    """Tokens of the busiest expert-parallel rank ÷ their mean; absent: 1 in training, else the fourth root of the ranks."""
     price_usd_per_gpu_h: Moderate | Annotated[dict[Name, Moderate], Meta(max_length=100)] | None = None
-    """Price of one's own, in place of offers: a number for the GPUs considered, or a table of one for each GPU."""
+    """Price that replaces offers: a number for the GPUs considered, or a table with one for each GPU."""
     own: Annotated[list[Own], Meta(max_length=100)] = []
-    """Owned machines: ranked beside rented ones, at the cost of keeping them."""
+    """Owned machines: ranked with rented ones, at the cost of keeping them."""
     owning: Owning | None = None
-    """Costs of owning GPUs beside their price."""
+    """Costs of owning GPUs apart from their price."""
     capex_usd: Dollars | None = None
-    """Capital to buy GPUs with, which are ranked beside rented ones."""
+    """Capital to buy GPUs with, which are ranked with rented ones."""
     daily_users: Amount | None = None
-    """People who use a service on one day: gives its request rate in the busiest hour."""
+    """Users of a service on one day, from which the request rate in the busiest hour follows."""
     people: People | None = None
-    """Messages of one of them, and how much the busiest hour stands out."""
+    """Messages of a user, and the ratio of the busiest to the mean hour."""
 
     confidence: Annotated[float, Meta(ge=0, lt=1)] = 0.9
-    """A candidate counts as one that fits when it does so with this probability."""
+    """Probability with which a candidate has to fit to count as one that fits."""
     targets: Targets = msgspec.field(default_factory=Targets)
     objective: Objective = "cheapest"
     market: Market = "on-demand"
@@ -325,7 +326,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     countries: Names = []
     """Restrict offers to data centres in these countries (ISO 3166 codes, 'EU', 'EEA'); empty: all."""
     certifications: Names = []
-    """Restrict offers to providers that are known to hold all of these, as 'ISO 27001'."""
+    """Restrict offers to providers that are known to hold all of these, such as 'ISO 27001'."""
     exclude: Names = []
     """Leave out these providers, kinds of providers, instances (with * and ?) and GPUs."""
     fabric: Name | Rate | None = None
@@ -333,15 +334,15 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_nodes: Gpus | None = None
     """Most nodes available at once; absent: each provider's number, or the usual one of its kind."""
     commitment_use: Share | None = None
-    """Share of the rest of a commitment that other work uses; absent: none of it, so that a job pays the whole commitment."""
+    """Share of the unused rest of a commitment that other work uses; absent: none, so that a job pays the whole commitment."""
     checkpoint_interval_h: Moderate | None = None
-    """Hours between checkpoints on spot instances; absent: as is best for the likely interruptions, at most 24."""
+    """Hours between checkpoints on spot instances; absent: the best for the likely interruptions, at most 24."""
     spot_interruptions_per_h: Annotated[float, Meta(ge=0, le=100)] | None = None
-    """Interruptions an hour of a spot instance; absent: between what two clouds publish."""
+    """Interruptions of a spot instance per hour; absent: between the rates that two clouds publish."""
     gpus_considered: Names = []
     """Restrict the search to these GPUs (names or aliases); empty: all."""
     max_gpus: Gpus | None = None
-    """Upper bound of the search over counts."""
+    """Upper limit of the number of GPUs in the search."""
 
     @property
     def tokens_to_train(self) -> float | None:

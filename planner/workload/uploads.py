@@ -1,4 +1,4 @@
-"""Uploads of a known model under other names: the model that a name means, and the format of its weights that the name ends with."""
+"""Other names under which a known model is uploaded: the model that a name means, and the format of its weights at the end of the name."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _GGUF = re.compile(
     r"(?:[-.:](?P<before>(?:ud-)?i?q\d\w*))?(?:[-.]i1)?[-_.]gguf(?:[-.:](?P<after>(?:ud-)?i?q\d\w*))?$|[-.:](?P<alone>(?:ud-)?i?q\d_\w+)$"
 )
 GGUF_USUAL = "q4_k_m"
-"""Format of a repository of GGUF files that names none: what Ollama and LM Studio fetch."""
+"""Format of a repository of GGUF files that names none: the one that Ollama and LM Studio fetch."""
 _TUNED = frozenset({"instruct", "chat", "it", "hf", "base", "pt", "text", "mlx", "qat"})
-"""Words of a name that leave the architecture as it is."""
+"""Words of a name that do not change the architecture."""
 _OF_A_TAG = _TUNED | {"latest", "cloud", "thinking"}
-"""Words of one of Ollama's tags that leave the architecture as it is."""
+"""Words in one of Ollama's tags that do not change the architecture."""
 _SIZE = re.compile(r"[ae]?\d[\d.x]*[bmt]|\d\d+")
 """Word of a size, or of a date."""
 _WORD = re.compile(r"[ae]\d[\d.]*b(?![a-z])|\d[\d.x]*[bmt]?(?![a-z\d.])|[a-z]+|\d[\d.]*")
@@ -43,7 +43,7 @@ class Upload(NamedTuple):
     model: str
     stored_as: str
     alike: bool = False
-    """Whether the format is one of about as many bits instead."""
+    """Whether the format is replaced by one of about as many bits."""
     gguf: bool = False
     """Whether the files are llama.cpp's."""
 
@@ -52,7 +52,7 @@ class Uploads:
     """Models by the last part of their names, whoever uploaded them."""
 
     def __init__(self, spellings: Mapping[str, Sequence[str]], formats: Iterable[str]) -> None:
-        """`spellings`: the names of each model, its title at the end; `formats`: those of weights that are known."""
+        """Models by `spellings` (the names of each model, its title last); `formats`: the known formats of weights."""
         self._formats = frozenset(formats)
         self._spellings = spellings
         self._whole: dict[str, set[str]] = {}
@@ -77,10 +77,10 @@ class Uploads:
         return Upload(model, stored, alike=stored != said, gguf=True) if model else None
 
     def _tagged(self, tag: str) -> str:
-        """The model that one of Ollama's names means, a family and the size or kind of the model ("gemma3:27b"); '' for none, or several.
+        """The model for one of Ollama's names, a family and the size or kind of the model ("gemma3:27b"); '' for none, or several.
 
-        It is the one whose name begins as the family does, up to its number, and that has all words, in the name or the title, and the fewest
-        besides; sizes and dates alone where the family stands for itself.
+        It is the model whose name begins like the family, up to its number, and that has all words in the name or the title, and the fewest
+        others; only sizes and dates count where the family stands for itself.
         """
         family, _, kind = tag.partition(":")
         family = _NAMES.otherwise.get(family, family)
@@ -110,7 +110,7 @@ class Uploads:
 
 
 def unlike(name: str, asked: str) -> tuple[int, int]:
-    """Distance of `name` from the name `asked` for: the number of words that it lacks, and of words that it has besides."""
+    """Distance of `name` from the requested name `asked`: the number of words that it lacks, and of words that it has in addition."""
     words, wanted = set(_words(name)), set(_words(asked))
     return len(wanted - words), len(words - wanted)
 
@@ -124,7 +124,7 @@ def _without_tuning(name: str) -> str:
     return "-".join(word for word in name.split("-") if word not in _TUNED)
 
 
-@lru_cache(maxsize=8192)  # every unknown name is compared with all spellings of the catalogue, some thousands
+@lru_cache(maxsize=8192)  # every unknown name is compared with all spellings of the catalogue, several thousand
 def _words(name: str) -> tuple[str, ...]:
     """('gemma', '3', '27b') of 'gemma3:27b', and of 'google/Gemma-3-27B'."""
     return tuple(word.removesuffix(".0").rstrip(".") for word in _WORD.findall(_plain(name)))

@@ -23,12 +23,12 @@ class StoredWeights(msgspec.Struct, frozen=True):
     embedding_bytes: float
     """Embeddings; a tied head is the same tensor."""
     head_bytes: float
-    """A head of its own; 0 when tied."""
+    """Bytes of an untied head; 0 when tied."""
     final_bytes: float
     """Vectors outside the layers."""
     architecture: Architecture
     mixing: float
-    """Mean bytes per parameter of the matrices of attention and the parts beside it."""
+    """Mean bytes per parameter of the matrices of attention and additional parts."""
     mlp: float
     """Mean bytes per parameter of the matrices of MLPs and shared experts."""
 
@@ -74,9 +74,9 @@ class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     name: str
     bits: float
-    """Per parameter of a linear layer, scales and zero points included; of a GGUF mix: mean over the whole of Llama 3.1 8B."""
+    """Bits per parameter of a linear layer, including scales and zero points; for a GGUF mix: mean over the whole of Llama 3.1 8B."""
     quantised_head: bool = False
-    """Embedding and head are stored in this format too."""
+    """Whether embedding and head are stored in this format too."""
     source: str = ""
     kept_bits: float = 16
     row_bits: float = 0
@@ -84,9 +84,9 @@ class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     column_bits: float = 0
     """Further bits per input of a matrix."""
     experts_only: bool = False
-    """Experts alone are quantised in a model that has some."""
+    """Whether only experts are quantised in a model that has some."""
     others_bits: float = 0
-    """Per parameter of a linear layer outside the experts, where experts alone have `bits`; 0: `kept_bits`."""
+    """Bits per parameter of a linear layer outside the experts, where only experts have `bits`; 0: `kept_bits`."""
     mix: gguf.Mix | None = None
 
     def stored(self, architecture: Architecture) -> StoredWeights:
@@ -122,7 +122,7 @@ class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         )
 
     def _mixed_bits(self, matrix: Matrix, a: Architecture, apart: tuple[StoredPart, ...]) -> float:
-        """Bits of all weights of `matrix`; shares of them may be in the formats of `apart`."""
+        """Bits of all weights of `matrix`, of which shares may be in the formats of `apart`."""
         use = (matrix.part, matrix.role, matrix.inputs, matrix.outputs)
         others = [one for one in apart if (one.part, one.role, one.inputs, one.outputs) == use]
         own = 1.0 - sum(one.share for one in others)

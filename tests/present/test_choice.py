@@ -9,6 +9,7 @@ from tui_sample import sample_plan
 
 from planner.engine.answers.plan import Plan
 from planner.present.choice.certainty import simulated_rows, standing
+from planner.present.choice.chosen import kept_values
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
 from planner.present.choice.sentence import answer_sentence, choice_text
@@ -77,6 +78,20 @@ def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     assert once.parts[2:] == ("over 90 % sure: 8 × H100 SXM5 80GB, +32 %",), "the next one reads the same, and is not said again"
     unsure = [msgspec.structs.replace(row, probability_meets=0.61) for row in plan.rows]
     assert "sure:" not in answer_sentence(msgspec.structs.replace(plan, rows=unsure)).text
+
+
+def test_a_narrow_line_keeps_the_chance_and_the_surer_row_before_the_latency() -> None:
+    plan = planned()
+    rows = [msgspec.structs.replace(row, probability_meets=chance) for row, chance in zip(plan.rows, (0.61, 0.93), strict=False)]
+    told = answer_sentence(msgspec.structs.replace(plan, rows=rows))
+    assert told.within(400) == told.parts
+    assert told.within(89) == (told.parts[0], "61 % sure", "surer: 8 × H100 SXM5 80GB")
+    assert told.within(84) == (told.parts[0], "p95 3.90 s of 5.00 s (61 % sure)"), "what the surer row has no room for"
+    assert told.within(78) == (told.parts[0], "61 % sure")
+    assert told.within(50) == told.parts[:1]
+    sure = answer_sentence(msgspec.structs.replace(plan, rows=[msgspec.structs.replace(rows[0], probability_meets=0.95), rows[1]]))
+    assert sure.within(84)[1:] == ("p95 3.90 s of 5.00 s (95 % sure)",)
+    assert sure.within(75)[1:] == ("95 % sure",), "the latency goes, the chance stays"
 
 
 @pytest.mark.parametrize(
@@ -301,3 +316,8 @@ def test_a_filter_that_is_none_says_what_there_is(text: str, problem: str) -> No
 
 def test_a_vendor_is_one_chip() -> None:
     assert read_facets("nvidia !h100", NAMES).chips == ("gpu nvidia", "no H100 SXM5 80GB", "no H100 PCIe")
+
+
+def test_what_stays_of_a_preset_is_what_was_not_given_beside_it() -> None:
+    fields = {"input_tokens": 600, "output_tokens": 50, "lora": None, "targets": {"burst": 0.2, "budget_usd": None}, "kinds": ["x"]}
+    assert kept_values(fields, ["output_tokens"]) == {"input_tokens": 600, "targets.burst": 0.2}

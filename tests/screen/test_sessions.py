@@ -114,6 +114,35 @@ def _own_preset(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_own_preset")
+async def test_a_restored_session_is_told_and_one_key_starts_afresh(tmp_path: Path) -> None:
+    app = app_in(tmp_path, preset=None)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert not app._notifications, "a first start restores nothing"
+        await pilot.press("colon", *"output=300", "enter")
+        await settle(pilot)
+        await pilot.press("slash", *"h200", "enter")
+        await settle(pilot)
+        await pilot.press("q")
+    app = app_in(tmp_path, preset=None)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert await first_note(pilot) == opening.RESTORED
+        assert (app.form.workload["output_tokens"], app.filter_text) == (300, "h200")
+        await pilot.press("N")
+        await settle(pilot)
+        assert opening.is_fresh(app)
+        assert app.plan is not None
+        assert len(app.plan.rows) > 1
+        assert session_names(tmp_path / "state") == [f"{PRESET}-modified"], "what it replaced can be restored"
+        await pilot.press("q")
+    app = app_in(tmp_path, preset=None)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert not app._notifications, "it looks as a first start does"
+
+
+@pytest.mark.usefixtures("_own_preset")
 async def test_the_first_start_explains_itself_once(tmp_path: Path) -> None:
     app = app_in(tmp_path, preset=None, tour=True)
     async with app.run_test(size=(80, 24)) as pilot:

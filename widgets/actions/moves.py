@@ -38,8 +38,16 @@ TABLE = (
     _table("page-up", "ctrl+u,pageup", "^u", "page up", "Half a page up.", "page(-1)"),
 )
 FORM = (
-    _form("next", "down,tab", "↓ tab", "next field", "Next field of the form.", "app.focus_next", first=True),
-    _form("previous", "up,shift+tab", "↑ ⇧tab", "previous field", "Previous field of the form.", "app.focus_previous", first=True),
+    _form("next", "down,tab", "↓ tab", "next field", "Next field of the form; behind the last, the first.", "move(1)", first=True),
+    _form(
+        "previous",
+        "up,shift+tab",
+        "↑ ⇧tab",
+        "previous field",
+        "Previous field of the form; before the first, the last.",
+        "move(-1)",
+        first=True,
+    ),
     _form(
         "reset",
         "ctrl+r",

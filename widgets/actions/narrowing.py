@@ -24,18 +24,17 @@ def use_filter(app: BaseApp, text: str) -> None:
     show_chips(app)
 
 
-def take_gpu(app: BaseApp, name: str) -> None:
-    """Look at one GPU alone."""
-    words = f"gpu:{name.replace(' ', '-')}"
+def take_filter(app: BaseApp, text: str) -> None:
+    """Write this filter into its line, and use it."""
     line = app.main.query_one("#filter", Input)
     with line.prevent(Input.Changed):
-        line.value = words
-    use_filter(app, words)
+        line.value = text
+    use_filter(app, text)
 
 
-def clear_filter(app: BaseApp) -> None:
-    """Show every candidate again."""
-    use_filter(app, "")
+def take_gpu(app: BaseApp, name: str) -> None:
+    """Look at one GPU alone."""
+    take_filter(app, f"gpu:{name.replace(' ', '-')}")
 
 
 def show_answer(app: BaseApp) -> None:

@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from widgets.actions import conditions as need
 from widgets.actions.action import Action, Actions
-from widgets.actions.narrowing import clear_filter
+from widgets.actions.narrowing import take_filter
 from widgets.base_app import BaseApp
 
 DESCRIPTIONS = {
@@ -43,10 +43,8 @@ def back(app: BaseApp) -> None:
     """Back out one level: filter, zoom, form."""
     words = app.main.query_one("#filter", Input)
     if words.has_focus or app.filter_text:
-        with words.prevent(Input.Changed):
-            words.value = ""
         words.display = False
-        clear_filter(app)
+        take_filter(app, "")
         app.show_pane("ranking")
     elif app.zoomed:
         zoom(app)

@@ -43,7 +43,7 @@ def fit(app: BaseApp) -> Work | None:
     return open_screen("decisions.fit", app)
 
 
-@ACTIONS.key("guide", "D", "guide", need.open_panes)
+@ACTIONS.key("guide", "D", "guide", need.open_panes, rank=5)
 def guide(app: BaseApp) -> Work | None:
     """Five questions, then the steps to a decision: profile, bottleneck, right size, where, what to commit to."""
     return open_screen("decisions.guide", app)

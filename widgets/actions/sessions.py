@@ -10,6 +10,7 @@ from widgets import state_files
 from widgets.actions import conditions as need
 from widgets.actions.action import Actions
 from widgets.base_app import BaseApp
+from widgets.opening import open_afresh
 from widgets.remembered import as_left, keep_modified, modified_form, take_up
 
 ACTIONS = Actions()
@@ -87,3 +88,9 @@ async def _open(app: BaseApp, name: str) -> None:
             severity="error",
             timeout=8,
         )
+
+
+@ACTIONS.key("afresh", "N", "start afresh", need.a_workload)
+async def afresh(app: BaseApp) -> None:
+    """Show what a first start does: the usual preset, no filter; a form that was changed is kept, and J restores it."""
+    await open_afresh(app)

@@ -14,7 +14,7 @@ ACTIONS = Actions()
 
 @ACTIONS.key("find", "colon", "find", need.a_workload, key_text=":", rank=4)
 def find(app: BaseApp) -> None:
-    """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, or key=value."""
+    """One box for a model, a hub id, the path of a config.json, a preset, a GPU, 8 x L40S, a command, a field of the form, or key=value."""
     from widgets.omnibox.taking import open_box
 
     open_box(app)
@@ -35,7 +35,7 @@ def plan_model(app: BaseApp, name: str) -> None:
 
 async def change_model(app: BaseApp, name: str) -> None:
     """Plan another model, and in the format it is published in where that of the form has clearly more bits: it was meant for the model before."""
-    weights = app.form.workload.get("weight_dtype")
+    weights, of_preset = app.form.workload.get("weight_dtype"), app.form.workload.get("model") == app.preset_fields.get("model")
     if weights and await app.ask(lambda session: session.stores_less(name, weights)):
         await app.form.change({"model": name, "weight_dtype": None})
         app.notify(
@@ -45,6 +45,19 @@ async def change_model(app: BaseApp, name: str) -> None:
         )
     else:
         await app.form.change({"model": name})
+    if of_preset:
+        _say_what_stays(app)
+
+
+def _say_what_stays(app: BaseApp) -> None:
+    """List what the preset still has of the workload, whose model was replaced."""
+    from planner.present.choice.chosen import kept_values
+    from widgets.panes.workload.history import changed_keys, spelled
+
+    workload = app.form.workload
+    kept = kept_values(workload, changed_keys(app.preset_fields, workload))
+    if app.preset is not None and workload.get("model") != app.preset_fields.get("model") and (words := spelled(workload, kept)):
+        app.notify(f"{words}; 1 edits them.", title=f"The rest is as in {app.preset.name}", timeout=10)
 
 
 @ACTIONS.key("preset", "o", "preset", need.open_panes, rank=8)

@@ -51,7 +51,7 @@ class Naming(NamedTuple):
     left: bool = False
     """Whether it includes what is left."""
     limit: bool = False
-    """Whether it includes the usable memory."""
+    """Whether it includes the share that may be used."""
 
 
 NAMINGS = (
@@ -185,7 +185,7 @@ class MemoryBar(Widget):
         if not naming.left:
             return
         if memory.left >= 0:
-            mark = f"  {self._symbols.headroom} {memory.usable_share * 100:.0f} % limit" if naming.limit else ""
+            mark = f"  {self._symbols.headroom} {memory.usable_share * 100:.0f} % usable" if naming.limit else ""
             yield "headroom", "", f"{left_text(memory)}{mark}"
         else:
             beyond = memory.total.value > memory.capacity

@@ -17,7 +17,7 @@ from planner.workload.models import is_path
 from widgets.panes.workload import fields as spec
 from widgets.panes.workload.field import Field
 
-Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting"]
+Kind = Literal["model", "preset", "session", "gpu", "machines", "command", "setting", "field"]
 EXACT, BEGINS, HAS_PARTS = 1e6, 1e3, 500.0
 """Scores above every fuzzy match: of the very name; of its beginning, one more where no number was typed in part ('3' of '3.1'); and of a
 name that has every part typed, which 'a14b' has not for '14b'."""
@@ -27,10 +27,15 @@ FILES: Mapping[str, tuple[Kind, str]] = {
     ".gguf": ("model", "a GGUF file on this machine"),
 }
 """Ends of paths that are no config.json's: what such a file is."""
+LONG = 1000
+"""Length of a name above that of any."""
 MOST_NEAR = 3
 """Names of a similar spelling that are offered where nothing matches the text."""
 PART = re.compile(r"[a-z]?\d+(?:\.\d+)?[a-z]*|[a-z]+")
 """Parts of a name: 'qwen', '2', '57b' and 'a14b' of 'qwen2-57b-a14b'."""
+WORD = re.compile(r"\w+")
+LIMIT = re.compile(r"\s*[<≤]=?\s*")
+"""Sign between a field and its amount: 'p95 < 3'."""
 SIGNS = re.compile(r"[^a-z0-9]+")
 """Signs between the parts of a name, which people leave out: 'llama3 70b' is found in 'llama-3.1-70b'."""
 NUMBER = r"\d+(?:\.\d+)?"
@@ -39,14 +44,45 @@ GENERATION = r"(?<![\d.])((?!0\d)\d{1,2}(?:\.\d+)?)(?![\d.]|[bmktx])"
 MACHINES = re.compile(r"([1-9]\d{0,3})(?:\s*[x×*]\s*|\s+)(.+)")
 """A number of GPUs, and the beginning of their name."""
 
+ALSO: Mapping[str, str] = {
+    "weight_dtype": "quantization precision",
+    "kv_dtype": "quantization precision",
+    "input_tokens": "context length prompts",
+    "output_tokens": "context length answers",
+    "sequence": "context length",
+    "request_rate_per_s": "traffic rps",
+    "daily_users": "people dau",
+    "concurrency": "concurrent users parallel",
+    "targets.p95_request_s": "latency sla slo",
+    "targets.p95_ttft_s": "latency sla slo",
+    "targets.p95_tpot_s": "latency sla slo itl",
+    "targets.budget_usd": "cost money dollars",
+    "max_gpus": "number count",
+    "market": "rent",
+    "providers": "clouds",
+    "max_num_seqs": "batch",
+    "targets.headroom": "memory fraction",
+}
+"""Key of a field -> words that people look for it by, beside its label, its key and what it takes."""
+
 
 class Suggestion(msgspec.Struct, frozen=True):
     """An entry of the box's list, which enter takes."""
 
     kind: Kind
     value: str
-    """Name of the model, preset, session or GPU, path, id of the hub, id of the action, 'key=value', '8 × L40S'."""
+    """Name of the model, preset, session or GPU, path, id of the hub, id of the action, 'key=value', '8 × L40S', label of the field."""
     detail: str = ""
+    also: str = ""
+    """Further words that it is found by."""
+
+
+def of_fields(workload: Mapping[str, Any]) -> list[Suggestion]:
+    """The fields of the form to go to, by their labels."""
+    return [
+        Suggestion("field", one.label, f"{one.about or ', '.join(one.choices)} ({one.key})".strip(), ALSO.get(one.key, ""))
+        for one in spec.fields_for(workload)
+    ]
 
 
 def find(text: str, suggestions: Iterable[Suggestion], fields: Sequence[Field] = ()) -> list[Suggestion]:
@@ -54,7 +90,7 @@ def find(text: str, suggestions: Iterable[Suggestion], fields: Sequence[Field] =
 
     `fields`: those that an amount may be meant for, as in '20 users'.
     """
-    typed = text.strip()
+    typed = LIMIT.sub(" ", text.strip())
     if not typed:
         return list(suggestions)
     search, wanted, suggestions = FuzzySearch(), typed.casefold(), list(suggestions)
@@ -65,9 +101,12 @@ def find(text: str, suggestions: Iterable[Suggestion], fields: Sequence[Field] =
 
 
 def _order(suggestion: Suggestion) -> tuple[float, bool, list[float]]:
-    """Sort key of names that match equally well: the newest generation of models first, and in it the smallest; workloads of it follow."""
+    """Sort key of names that match equally well: the newest generation of models first, and in it the smallest; workloads of it follow.
+
+    Fields stand as in the form, behind GPUs and commands.
+    """
     if suggestion.kind not in {"model", "preset"}:
-        return 0, False, [len(suggestion.value)]
+        return 0, False, [LONG if suggestion.kind == "field" else len(suggestion.value)]
     return (
         -generation(suggestion.value),
         suggestion.kind == "preset",
@@ -107,13 +146,20 @@ def _machines(wanted: str, suggestions: Iterable[Suggestion]) -> Iterator[Sugges
 
 
 def _amounts(wanted: str, fields: Sequence[Field]) -> list[Suggestion]:
-    """Settings of the fields that a number was typed with: before or after their label or key, else their unit."""
+    """Settings of the fields that a number was typed with: before or after a name of theirs, else their unit."""
     first, _, after = wanted.partition(" ")
     before, _, last = wanted.rpartition(" ")
     amounts = {name.strip(): amount for name, amount in ((after, first), (before, last)) if amount[:1].isdigit()}
-    named = [(one, amounts[name]) for one in fields for name in (one.label.casefold(), one.key) if name in amounts]
+    fields = [field for field in fields if not field.picked and field.kind != "names"]
+    named = [(one, amounts[name]) for one in fields for name in _names(one) if name in amounts]
     counted = [(one, amounts[one.unit.casefold()]) for one in fields if one.unit.casefold() in amounts]
     return [Suggestion("setting", f"{field.label}={amount}", field.about) for field, amount in dict(named or counted).items()]
+
+
+def _names(field: Field) -> set[str]:
+    """Names of a field with an amount beside them: 'p95 total' and 'p95', which stands for all labels that begin so, its key, and what people call it."""
+    label = field.label.casefold()
+    return {label, label.partition(" ")[0], field.key, *ALSO.get(field.key, "").split()}
 
 
 def _is_folder_of_a_model(typed: str) -> bool:
@@ -132,7 +178,9 @@ def _score(search: FuzzySearch, wanted: str, suggestion: Suggestion) -> float:
         goes_on = wanted[-1].isdigit() and re.match(r"[\d.]", name[len(wanted) :])
         return BEGINS if goes_on else BEGINS + 1
     by_name = search.match(wanted, name)[0]
-    words, plain = f"{name} {suggestion.detail.casefold()}", SIGNS.sub("", name)
+    words, plain = f"{name} {suggestion.detail} {suggestion.also}".casefold(), SIGNS.sub("", name)
+    if suggestion.kind == "field" and set(wanted.split()) <= set(WORD.findall(words)):
+        return HAS_PARTS
     if (parts := set(PART.findall(wanted))) and parts <= set(PART.findall(name)):
         return HAS_PARTS
     return by_name or (1.0 if all(word in words or (SIGNS.sub("", word) or word) in plain for word in wanted.split()) else 0.0)

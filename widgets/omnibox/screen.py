@@ -39,7 +39,7 @@ MOST = 60
 QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
 KEYS = "enter takes it · esc back"
-HINT = "model, hub id, config.json, preset, GPU, 8 x L40S, command, key=value"
+HINT = "model, hub id, path, preset, GPU, 8 x L40S, command, field, key=value"
 MODEL_HINT = "name, Hugging Face id, or path of a config.json"
 
 
@@ -112,8 +112,9 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         suggestion = self._current
         if suggestion is None:
             return
-        if suggestion.kind in {"command", "preset", "session"}:
-            self._show_words(suggestion.detail)
+        if suggestion.kind in {"command", "preset", "session", "field"}:
+            sets = f"; {suggestion.value}=VALUE sets it" if suggestion.kind == "field" else ""
+            self._show_words(suggestion.detail + sets)
             return
         await asyncio.sleep(QUIET_S)
         if suggestion != self._current:

@@ -10,7 +10,7 @@ from widgets.actions.narrowing import take_gpu
 from widgets.actions.sessions import described, open_session
 from widgets.actions.workload import change_model
 from widgets.base_app import BaseApp
-from widgets.omnibox.finding import Suggestion, setting
+from widgets.omnibox.finding import Suggestion, of_fields, setting
 from widgets.omnibox.screen import HINT, MODEL_HINT, OmniScreen
 from widgets.opening import open_preset
 
@@ -28,7 +28,7 @@ def open_box(app: BaseApp, *, models_only: bool = False) -> None:
 
 
 async def take(app: BaseApp, suggestion: Suggestion) -> None:
-    """Plan another model, open a preset or a session, look at one GPU alone, ask what GPUs can run, set a key, or run a command."""
+    """Plan another model, open a preset or a session, look at one GPU alone, ask what GPUs can run, set a key or go to it, or run a command."""
     if suggestion.kind == "model":
         await change_model(app, suggestion.value)
     elif suggestion.kind == "preset":
@@ -38,6 +38,9 @@ async def take(app: BaseApp, suggestion: Suggestion) -> None:
     elif suggestion.kind == "setting":
         changes = setting(suggestion.value, app.form.workload)
         await (change_model(app, changes["model"]) if changes.get("model") else app.form.change(changes))
+    elif suggestion.kind == "field":
+        app.show_pane("workload")
+        await app.form.go_to(suggestion.value)
     elif suggestion.kind == "gpu":
         take_gpu(app, suggestion.value)
     elif suggestion.kind == "machines":
@@ -58,5 +61,9 @@ def _everything(app: BaseApp) -> Sequence[Suggestion]:
     presets = [Suggestion("preset", item.value, item.detail) for item in app.form.presets]
     sessions = [Suggestion("session", name, described(app, name)) for name in state_files.session_names(app.options.state)]
     states = (state for states in app.action_groups().values() for state in states if state.action.scope == "app")
-    commands = [Suggestion("command", state.action.id, state.action.description) for state in states if state.reason is None]
-    return [*_models(app), *presets, *sessions, *gpus, *commands]
+    commands = [
+        Suggestion("command", state.action.id, state.action.description, state.action.label)
+        for state in states
+        if state.reason is None
+    ]
+    return [*_models(app), *presets, *sessions, *gpus, *commands, *of_fields(app.form.workload)]

@@ -12,6 +12,7 @@ from planner.cli.completion import gpu_names, preset_names
 from planner.cli.options import Invocation, Number, Numbers, basis_option, options, own_option, settings_option
 from planner.errors import Problem, Problems, UserError
 from planner.paths import DEFAULT_PRESET
+from planner.present.choice.chosen import kept_values
 from planner.present.command_line import PlanCommand, value_of
 from planner.present.labels import key_of
 from planner.schema import takes_texts
@@ -125,10 +126,6 @@ class Ranked(NamedTuple):
     plan: Plan
 
 
-PRESETS_OWN = ("request_rate_per_s", "input_tokens", "output_tokens", "weight_dtype", "kv_dtype", "engine", "max_gpus")
-"""Keys of the usual preset that are named in the answer where they are left unchanged, beside its targets."""
-
-
 OF_TRAINING = ("sequence", "global_batch", "micro_batch", "train_tokens", "recipe", "optimizer", "checkpointing")
 OF_ANSWERS = (
     "batch",
@@ -156,12 +153,9 @@ def unread_settings(command: PlanCommand, workload: Workload) -> str | None:
 
 def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
     """Note on the keys of `workload` that come from the usual preset, as the command names none."""
-    fields = msgspec.to_builtins(workload)
-    known = {key: fields.get(key) for key in PRESETS_OWN} | {f"targets.{key}": x for key, x in fields["targets"].items()}
     kept = [
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-        for key, value in known.items()
-        if value is not None and key not in parse_settings(command.settings)
+        for key, value in kept_values(msgspec.to_builtins(workload), parse_settings(command.settings)).items()
     ]
     return f"keys that --set does not give are as in {command.preset} (if you give model and task, the planner chooses them): {' '.join(kept)}"
 

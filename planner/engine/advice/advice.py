@@ -1,4 +1,4 @@
-"""The advice for the GPUs of a window: for each its verdict and actions, and what each action saves a month."""
+"""The advice for the GPUs of a window: a verdict and actions for each, with the monthly saving of each action."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ActionKind = Literal[
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Dollars a month; below 0 it costs more."""
+    """Dollars per month; negative: it costs more."""
 
     usd_per_month: float
     how: str
-    """The sum, with its numbers."""
+    """The calculation with its numbers."""
     at_most: bool = False
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing to do."""
+    """One recommended change."""
 
     kind: ActionKind
     text: str
@@ -50,7 +50,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RightSizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One GPU: what it does, and what to do about it."""
+    """One GPU: its state, and what to do about it."""
 
     observed: Observed
     judgement: Judgement
@@ -66,9 +66,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     gpus: int
     busy: float | None
-    """Share of the time in use, the mean of those where it is known."""
+    """Mean share of the time in use, of the GPUs for which it is known."""
     usd_per_month: float | None
-    """Cost of those that have a price; None: none has."""
+    """Cost of the GPUs that have a price; None: none has."""
     waste_usd_per_month: float
     at_most: bool
     """Whether a part of the waste is an upper bound."""
@@ -99,9 +99,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus: list[RightSizing]
     together: list[Action] = []
     usd_per_month: float | None = None
-    """Cost now of all GPUs that have a price."""
+    """Present cost of all GPUs that have a price."""
     prices_as_of: str | None = None
     fleet: FleetSummary | None = None
-    """Present where several GPUs of a fleet were looked at."""
+    """Present where several GPUs of a fleet were observed."""
     notes: list[str] = []
     version: str = ""

@@ -1,4 +1,4 @@
-"""One observed GPU with everything its actions are chosen by."""
+"""One observed GPU with everything that its actions depend on."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from planner.workload.tasks import Term, Workload
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The data that advice rests on beside the observation."""
+    """The data behind advice, in addition to the observation."""
 
     find_gpu: Mapping[str, Gpu]
-    """Every part of the catalogue by its name."""
+    """Every GPU of the catalogue by its name."""
     offers: Sequence[Offer]
     chip: FindChip
     estimate: Estimate
@@ -33,13 +33,13 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: float | None = None
     """Throughput of one GPU, where it was measured."""
     usd_per_h: float | None = None
-    """Price of one GPU now, where the user gave it."""
+    """Current price of one GPU, where the user gave it."""
     providers: Sequence[str] = ()
     owning: Owning = msgspec.field(default_factory=Owning)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU with everything its actions are chosen by."""
+    """One GPU with everything that its actions depend on."""
 
     seen: Observed
     judgement: Judgement
@@ -52,12 +52,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The engine's answer for the workload on this GPU."""
 
     def saving(self, share: float = 1.0, how: str = "", *, at_most: bool = False) -> Saving | None:
-        """`share` of the rent less, over a month; None without a price. `how`: the share with its numbers."""
+        """Saving of `share` of the rent per month; None without a price. `how`: the share with its numbers."""
         times = f" × {how}" if how else ""
         return self._monthly(self.rent * share, f"{self.rent:.2f} $/h{times}", at_most=at_most)
 
     def saving_at(self, usd_per_h: float) -> Saving | None:
-        """Saving over a month of a GPU at `usd_per_h` in place of this one; None without a price."""
+        """Saving per month of a GPU at `usd_per_h` in place of this one; None without a price."""
         return self._monthly(self.rent - usd_per_h, f"({self.rent:.2f} - {usd_per_h:.2f}) $/h")
 
     def _monthly(self, usd_per_h: float, how: str, *, at_most: bool = False) -> Saving | None:
@@ -67,5 +67,5 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rent(self) -> float:
-        """Dollars an hour; 0 where no price is known, which savings turn into None."""
+        """Dollars per hour; 0 where no price is known, for which savings are None."""
         return self.price.usd_per_h if self.price is not None else 0.0

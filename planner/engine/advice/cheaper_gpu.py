@@ -17,15 +17,15 @@ from planner.units import bytes_text, si_text
 from planner.workload.tasks import Request, Workload
 
 SM_ROOM = 0.85
-"""Share of the multiprocessors' cycles a job may come to fill."""
+"""Highest share of the multiprocessors' cycles that a job may fill."""
 LEAST_GAIN = 0.02
-"""A GPU less cheaper than this is not worth the move."""
+"""Smallest relative saving that is worth a move."""
 
 Estimate = Callable[[Sequence[Request]], list[Answer | UserError]]
 
 
 class ObservedNeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Resources the job was observed to use, with a margin; None: not observed."""
+    """Resources that the job was observed to use, with a margin; None: not observed."""
 
     memory_bytes: float | None = None
     bytes_per_s: float | None = None
@@ -34,11 +34,11 @@ class ObservedNeed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     vector_flop_per_s: float | None = None
     """FP32 pipes."""
     sm_hz: float | None = None
-    """Multiprocessors busy · their clock, where the job is bound neither by arithmetic nor by bandwidth."""
+    """Busy multiprocessors · their clock, where the job is limited neither by arithmetic nor by bandwidth."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A cheaper GPU that would do, and how that was checked."""
+    """A cheaper GPU that would be enough, and how that was checked."""
 
     gpu: str
     quote: Quote
@@ -51,7 +51,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> ObservedNeed:
     """Resources of `gpu` that `seen` used: shares of the counters times the vendor's figures, and `MARGIN`.
 
-    `by_cycles`: as many busy multiprocessors are needed too, where nothing else shows how much work it is.
+    `by_cycles`: as many busy multiprocessors are needed too, where nothing else shows the amount of work.
     """
     clock = seen.sm_clock_hz / gpu.boost_clock_hz if seen.sm_clock_hz and gpu.boost_clock_hz else 1.0
 
@@ -71,7 +71,7 @@ def needs(seen: Observed, gpu: Gpu, *, by_cycles: bool) -> ObservedNeed:
 
 
 def unmet(need: ObservedNeed, gpu: Gpu, chip: Chip) -> str | None:
-    """The first item of `need` that `gpu` does not have, by reachable rates, not by the data sheet; None: it has all."""
+    """The first item of `need` that `gpu` does not have, by reachable rates instead of the data sheet; None: it has all."""
     single = gpu.compute_flop_per_s.get("fp32")
     has = (
         ("memory", need.memory_bytes, chip.capacity_bytes),
@@ -112,11 +112,10 @@ def cheaper_by_engine(
     estimate: Estimate,
     observed_tokens_per_s: float | None,
 ) -> tuple[list[Candidate], Answer | str]:
-    """Single GPUs that cost less, on which the engine fits `workload` at the throughput observed; and its answer for `now`.
+    """Single GPUs that cost less, on which the engine fits `workload` at the observed throughput; and its answer for `now`.
 
-    The throughput is `observed_tokens_per_s`, else what the engine expects of `now`. A candidate keeps it when the value of its
-    range reaches it; whether all of the range does is said.
-    The second value is a reason when the workload cannot be what was observed.
+    The throughput is `observed_tokens_per_s`, else the engine's prediction for `now`. A candidate keeps it when the value of its
+    range reaches it; the text says whether all of the range does. The second value is a reason when the workload cannot be what was observed.
     """
     cheaper = [(gpu, quote) for gpu in gpus if (quote := _cheaper(gpu, now, price, prices)) is not None]
     requests = [_request(workload, gpu.name) for gpu in (now, *(gpu for gpu, _ in cheaper))]
@@ -148,7 +147,7 @@ def caveats(gpu: Gpu) -> list[str]:
 
 
 def changed(workload: Workload, gpu: str, estimate: Estimate, **fields: object) -> Answer | None:
-    """Answer for one `gpu` with `fields` of the workload changed; None where that is refused or does not fit."""
+    """Answer for one `gpu` with `fields` of the workload changed; None where that is rejected or does not fit."""
     (answer,) = estimate([_request(msgspec.structs.replace(workload, **fields), gpu)])
     return None if isinstance(answer, UserError) or not answer.fits else answer
 

@@ -1,4 +1,4 @@
-"""Jobs of several GPUs on fewer: as MIG slices where the part can be cut, else side by side."""
+"""Jobs of several GPUs on fewer: as MIG slices where the GPU can be divided, else side by side."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from planner.hardware.catalogue.mig import Profile, profiles_of
 from planner.units import HOURS_PER_MONTH
 
 SHARED_LIMIT = 0.85
-"""Sum of shares of bandwidth, and of memory, that jobs side by side may come to."""
+"""Highest sum of shares of bandwidth, and of memory, for jobs side by side."""
 
 
 class _Job(msgspec.Struct, frozen=True):
-    """One job: on a whole GPU, or on a slice; its need is of the whole GPU."""
+    """One job, on a whole GPU or on a slice; its need is a share of the whole GPU."""
 
     name: str
     need: SliceNeed
 
 
 def consolidations(cases: Sequence[Case]) -> list[Action]:
-    """Consolidation, for each kind of GPU that more than one busy GPU belongs to."""
+    """Consolidation for each kind of GPU with more than one busy GPU."""
     kinds: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
         if case.gpu is not None and case.seen.counted and case.judgement.limiter not in {"idle", "memory capacity"}:

@@ -1,8 +1,8 @@
-"""Diagnosis of an observation: in which zone each share lies, and what the work waits for.
+"""Diagnosis of an observation: the zone of each share, and what the work waits for.
 
-Zones are those of the right-sizing guide the program follows: multiprocessors below 60 % of their cycles are too small a job or one that
-waits for memory, 60 to 85 % is right, above 85 % saturated; memory below 40 % may be shared or shrunk, above 95 % is about to run
-out; power far below the limit tells idleness (250 W of an A100's 400 W).
+Zones are those of the right-sizing guide that the program follows. Multiprocessors: below 60 % of their cycles the job is too small or
+waits for memory, 60 to 85 % is right, above 85 % saturated. Memory: below 40 % it may be shared or reduced, above 95 % it is about to run
+out. Power far below the limit indicates idleness (250 W of an A100's 400 W).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SM_LOW, SM_HIGH = 0.60, 0.85
 MEMORY_LOW, MEMORY_HIGH = 0.40, 0.95
 POWER_LOW = 250 / 400
 IDLE = 0.05
-"""Share of cycles, or of time, below which nothing that matters runs."""
+"""Share of cycles, or of time, below which nothing important runs."""
 BANDWIDTH_BOUND = 0.60
 """Share of the theoretical bandwidth; copies reach about 0.9."""
 COMPUTE_BOUND = 0.50
@@ -30,12 +30,12 @@ COMPUTE_BOUND = 0.50
 NEAR_A_ROOF = 0.25
 """Share of every roof below which the counters do not show what the work waits for."""
 HELD_BACK = 0.25
-"""Share of time from which on a held-back clock is what limits, when the clock is low as well."""
+"""Share of time above which a held-back clock is the limit, if the clock is low as well."""
 CLOCK_LOW = 0.85
 LINK_BOUND = 0.50
 
 OFTEN_BUSY = 0.9
-"""Share of the time with something running above which pauses are not worth a word."""
+"""Share of the time with something running above which pauses are not mentioned."""
 
 HEADLINES: dict[Limiter, str] = {
     "idle": "idle: it is paid for and does nothing",
@@ -66,7 +66,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
     share: float | None
     zone: ZoneName
     text: str
-    """The value and what the zone means."""
+    """The value and the meaning of its zone."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     zones: list[Zone]
     because: list[str]
-    """The numbers the limiter rests on."""
+    """The numbers behind the limiter."""
     cannot_know: list[str]
 
 
@@ -103,7 +103,7 @@ def _uncounted(seen: Observed) -> list[str]:
 
 
 def zones_of(seen: Observed) -> list[Zone]:
-    """Every share that has zones, the most telling first."""
+    """Every share that has zones, the most informative first."""
     memory = used_text(seen.memory_used_bytes, seen.memory_total_bytes)
     power = UNKNOWN if seen.power_w is None else f"{seen.power_w:.0f} of {seen.power_limit_w or 0:.0f} W"
     pauses = seen.busy is not None and IDLE < seen.busy < OFTEN_BUSY
@@ -131,7 +131,7 @@ def zones_of(seen: Observed) -> list[Zone]:
 
 
 def _works(seen: Observed) -> bool:
-    """Whether a counter shows that much of the GPU is in use, whatever power it draws: reading memory draws less than arithmetic."""
+    """Whether a counter shows that much of the GPU is in use, whatever its power: reading memory draws less than arithmetic."""
     bounds = ((seen.sm_active, SM_LOW), (seen.tensor_active, COMPUTE_BOUND), (seen.dram_bandwidth, BANDWIDTH_BOUND))
     return any(share is not None and share >= bound for share, bound in bounds)
 
@@ -197,7 +197,7 @@ def _held_back(seen: Observed) -> tuple[Limiter, list[str]] | None:
 
 
 def _roofs(seen: Observed) -> tuple[Limiter, list[str]] | None:
-    """The roof the work is nearest to, if it is near one."""
+    """The roof that the work is closest to, if it is close to one."""
     pipes = [share for share in (seen.tensor_active, seen.fp64_active, seen.fp32_active, seen.fp16_active) if share is not None]
     compute, bandwidth = max(pipes, default=0.0), seen.dram_bandwidth or 0.0
     because = [

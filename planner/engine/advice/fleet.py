@@ -1,7 +1,7 @@
-"""A fleet's advice in sums: by verdict, host and job what it costs and wastes, and the GPUs that are slow or sick beside their peers.
+"""A fleet's advice in sums: cost and waste by verdict, host and job, and the GPUs that are slow or faulty compared with their peers.
 
-Waste is what the best action of each GPU saves a month; actions of one GPU exclude each other, so they are not added. Peers are GPUs of
-one part that work; a GPU is slow when its clock, or its arithmetic among the GPUs of its job, is further below their median than five
+Waste is the monthly saving of the best action of each GPU; actions of one GPU exclude each other, so they are not added. Peers are working
+GPUs of one model. A GPU is slow when its clock, or its arithmetic among the GPUs of its job, is further below their median than five
 robust standard deviations and `LEAST_SLOW`.
 """
 
@@ -19,9 +19,9 @@ from planner.units import HOURS_PER_MONTH, percent_text
 LEAST_PEERS = 4
 """Fewest GPUs that are compared with each other."""
 LEAST_SLOW = 0.07
-"""Deviation of clocks among equal boards at equal work: the binning of chips and the temperature of a rack."""
+"""Deviation of clocks among equal boards at equal work, due to the binning of chips and the temperature of a rack."""
 LEAST_USE = 0.5
-"""Use, of the busiest peer's, below which averages over the time in use are too short to be compared."""
+"""Use relative to the busiest peer below which averages over the time in use are too short to be compared."""
 DEVIATIONS, NORMAL_MAD = 5.0, 1.4826
 HEAT = ("software thermal", "hardware thermal", "hardware slowdown", "power brake")
 LEAST_HELD_BACK = 0.05
@@ -41,7 +41,7 @@ def summary_of(advice: Advice, warnings: Mapping[tuple[str, int], Sequence[str]]
 
 
 def waste_of(one: RightSizing) -> tuple[float, bool]:
-    """(dollars a month that the best action saves, whether that is at most)."""
+    """(monthly dollars that the best action saves, whether that is an upper limit)."""
     savings = [action.saves for action in one.actions if action.saves is not None and action.saves.usd_per_month > 0]
     best = max(savings, key=lambda saves: saves.usd_per_month, default=None)
     return (best.usd_per_month, best.at_most) if best is not None else (0.0, False)
@@ -71,7 +71,7 @@ def _group(name: str, ones: Sequence[RightSizing]) -> Group:
 
 
 def suspects(seen: Sequence[Observed], warnings: Mapping[tuple[str, int], Sequence[str]]) -> Iterator[Suspect]:
-    """GPUs with failing memory, held back by heat, slow beside the same part, or stragglers of their job; a GPU for each reason."""
+    """GPUs with failing memory, held back by heat, slower than GPUs of the same model, or stragglers of their job; one entry for each reason."""
     reasons: dict[int, list[str]] = defaultdict(list)
     for number, one in enumerate(seen):
         reasons[number] += warnings.get((one.host, one.index), ())
@@ -98,7 +98,7 @@ def _work(one: Observed) -> float | None:
 def _behind(
     seen: Sequence[Observed], group: Callable[[Observed], str], value: Callable[[Observed], float | None]
 ) -> Iterator[tuple[int, float]]:
-    """(number, value ÷ median of its group) of the GPUs in use that are far below."""
+    """(number, value ÷ median of its group) of the GPUs in use that are far below the median."""
     groups: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for number, one in enumerate(seen):
         figure, name = value(one), group(one)

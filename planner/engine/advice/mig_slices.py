@@ -1,4 +1,4 @@
-"""Multi-instance GPUs: which slices lie beside each other, and how few GPUs hold a set of jobs."""
+"""Multi-instance GPUs: which slices fit next to each other, and how few GPUs hold a set of jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planner.engine.advice.observation import MARGIN
 from planner.hardware.catalogue.mig import Profile
 
 SLICE_SM_MARGIN = 1.2
-"""A slice is narrower than the GPU the job was seen on: kernels that filled it for a moment take longer."""
+"""Margin for multiprocessors: a slice is narrower than the GPU the job was observed on, so kernels that filled it for a moment take longer."""
 MEMORY_SLICES = 8
 """Memory slices of one GPU."""
 
@@ -42,7 +42,7 @@ def smallest_for(need: SliceNeed, profiles: Sequence[Profile]) -> Profile | None
 
 
 def most_of(profile: Profile) -> int:
-    """Number of slices of `profile` that one GPU holds."""
+    """Number of slices of `profile` that fit on one GPU."""
     count = 0
     while placed([profile] * (count + 1)) is not None:
         count += 1
@@ -71,9 +71,9 @@ def placed(profiles: Sequence[Profile]) -> list[int] | None:
 
 
 def pack(jobs: Mapping[str, Profile]) -> list[list[str]]:
-    """The jobs of each GPU: the largest first, each on the first GPU where it still lies beside the others."""
+    """The jobs of each GPU: the largest first, each on the first GPU where it still fits."""
     gpus: list[list[str]] = []
-    with_room: list[list[str]] = []  # a GPU whose memory slices are all taken is not looked at again
+    with_room: list[list[str]] = []  # GPUs without free memory slices are not examined again
     for name in sorted(jobs, key=lambda job: (-jobs[job].memory_slices, -jobs[job].compute_slices, job)):
         held = next((one for one in with_room if placed([jobs[other] for other in (*one, name)]) is not None), None)
         if held is None:

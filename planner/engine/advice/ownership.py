@@ -1,6 +1,6 @@
 """Rent of one GPU in each market, and rent or buy: after how many hours of use buying has cost no more than renting.
 
-Rent is paid for the hours in use, u·t; a bought GPU costs its price once, and power and its place around the clock:
+Rent is paid for the hours in use, u·t; a bought GPU costs its price once, and power and hosting around the clock:
     rent · u · t = price + (power · PUE · usd_per_kwh + hosting + staff) · t.
 """
 
@@ -19,22 +19,22 @@ from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Term
 
 ALMOST_ALL = 0.995
-"""A share from which on a whole percentage would read 100 %."""
+"""Share above which a rounded percentage would read 100 %."""
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The price of one GPU for an hour."""
+    """The price of one GPU per hour."""
 
     usd_per_h: float
     market: str
     provider: str
-    """'you' for a price that was given."""
+    """Provider; 'you' for a price that the user gave."""
     instance: str = ""
     region: str = ""
     as_of: str = ""
     source: str = ""
     whole: int = 1
-    """GPUs of the instance; more than one: the price is a share, and the instance is rented whole."""
+    """GPUs of the instance; with more than one, the price is a share of an instance that is rented whole."""
 
     @property
     def text(self) -> str:
@@ -44,9 +44,9 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def quotes(offers: Sequence[Offer], market: Term = "on-demand", providers: Sequence[str] = ()) -> dict[str, Quote]:
-    """GPU -> its cheapest offer of a single GPU, or where there is none the cheapest share of a larger instance.
+    """GPU -> its cheapest offer of a single GPU; where there is none, the cheapest share of a larger instance.
 
-    `providers` restricts the offers (empty: all); raises `UserError` for one that has none.
+    `providers` restricts the offers (empty: all); raises `UserError` for an unknown provider.
     """
     return {
         gpu: Quote(
@@ -69,14 +69,14 @@ def least_text(share: float) -> str:
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """The time from which buying is cheaper than renting, and the numbers it rests on."""
+    """The time after which buying is cheaper than renting, and the inputs of the calculation."""
 
     hours_in_use: float | None
     """None: never; running it costs more than renting it for so small a share of the time."""
     months: float | None
-    """Months on the calendar until then, at the utilisation observed."""
+    """Calendar months until then, at the observed utilisation."""
     least_utilisation: float
-    """Share of the time in use from which on buying pays within the life; above 1: never."""
+    """Share of the time in use above which buying pays within the life; above 1: never."""
     utilisation: float
     rent_usd_per_h: float
     purchase_usd: float
@@ -88,7 +88,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The time from which buying is cheaper than renting in words, with its inputs."""
+        """The time after which buying is cheaper than renting in words, with its inputs."""
         hosting = f"{usd_text(self.owning.hosting_usd_per_month)} $/month hosting, " if self.owning.hosting_usd_per_month else ""
         inputs = (
             f"({usd_text(self.purchase_usd)} $ to buy, without a server; {self.power_w:.0f} W at {self.owning.usd_per_kwh:g} $/kWh, "
@@ -106,7 +106,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 def break_even(
     *, rent_usd_per_h: float, purchase_usd: float, utilisation: float, power_w: float, owning: Owning, source: str
 ) -> BreakEven:
-    """The break-even of one GPU; `power_w` is its mean draw at this utilisation, its idle hours included."""
+    """The break-even of one GPU; `power_w` is its mean power at this utilisation, including idle hours."""
     running = running_usd_per_h(power_w, owning)
     gained = rent_usd_per_h * utilisation - running
     hours = purchase_usd / gained if gained > 0 else None

@@ -1,7 +1,7 @@
-"""Right-sizing: from observed GPUs to changes, in order, with the saving of each a month.
+"""Right-sizing: from observed GPUs to changes, in order, each with its monthly saving.
 
-Savings are (what it costs now - what it would cost) · 730 h, at the cheapest current offers or at the price given. "At most" marks
-savings that rest on something counters do not show; `how` is the sum with its numbers.
+Savings are (present cost - new cost) · 730 h, at the cheapest current offers or at the price given. "At most" marks
+savings that depend on something counters do not show; `how` is the calculation with its numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from planner.workload.tasks import Term
 
 MakeActions = Callable[[Case], Iterator[Action]]
 LEAST_SAVING_USD = 1.0
-"""A month; less is not worth naming."""
+"""Smallest monthly saving that is shown."""
 BY_LIMITER: Mapping[Limiter, tuple[MakeActions, ...]] = {
     "idle": (gpu_actions.release, gpu_actions.mig, gpu_actions.cheaper),
     "launch/host": (job_actions.batch, gpu_actions.mig, gpu_actions.cheaper),
@@ -43,7 +43,7 @@ BY_LIMITER: Mapping[Limiter, tuple[MakeActions, ...]] = {
 
 
 def right_size(observed: Iterable[Observed], inputs: Inputs) -> Advice:
-    """The advice for every GPU observed. Raises `UserError` for a provider without offers."""
+    """The advice for every observed GPU. Raises `UserError` for a provider without offers."""
     prices = {market: quotes(inputs.offers, market, inputs.providers) for market in PRICE_FIELDS}
     notes: dict[str, None] = {}
     cases = [_case(seen, prices, inputs, notes) for seen in observed]
@@ -86,7 +86,7 @@ def _case(seen: Observed, prices: Mapping[Term, Mapping[str, Quote]], inputs: In
 
 
 def _cheaper(case: Case, gpu: Gpu, price: Quote, notes: dict[str, None]) -> tuple[list[Candidate], Answer | None]:
-    """Cheaper GPUs that suffice, checked by the engine where the workload is known and agrees with the observation."""
+    """Cheaper GPUs that are enough, checked by the engine where the workload is known and agrees with the observation."""
     inputs, limiter = case.inputs, case.judgement.limiter
     parts, on_demand = inputs.find_gpu.values(), case.prices["on-demand"]
     if inputs.workload is not None and limiter != "idle":

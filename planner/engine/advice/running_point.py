@@ -1,9 +1,9 @@
-"""Point of a running job on the roofline of its GPU, by hardware counters.
+"""Point of a running job on the roofline of its GPU, from hardware counters.
 
 FLOP/s = share of the cycles in which the matrix pipes work · rate of the data sheet · clock ÷ boost clock
 B/s = share of the theoretical memory bandwidth · that bandwidth
 
-A cycle in which a pipe works need not be a full one, and how wide its numbers are is not counted: the FLOP/s are at most so many.
+A cycle in which a pipe works need not be a full one, and the width of its numbers is not counted, so the FLOP/s are an upper limit.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from planner.hardware.catalogue.gpus import Gpu
 from planner.units import percent_text
 
 LEAST = 1e-3
-"""Share of a counter below which there is no point: its figure is noise, and a logarithmic axis has no 0."""
+"""Value of a counter below which there is no point: it is noise, and a logarithmic axis has no 0."""
 
 
 class RunningPoint(msgspec.Struct, frozen=True):
-    """Rates of one moment."""
+    """Rates at one moment."""
 
     flop_per_s: float
     bytes_per_s: float
@@ -34,11 +34,11 @@ class RunningPoint(msgspec.Struct, frozen=True):
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of a GPU now, below its roofs."""
+    """The present work of a GPU, below its roofs."""
 
     observed: Observed
     dtype: str
-    """Number format that the products are taken to have."""
+    """Assumed number format of the products."""
     chip: Chip | None = None
     """Roofs by the data sheet and as reached; None where they are not known."""
     now: RunningPoint | None = None
@@ -51,7 +51,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 def running(
     now: Sequence[Observed], before: Sequence[Observed], dtype: str, find_gpu: Callable[[str], Gpu | None], chip: FindChip
 ) -> list[Running]:
-    """The running point of each GPU seen `now`, with its points of `before` (any number for each GPU, in order of time)."""
+    """The running point of each GPU in `now`, with its points of `before` (any number for each GPU, in order of time)."""
     found = []
     for seen in now:
         gpu = find_gpu(seen.gpu)
@@ -85,7 +85,7 @@ def _point(seen: Observed, chip: Chip) -> RunningPoint | None:
 
 
 def _unknown(seen: Observed) -> str:
-    """The reason why there is no point: a counter that is not there, or one that counts nothing."""
+    """The reason why there is no point: a counter that is missing, or one that counts nothing."""
     counters = (("tensor", "tensor_active", seen.tensor_active), ("DRAM traffic", "dram_bandwidth", seen.dram_bandwidth))
     absent = [f"{label}: {seen.reasons.get(field, 'not read')}" for label, field, share in counters if share is None]
     if absent:

@@ -21,13 +21,13 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes_per_s: float | None = None
     """Per GPU and direction; None where there is no network."""
     joined_nodes: int = 1
-    """Nodes that each group of the layout spans: the whole of a training job, one replica of a service."""
+    """Nodes that each group of the layout spans: all nodes of a training job, or the nodes of one replica of a service."""
     nodes: int = 1
-    """Nodes that are rented in all."""
+    """Total number of rented nodes."""
     most_nodes: int | None = None
-    """Nodes that can be had at once; None: not limited by what is known."""
+    """Nodes that can be had at once; None: no known limit."""
     by_agreement: bool = False
-    """More nodes than anyone can order: a contract with the provider comes first."""
+    """More nodes are needed than anyone can order without a contract with the provider."""
     basis: Literal["published", "given", "assumed"]
     source: str = ""
 
@@ -39,11 +39,11 @@ class TermPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usd_per_h: float
     """Price of all nodes."""
     job_usd: Figure | None = None
-    """Cost of a job that ends, with what a commitment costs beyond it and what interruptions add."""
+    """Cost of a job that ends, including the unused rest of a commitment and the cost of interruptions."""
     committed_usd: float | None = None
     """Price of the whole commitment."""
     break_even_use: float | None = None
-    """Share of its time above which a commitment costs less than paying by the hour."""
+    """Share of the time above which a commitment costs less than paying by the hour."""
     basis: Literal["published", "by discount"] = "published"
 
 
@@ -65,7 +65,7 @@ class LayoutAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     batch: int | None = None
     """Concurrent sequences per replica while generating or serving."""
     prefill_replicas: int = 0
-    """Replicas of a disaggregated service that only read prompts; the other ones of the dp replicas only decode."""
+    """Replicas of a disaggregated service that only read prompts; the rest of the dp replicas only decode."""
 
     @property
     def text(self) -> str:
@@ -86,7 +86,7 @@ class ParameterCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int
     active: int
-    """Used for one token (MoE: the routed experts only)."""
+    """Parameters used for one token (MoE: only the routed experts)."""
     embedding: int
     trainable: int
 
@@ -101,9 +101,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bottleneck: str | None
     memory_bytes: MemoryBytes | None = None
     probability_fits: float | None = None
-    """Probability that its memory is enough, by the range of `memory_bytes`; `fits` is whether what is predicted is."""
+    """Probability that its memory is enough, from the range of `memory_bytes`; `fits` compares the predicted value only."""
     host_memory_bytes: float | None = None
-    """Host memory for each GPU, where something is offloaded."""
+    """Host memory per GPU, where something is offloaded."""
     parameters: ParameterCounts | None = None
     flop_per_token: float | None = None
     step_s: Figure | None = None
@@ -127,16 +127,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flop_per_usd: Figure | None = None
     energy_j_per_token: Figure | None = None
     power_w: Figure | None = None
-    """Mean draw of all GPUs, their idle time at the traffic included, without the hosts."""
+    """Mean power of all GPUs without the hosts, including their idle time at this traffic."""
     evidence: dict[str, float] = {}
-    """Causes that make its ranges wider than usual of their kind, and the amount of each."""
+    """Causes that make the ranges wider than usual for their kind, and the amount of each."""
     seconds_by_class: dict[str, float] = {}
     """Time of a step (or a request) by operator class."""
     assumed: dict[str, Any] = {}
     """Every default used."""
     layout: LayoutAnswer | None = None
     network: Network | None = None
-    """Between nodes; present where an offer, or the candidate, has any."""
+    """Network between nodes; present where an offer, or the candidate, has one."""
     version: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""An estimated number: its value, a range that should hold the truth nine times in ten, and the basis it rests on."""
+"""An estimated number: its value, a range that should contain the truth nine times in ten, and its basis."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from planner.hardware.ceilings.ceilings import Basis
 __all__ = ["BASES", "Basis", "Figure", "Percentiles", "weakest"]
 
 BASES: tuple[Basis, ...] = get_args(Basis)
-"""Weakest to strongest."""
+"""Bases of evidence from the weakest to the strongest."""
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """An estimate. `low`–`high` should hold the truth 9 times in 10."""
+    """An estimate. The range from `low` to `high` should contain the truth 9 times in 10."""
 
     value: float
     low: float
@@ -32,16 +32,16 @@ class Figure(msgspec.Struct, frozen=True):
         return Figure(self.value * factor, self.low * factor, self.high * factor, self.basis)
 
     def inverse(self, numerator: float) -> Figure:
-        """`numerator` divided by the figure; the ends of the range change places."""
+        """`numerator` divided by the figure; the ends of the range are exchanged."""
         return Figure(numerator / self.value, numerator / self.high, numerator / self.low, self.basis)
 
     def capped(self, most: float) -> Figure:
-        """The figure where nothing can be above `most`."""
+        """The figure, with value and range limited to at most `most`."""
         return Figure(min(self.value, most), min(self.low, most), min(self.high, most), self.basis)
 
 
 def value_of(figure: Figure | None) -> float | None:
-    """The value of a figure that may be absent."""
+    """The value of a figure, or None without a figure."""
     return figure.value if figure is not None else None
 
 
@@ -55,5 +55,5 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def weakest(*bases: Basis) -> Basis:
-    """The weakest of `bases`; 'spec' of none."""
+    """The weakest of `bases`; 'spec' where there are none."""
     return min(bases, key=BASES.index, default="spec")

@@ -17,25 +17,25 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     weight_dtype: str
     method: str = ""
-    """Parameters that are trained and their recipe; empty for a service."""
+    """Parameters that are trained and the recipe; empty for a service."""
     fits: bool
     verdict: Verdict
     why: str
-    """Limit, or the reason why it is no solution."""
+    """What limits it, or why it is no solution."""
     probability_fits: float | None = None
-    """Probability that the memory is enough, by its range."""
+    """Probability that the memory is enough, from its range."""
     context_tokens: int | None = None
     """Longest context of one sequence in this layout; None: not known, or not limited by memory or positions."""
     concurrency: int | None = None
-    """Most sequences at once whose cache fits; in training, sequences of a micro batch."""
+    """Most sequences whose cache fits at once; in training, sequences of a micro batch."""
     bits: int = 0
-    """Class of the weights' precision: 32, 16, 8 or 4. With the parameters, the quality to expect."""
+    """Class of the weights' precision: 32, 16, 8 or 4. Together with the parameters it indicates quality."""
     headroom: float | None = None
-    """Share of the fullest GPU that is left for caches; in training, that is left. Below 0: missing."""
+    """Share of the fullest GPU that is left for caches, or left free in training. Negative: the share that is missing."""
     alone_tokens_per_s: float | None = None
-    """Tokens a second of one request alone on its replica: the most that a user can see."""
+    """Tokens per second of a single request alone on its replica: the most that a user can see."""
     positions: int | None = None
-    """The model's own end of a context; None: it has none, as with a bias by distance."""
+    """Longest context by the model's own positions; None: no limit, as with a bias by distance."""
     longest_context_tokens: int | None = None
     """Longest context in any layout on the same GPUs."""
     longest_context_layout: str = ""

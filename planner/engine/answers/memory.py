@@ -32,18 +32,18 @@ class MemoryBytes(MemoryParts[float], frozen=True, kw_only=True):
 
     total: Figure
     capacity: float
-    """Bytes of the GPU that programs can take (less than the label on the box)."""
+    """Bytes of the GPU that programs can use (less than the advertised size)."""
     usable_share: float = 1.0
-    """Share of these that the job may take: what the engine takes, less what is to stay free."""
+    """Share of the capacity that the job may use: the engine's share, less what is to stay free."""
 
     @property
     def usable(self) -> float:
-        """Bytes that the job may take."""
+        """Bytes that the job may use."""
         return self.capacity * self.usable_share
 
     @property
     def left(self) -> float:
-        """Bytes the job may take that are left; below 0 where it does not fit."""
+        """Usable bytes that are left; negative where it does not fit."""
         return self.usable - self.total.value
 
 
@@ -53,10 +53,10 @@ class MemoryItem(msgspec.Struct, frozen=True):
     component: str
     """One of `MEMORY_COMPONENTS`; the items of a component add up to it."""
     name: str
-    """Name for people."""
+    """Name on screen."""
     bytes: float
     formula: str
-    """Formula of the bytes, with the candidate's own numbers put in."""
+    """Formula for the bytes, with the candidate's own numbers filled in."""
     source: str
     """Source of the formula."""
 
@@ -66,22 +66,22 @@ class MemoryDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     items: list[MemoryItem]
     total_bytes: float
-    """The items' sum."""
+    """Sum over all items."""
     label_bytes: float
     """Memory on the data sheet."""
     capacity_bytes: float
     """Part of it that programs can take."""
     capacity_source: str
     memory_fraction: float
-    """Share of the capacity that the engine may take; where its own fraction is one of free memory, with what that leaves aside."""
+    """Share of the capacity that the engine may use; where the engine's own fraction is of free memory, converted to one of the capacity."""
     headroom: float
     """Share of that which is kept free."""
     usable_bytes: float
     """capacity_bytes · memory_fraction · (1 - headroom)."""
     host_bytes: float = 0.0
-    """Host memory for each GPU: what is offloaded."""
+    """Host memory per GPU for what is offloaded."""
 
     @property
     def left_bytes(self) -> float:
-        """Usable bytes that are left; below 0 where the candidate does not fit."""
+        """Usable bytes that are left; negative where the candidate does not fit."""
         return self.usable_bytes - self.total_bytes

@@ -1,4 +1,4 @@
-"""The ranked answer for one workload: a row for each candidate shown, and changes that would make it fit or make it cheaper."""
+"""The ranked answer for one workload: a row for each candidate shown, and changes that would make it fit or cheaper."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.time import TimeDetail
 
 LeverCost = Literal["time", "precision", "margin", "hardware", "target", "interruptions", "commitment", "job"]
-"""Price of a lever: time with the same result; a rounding; what is kept in reserve; more or other GPUs; a looser target; work that is lost
-when a node is taken away; years that are paid for whatever is used; another job."""
+"""Price of a lever: time with the same result; a rounding; reserves; more or other GPUs; a looser target; work that is lost when a node is
+taken away; years that have to be paid whether used or not; another job."""
 Verdict = Literal["fits", "may-not-fit", "misses-target", "does-not-fit", "not-supported"]
 SOLUTIONS: tuple[Verdict, ...] = ("fits", "may-not-fit")
 """Verdicts of rows that have a rank."""
 PRICE_UNIT = " a token"
-"""Unit after a price where rows are ranked by dollars a token, because dollars a month stand beside it."""
+"""Unit after a price where rows are ranked by dollars per token, because dollars per month are shown next to it."""
 
 
 class LeverState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,38 +41,39 @@ class Lever(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of the workload and their new values."""
     text: str
     gpu: str | None = None
-    """The GPU on which the changed workload has a solution; None: on none."""
+    """GPU on which the changed workload has a solution; None: there is none."""
     gpus: int | None = None
     """Number of GPUs of that solution."""
     costs: LeverCost | None = None
     """The dearest price among its changes."""
     saves_bytes: float | None = None
-    """Bytes on the fullest GPU: the same layout without the change, less with it."""
+    """Bytes saved on the fullest GPU in the same layout."""
     slowdown: float | None = None
-    """Time for the same work (a trained token, an answered request) with the change ÷ without it, on the same GPUs in the same
-    layout as if it had the memory, minus one; of a change of hardware, against the closest GPU had it the memory."""
+    """Extra time for the same work (a trained token, an answered request): time with the change ÷ time without it, minus one, on the same
+    GPUs in the same layout as if they had enough memory; for a change of hardware, compared with the closest GPU as if that had enough
+    memory."""
     before: LeverState | None = None
-    """First row without the change, where something fits already; the change makes it cheaper."""
+    """First row without the change, where something fits already and the change makes it cheaper."""
     after: LeverState | None = None
     """First row of the plan with the change."""
 
 
 class OwnedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Costs of the GPUs of a row that is not rented. An hour of it is `running_usd_per_h` + `depreciation_usd_per_h`."""
+    """Costs of the GPUs of a row that is not rented. An hour costs `running_usd_per_h` + `depreciation_usd_per_h`."""
 
     bought: bool = False
-    """Whether it is to be bought for this; otherwise it is there already."""
+    """True: to be bought for this workload; False: owned already."""
     gpus: int
     price_usd: float | None = None
-    """Price of all of them with their share of servers and network; None: not known, so that their loss in value is left out."""
+    """Price of all GPUs with their share of servers and network; None: not known, so that depreciation is left out."""
     power_w: float
-    """Draw of one GPU, around the clock."""
+    """Power of one GPU, around the clock."""
     running_usd_per_h: float
-    """Power and place of all of them."""
+    """Power and hosting of all GPUs."""
     depreciation_usd_per_h: float | None = None
-    """Loss of value."""
+    """Depreciation of all GPUs."""
     nvlink: bool | None = None
-    """Whether NVLink joins them, where that was said."""
+    """Whether NVLink joins them, where this is stated."""
     power_limit_w: float | None = None
     """Power cap of each of them, where there is one."""
     words: str = ""
@@ -80,22 +81,22 @@ class OwnedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The price a row rests on."""
+    """The offer whose price a row uses."""
 
     provider: str
     kind: str | None = None
-    """'hyperscaler', 'gpu-cloud', 'marketplace' or 'peer-to-peer'; None: nothing is known of the provider."""
+    """'hyperscaler', 'gpu-cloud', 'marketplace' or 'peer-to-peer'; None: the provider is not known."""
     instance: str
     region: str
     countries: list[str] = []
-    """Countries of the region, or of all the provider has where the offer names none; empty: not known."""
+    """Countries of the region, or all countries of the provider where the offer names no region; empty: not known."""
     gpus: int
-    """GPUs of one instance."""
+    """GPUs per instance."""
     instances: int
     usd_per_h: float
     """Price of all instances."""
     market: str
-    """Term it is rented on."""
+    """Term on which it is rented."""
     vcpus: float | None = None
     """Virtual processors of one instance; where the price is per GPU, in proportion to `gpus`."""
     memory_bytes: float | None = None
@@ -103,7 +104,7 @@ class OfferAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     interruption_notice_s: float | None = None
     """Warning before a spot instance is taken away."""
     billing_s: float | None = None
-    """Time that is billed at a time."""
+    """Billing increment."""
     egress_usd_per_gb: float | None = None
     as_of: str
     source: str
@@ -120,32 +121,32 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Reason for its place, or the smallest change that would make it a solution."""
     answer: Answer
     probability_fits: float | None = None
-    """Probability that the memory is enough, by its range."""
+    """Probability that the memory is enough, from its range."""
     probability_meets: float | None = None
     """Probability that the memory is enough and every target is met."""
     probability_first_better: float | None = None
-    """Probability that the first row is truly better by the objective than this one, their errors having causes in common; None for the
-    first, for rows far behind it, and where a price is missing."""
+    """Probability that the first row is truly better by the objective than this one, given that errors have causes in common; None for the
+    first row, for rows far behind it, and where a price is missing."""
     here: bool = False
-    """The GPU (or CPU) of this machine."""
+    """Whether the GPU (or CPU) is this machine's."""
     basis: Basis
     offer: OfferAnswer | None = None
     power_limit_w: float | None = None
-    """Limit in force of this machine's GPU, where it is below the vendor's."""
+    """Power limit set on this machine's GPU, where it is below the vendor's."""
     other_offers: int = 0
     owned: OwnedAnswer | None = None
-    """Present for GPUs that are one's own or would be bought."""
+    """Costs of GPUs that are owned or would be bought; else absent."""
     usd_per_h: Figure | None = None
     usd_per_month: Figure | None = None
     job_h: Figure | None = None
     """Hours of the whole job without failures."""
     expected_job_h: Figure | None = None
-    """Hours with failures, restarts and checkpoints, where they add a hundredth or more."""
+    """Hours including failures, restarts and checkpoints, where these add a hundredth or more."""
     job_usd: Figure | None = None
     terms: list[TermPrice] = []
-    """Prices of these nodes on every term that this offer has one for."""
+    """Prices of these nodes on every term for which this offer has a price."""
     spec_answer: Answer | None = None
-    """Answer from the vendor's figures alone, when a measurement changed it."""
+    """Answer from the vendor's figures alone, where a measurement changed it."""
     memory_detail: MemoryDetail | None = None
     """Present where details were requested."""
     time_detail: TimeDetail | None = None
@@ -158,11 +159,11 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     """A key of the workload; 'usd_per_h': the price of the first row."""
     value: float | str
-    """The state afterwards."""
+    """Value of the key after the change."""
     factor: float | None = None
-    """New over present value; None for an input that is no amount."""
+    """New value ÷ present value; None for an input that is not a number."""
     gpu: str
-    """Ranks first then."""
+    """GPU that then ranks first."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,18 +178,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The ranked answer for one workload."""
 
     task: dict[str, Any]
-    """The workload as given, with every default that was filled in."""
+    """The workload as given, including every default that was filled in."""
     rows: list[PlanRow]
     counts: Counts
     levers: list[Lever] = []
     flips: list[Flip] = []
     """Nearest changes of the inputs that put another GPU first; present in `plan` for people and in `report`."""
     prices_as_of: str | None = None
-    """Oldest price date among the shown rows."""
+    """Oldest price date of the rows shown."""
     notes: list[str] = []
     version: str = ""
 
     @property
     def best(self) -> PlanRow | None:
-        """The row that ranks first; None where nothing is a solution."""
+        """The row that ranks first; None where there is no solution."""
         return next((row for row in self.rows if row.rank), None)

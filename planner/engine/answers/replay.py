@@ -10,23 +10,23 @@ from planner.engine.answers.figure import Basis, Figure, Percentiles
 
 
 class ReplayHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One hour of the trace. Latencies are of the requests that came in it."""
+    """One hour of the trace. Latencies are of the requests that arrive in it."""
 
     begins_s: float
-    """Since the first request."""
+    """Seconds since the first request."""
     clock: str = ""
-    """Beginning of the hour, UTC; empty where the trace has no clock."""
+    """Start of the hour in UTC; empty where the trace has no clock."""
     requests: int
     covered_s: float
-    """The part of the hour between the first request of all and the last."""
+    """Part of the hour between the first and the last request of the trace."""
     rate_per_s: float
-    """Requests over that part."""
+    """Requests per second in that part."""
     ttft_s: Percentiles | None = None
     tpot_s: Percentiles | None = None
     """Absent where every output is one token."""
     request_s: Percentiles | None = None
     replicas_needed: int | None = None
-    """The fewest that meet the targets, or keep up where there are none; absent: not even the most that were tried."""
+    """The fewest replicas that meet the targets, or keep up where there are no targets; absent: even the most that were tried do not."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +42,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replicas: int
     basis: Basis
     requests: int
-    """All of them end."""
+    """Number of requests, all of which end."""
     seconds: float
     """Time from the first arrival to the last end."""
     ttft_s: Percentiles
@@ -51,21 +51,21 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wait_s: Percentiles
     """Time from sending a request until it is admitted."""
     in_flight: float
-    """Mean number of requests inside, waiting ones included."""
+    """Mean number of requests in the system, including waiting ones."""
     utilisation: float
     """Share of time in which an iteration runs on a replica."""
     preemptions: int = 0
     cut: int = 0
-    """Requests longer than the cache, cut to it as an engine's limit on length does."""
+    """Requests longer than the cache, shortened to it as an engine's length limit does."""
     missed: list[str] = []
-    """Targets that are not met, with the values found."""
+    """Targets that are not met, with the values reached."""
     hours: list[ReplayHour] = []
     replicas_needed: int | None = None
-    """Replicas of the hour that needs most."""
+    """Replicas needed in the most demanding hour."""
     usd_per_replica_h: Figure | None = None
     usd: Figure | None = None
     """Cost of `replicas` over all hours of the trace."""
     usd_by_hour: Figure | None = None
-    """Cost of as many replicas as each hour needs."""
+    """Cost if each hour runs only as many replicas as it needs."""
     notes: list[str] = []
     version: str = ""

@@ -12,7 +12,7 @@ from planner.units import UNKNOWN, count_text, usd_text
 
 Axis = Literal["width", "batch"]
 FEW = 5
-"""GPUs that are worth a sentence each."""
+"""Number of GPUs that get a sentence each."""
 
 
 class StudyPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,25 +27,25 @@ class StudyPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     """Reason why there is no speed: it does not fit, or is not supported."""
     flop_per_s: Figure | None = None
-    """Model FLOP (6·N·tokens + causal attention) ÷ seconds of the step."""
+    """Model FLOPs (6·N·tokens + causal attention) ÷ seconds of the step."""
     flop_per_usd: Figure | None = None
     """Absent where there is no speed or no price."""
     step_s: Figure | None = None
     mfu: Figure | None = None
     memory_bytes: Figure | None = None
     flop_per_byte: float | None = None
-    """Model FLOP ÷ bytes moved if every byte the step holds were read and written once: at most this intensity."""
+    """Model FLOPs ÷ bytes moved if every byte of the step were read and written once: an upper limit of the intensity."""
     bottleneck: str | None = None
 
 
 class StudyCurve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One GPU along the axis."""
+    """Results of one GPU along the axis."""
 
     gpu: str
     basis: Basis
-    """Basis of the weakest of its points."""
+    """Weakest basis among its points."""
     here: bool = False
-    """A device of this machine."""
+    """Whether it is a device of this machine."""
     measured_points: int = 0
     usd_per_gpu_h: float | None = None
     price: str = ""
@@ -53,12 +53,12 @@ class StudyCurve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     price_as_of: str | None = None
     price_source: str = ""
     leads_below_usd_per_gpu_h: float | None = None
-    """Price below which it gives the most FLOP per dollar at some point of the axis, while the others keep theirs."""
+    """Price below which it gives the most FLOP per dollar at some point of the axis, if the other prices stay as they are."""
     points: list[StudyPoint] = []
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of the axis on which `gpu` gives the most FLOP per dollar."""
+    """A part of the axis on which `gpu` gives the most FLOP per dollar."""
 
     gpu: str
     from_parameters: float
@@ -71,12 +71,12 @@ class Crossover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """Place on the axis where the best GPU (or the better of two) changes."""
 
     parameters: Figure
-    """Along the axis of batch: that of the one model."""
+    """Size of the model; on the axis of batch sizes, that of the one model studied."""
     tokens_per_step: Figure
     left: str
     right: str
     cause: Literal["price", "memory"] = "price"
-    """'memory': the model does not fit `from` any more; the range is the two sizes in between which it stops to fit."""
+    """'memory': the model no longer fits `from`; the range is given by the largest size that fits and the smallest that does not."""
     open_low: bool = False
     """The range reaches below the smallest point studied; `low` is that point."""
     open_high: bool = False
@@ -84,7 +84,7 @@ class Crossover(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 class StudyAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The whole study."""
+    """Answer of the whole study."""
 
     axis: Axis
     depth_law: str
@@ -98,7 +98,7 @@ class StudyAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     leads: list[Lead] = []
     crossovers: list[Crossover] = []
     pair_crossovers: list[Crossover] = []
-    """Crossovers of every two GPUs, whatever a third one does."""
+    """Crossovers of every pair of GPUs, whatever a third GPU does."""
     published: list[str] = []
     """Comparison with a published study, in sentences."""
     notes: list[str] = []
@@ -106,17 +106,17 @@ class StudyAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def size_of(crossover: Crossover, axis: Axis) -> Figure:
-    """The crossover along the axis of the study."""
+    """Size at the crossover, on the axis of the study."""
     return crossover.parameters if axis == "width" else crossover.tokens_per_step
 
 
 def place_of(axis: Axis, point: StudyPoint) -> float:
-    """Position of a point on the axis: parameters, or tokens a step."""
+    """Position of a point on the axis: parameters, or tokens per step."""
     return float(point.parameters if axis == "width" else point.tokens_per_step)
 
 
 def round_text(text: str) -> str:
-    """A round number without its empty decimals: '50.0 M' -> '50 M'."""
+    """A round number without zero decimals: '50.0 M' -> '50 M'."""
     number, blank, unit = text.partition(" ")
     return (number.rstrip("0").rstrip(".") if "." in number else number) + blank + unit
 
@@ -129,14 +129,14 @@ def size_text(value: float | None, axis: Axis) -> str:
 
 
 def range_text(crossover: Crossover, axis: Axis) -> str:
-    """'300 M to 610 M', with 'below' or 'beyond' where an end is open."""
+    """A range such as '300 M to 610 M', with 'below' or 'beyond' where an end is open."""
     size = size_of(crossover, axis)
     low, high = size_text(size.low, axis), size_text(size.high, axis)
     return f"{'below ' if crossover.open_low else ''}{low} to {'beyond ' if crossover.open_high else ''}{high}"
 
 
 def crossover_text(crossover: Crossover, axis: Axis) -> str:
-    """One sentence."""
+    """One sentence on a crossover."""
     what = "parameters" if axis == "width" else "tokens a step"
     size, reach = size_text(size_of(crossover, axis).value, axis), range_text(crossover, axis)
     if crossover.cause == "memory":
@@ -145,7 +145,7 @@ def crossover_text(crossover: Crossover, axis: Axis) -> str:
 
 
 def story(answer: StudyAnswer) -> list[str]:
-    """Findings of the study, a sentence each: the crossovers, or who leads throughout, who leads nowhere, and where lines end."""
+    """Findings of the study, one sentence each: the crossovers or the GPU that leads throughout, GPUs that lead nowhere, and where curves end."""
     lines = [crossover_text(crossover, answer.axis) for crossover in answer.crossovers]
     if answer.leads and not answer.crossovers:
         lines.append(f"{answer.leads[0].gpu} gives the most FLOP per dollar at every size studied.")
@@ -160,7 +160,7 @@ def story(answer: StudyAnswer) -> list[str]:
 
 
 def _ending(curve: StudyCurve, axis: Axis) -> Iterator[str]:
-    """The sentence on where the line of a GPU ends before the axis does, and why."""
+    """Sentence that says where the curve of a GPU ends before the axis does, and why."""
     known = [number for number, point in enumerate(curve.points) if point.flop_per_s is not None]
     if known and known[-1] + 1 < len(curve.points):
         beyond = curve.points[known[-1] + 1]

@@ -1,4 +1,4 @@
-"""Time of one candidate: every operator, the phases, and the roofs above them; and its latency at several loads."""
+"""Time of one candidate: every operator, the phases, and the roofs above them; its latency at several loads."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from planner.engine.answers.figure import Figure, Percentiles
 from planner.units import digits, duration_text
 
 Bound = Literal["compute", "bandwidth", "latency", "launch", "link", "host", "bubble"]
-"""Limits an operator can wait for: arithmetic, memory, its own start, the host that launches it, other GPUs, the engine, or the rest of a
-pipeline."""
+"""Limits that an operator can wait for: arithmetic, memory, its own start, the host that launches it, other GPUs, the engine, or the rest
+of a pipeline."""
 
 
 BOUND_WORDS: Mapping[Bound, str] = {
@@ -24,7 +24,7 @@ BOUND_WORDS: Mapping[Bound, str] = {
     "host": "engine overhead",
     "bubble": "pipeline bubble",
 }
-"""Words for them on screen; also those of `Answer.bottleneck`."""
+"""Words for limits on screen; also used for `Answer.bottleneck`."""
 
 
 CLASS_WORDS: Mapping[str, str] = {
@@ -42,13 +42,13 @@ CLASS_WORDS: Mapping[str, str] = {
     "new weights": "new weights",
     "scoring": "scoring",
 }
-"""Class of operator -> words for it, the same in every view of times."""
+"""Class of operator -> its name on screen, the same in every view of times."""
 PRODUCTS, OTHERS_AT_BANDWIDTH = ("matmul", "head"), ("elementwise", "optimizer", "rollout")
-"""Classes that are products, and others that the bandwidth limits."""
+"""Classes that are products, and other classes that the bandwidth limits."""
 MOST_OTHERS = 0.25
-"""Time of those others, as a share of that of products, above which it is open what limits products."""
+"""Time of the other classes, as a share of the time of products, above which it is unclear what limits products."""
 LEAST_SHARE = 0.005
-"""Share of a phase below which operators are listed as one."""
+"""Share of a phase below which operators are combined in one line."""
 
 
 def _size_text(size: float) -> str:
@@ -56,19 +56,19 @@ def _size_text(size: float) -> str:
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One kind of operator in one phase of a step or request, on one GPU; sums are of all of its runs."""
+    """One kind of operator in one phase of a step or request, on one GPU; all values are sums over its runs."""
 
     phase: str
     kind: str
     """One of the classes of `Answer.seconds_by_class`; the operators of a class add up to it."""
     name: str
-    """Name for people."""
+    """Name on screen."""
     seconds: float
     bound: Bound
     count: float = 0.0
-    """Number of runs; 0: counted as one."""
+    """Number of runs; 0 means one."""
     m: float | None = None
-    """A product of m × k by k × n, where it is one."""
+    """Size m of a product m × k by k × n; None for other operators."""
     n: float | None = None
     k: float | None = None
     dtype: str = ""
@@ -76,16 +76,16 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flop: float = 0.0
     """FLOPs of matrix products; 0 for other operators."""
     bytes: float = 0.0
-    """Read and written; over a link: sent by one GPU."""
+    """Bytes read and written; for transfers, bytes sent by one GPU."""
 
     @property
     def shape_text(self) -> str:
-        """'8,192·14,336·4,096': m·n·k; empty where it is no product."""
+        """Shape as '8,192·14,336·4,096' (m·n·k); empty for operators that are no product."""
         return "" if self.m is None or self.n is None or self.k is None else "·".join(map(_size_text, (self.m, self.n, self.k)))
 
     @property
     def intensity(self) -> float | None:
-        """FLOP per byte; None where it is no product."""
+        """FLOP per byte; None for operators that are no product."""
         return self.flop / self.bytes if self.flop and self.bytes else None
 
 
@@ -107,16 +107,16 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
     work: str
     """The work that takes this time: "one optimizer step", "one request among 16 on its replica", …"""
     at_once: int = 1
-    """Requests a replica of a service has in flight: decoding, FLOPs and bytes are of all of them together."""
+    """Requests in flight on a replica of a service; decode time, FLOPs and bytes are of all of them together."""
     mean_request_s: float | None = None
     """Time of the mean request of that service, as in the row."""
     operators: list[Operator]
     total_s: float
-    """The operators' sum."""
+    """Sum over all operators."""
     dtype: str
     """Number format of the products."""
     flop_per_s: float
-    """Reached by large products."""
+    """Rate that large products reach."""
     peak_flop_per_s: float
     """Dense rate on the data sheet."""
     bytes_per_s: float
@@ -125,7 +125,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """Note on reading the time beside that of the mean request; '' where there is nothing to mix up."""
+        """How this time relates to that of the mean request; '' where the two cannot be confused."""
         if self.mean_request_s is None:
             return ""
         together = f" FLOPs and bytes of decode are of all {self.at_once:,} together." if self.at_once > 1 else ""
@@ -134,17 +134,17 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ridge(self) -> float:
-        """FLOP per byte from which on arithmetic binds, by what is reached."""
+        """FLOP per byte above which arithmetic is the limit, from the rates that are reached."""
         return self.flop_per_s / self.bytes_per_s
 
     @property
     def peak_ridge(self) -> float:
-        """FLOP per byte from which on arithmetic binds, by the data sheet."""
+        """FLOP per byte above which arithmetic is the limit, from the data sheet."""
         return self.peak_flop_per_s / self.peak_bytes_per_s
 
     @property
     def flop(self) -> float:
-        """FLOPs of one GPU, recomputed ones included."""
+        """FLOPs of one GPU, including recomputed ones."""
         return sum(one.flop for one in self.operators)
 
     def phases(self) -> list[PhaseTime]:
@@ -160,14 +160,14 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def longest(self, phase: PhaseTime) -> tuple[list[Operator], list[Operator]]:
-        """(operators listed one by one, operators too short for that), the longest first in both."""
+        """Operators to list one by one, and operators too short for that, each with the longest first."""
         own = sorted((one for one in self.operators if one.phase == phase.name), key=lambda one: -one.seconds)
         kept = sum(1 for one in own if one.seconds >= LEAST_SHARE * phase.seconds)
         return (own[:kept], own[kept:]) if len(own) > kept + 1 else (own, [])
 
 
 def class_words(kind: str, seconds: Mapping[str, float], bottleneck: str | None) -> str:
-    """The words for a class of a row whose classes take `seconds`; for matrix products with what limits them: 'matmuls (bandwidth)'."""
+    """Words for a class of operators in a row whose classes take `seconds`; matrix products include their limit: 'matmuls (bandwidth)'."""
     words = CLASS_WORDS.get(kind, kind)
     products, others = (sum(seconds.get(one, 0.0) for one in kinds) for kinds in (PRODUCTS, OTHERS_AT_BANDWIDTH))
     known = bottleneck == "compute" or (bottleneck == "bandwidth" and others < MOST_OTHERS * products)
@@ -182,7 +182,7 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Latencies at one load."""
 
     load: float
-    """Requests a second of the whole deployment, or requests in flight where clients wait for their answers."""
+    """Requests per second of the whole deployment, or requests in flight where clients wait for their answers."""
     request_s: Percentiles
     ttft_s: Percentiles
     tpot_s: Percentiles | None = None
@@ -192,30 +192,30 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TargetEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The highest load at which a limit on a latency is kept."""
+    """The highest load at which a limit on a latency is met."""
 
     latency: Latency
     share: str
     """'p50', 'p95' or 'p99'."""
     limit_s: float
     load: Figure | None
-    """Load up to which the limit is kept; None where it is not kept at the lowest load either."""
+    """Highest load at which the limit is met; None where it is not met even at the lowest load."""
 
 
 class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Latencies against the load, at each of its points by the method of the plan."""
+    """Latencies against the load, each computed with the method of the plan."""
 
     by: Literal["rate", "in-flight"]
     """Unit of the load: requests a second, or requests in flight."""
     asked: float
     """The load of the plan."""
     points: list[LoadPoint]
-    """Points from low to high, only loads that the replicas keep up with."""
+    """Points in ascending order of load, only those that the replicas keep up with."""
     full: float | None = None
-    """Requests a second from which on more come than are answered; None where clients wait for their answers."""
+    """Requests per second above which the replicas fall behind; None where clients wait for their answers."""
     ends: list[TargetEnd]
     burst: float = 0.0
-    """Share by which requests come faster than the stated load in the simulation of latencies."""
+    """Fraction by which requests arrive faster than the stated load in the simulation of latencies."""
     replicas: int
     requests: int
-    """Requests simulated at each point; 0 where formulas say what a closed loop takes."""
+    """Requests simulated at each point; 0 where formulas for a closed loop are used instead."""

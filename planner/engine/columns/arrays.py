@@ -1,4 +1,4 @@
-"""Arrays of the table of candidates, and records whose fields are arrays with a row each for the same things (candidates, replicas, runs)."""
+"""Arrays of the table of candidates, and records of arrays with one row for each candidate, replica or run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def added(parts: Iterable[Floats]) -> Floats:
 
 
 def soft_maximum(a: Floats, b: Floats, knee: Floats | float) -> Floats:
-    """Sum of two limits of one piece of work, (a^p + b^p)^(1/p), computed on their ratio so that nothing overflows."""
+    """Combination of two limits of one piece of work, (a^p + b^p)^(1/p), computed on their ratio to avoid overflow."""
     large, small = np.maximum(a, b), np.minimum(a, b)
     ratio = small / np.where(large > 0, large, 1.0)
     return large * (1 + ratio**knee) ** (1 / knee)
@@ -35,7 +35,7 @@ def full(column: Floats, rows: int) -> Floats:
 
 
 def distinct(numbers: Rows) -> tuple[Rows, Rows]:
-    """(a row of each different number, which of these rows each row is like); for numbers from 0, few of them missing."""
+    """(a row of each different number, which of these rows each row equals); for numbers from 0 with few gaps."""
     row = np.empty(numbers.max(initial=-1) + 1, dtype=np.int64)
     row[numbers] = np.arange(numbers.size)
     there = np.zeros(row.size, dtype=bool)
@@ -44,7 +44,7 @@ def distinct(numbers: Rows) -> tuple[Rows, Rows]:
 
 
 def numbered(place: Rows) -> Rows:
-    """The number, from 0, of each row among those with the same `place`."""
+    """Number, from 0, of each row among those with the same `place`."""
     found, count = np.empty(place.size, dtype=np.int64), np.bincount(place)
     found[np.argsort(place, kind="stable")] = np.arange(place.size) - (np.cumsum(count) - count).repeat(count)
     return found
@@ -57,7 +57,7 @@ class Columns(msgspec.Struct, frozen=True):
     def gather(cls, records: Sequence[Any], index: Rows) -> Self:
         """Stack the attributes of `records` that are fields of this class.
 
-        `index` (shape [rows]): the record that each row takes; None becomes 0. Arrays have shape [rows], or [1] where
+        `index` (shape [rows]): the record of each row; None becomes 0. Arrays have shape [rows], or [1] where
         all records have the same number, which all rows share.
         """
         different = {id(record): record for record in records}
@@ -79,7 +79,7 @@ class Columns(msgspec.Struct, frozen=True):
         return type(self)(**{name: array if array.size == 1 else array[keep] for name, array in arrays.items()})
 
     def upright(self) -> Self:
-        """Every attribute as a column of shape [rows, 1], to be computed with numbers that stand beside each other; shared ones stay shared."""
+        """Every attribute as a column of shape [rows, 1], for use with numbers along a second axis; shared ones stay shared."""
         arrays = {name: getattr(self, name) for name in self.__struct_fields__}
         return type(self)(**{name: array if array.size == 1 else array[:, None] for name, array in arrays.items()})
 
@@ -104,7 +104,7 @@ class RowRecord(msgspec.Struct, frozen=True):
         return self.map(lambda array: array[index])
 
     def spread(self, index: Rows, rows: int, otherwise: float) -> Self:
-        """These rows at the places `index` of `rows`, and `otherwise` in all others."""
+        """These rows at the positions `index` of `rows`, and `otherwise` in all others."""
 
         def placed(array: Any) -> Any:
             column = np.full(rows, otherwise, dtype=array.dtype)
@@ -124,7 +124,7 @@ def joined(parts: Sequence[R]) -> R:
 
 
 def positive(columns: dict[str, Floats]) -> list[dict[str, float]]:
-    """For each row the numbers above 0 of `columns`, by name."""
+    """The numbers above 0 in each row of `columns`, by name."""
     numbers, names = np.stack([*columns.values()], axis=1), [*columns]
     found: list[dict[str, float]] = [{} for _ in numbers]
     row, column = (numbers > 0).nonzero()

@@ -1,4 +1,4 @@
-"""Limits an engine sets on its iterations: requests in flight and prompt tokens, by the workload, the GPU, or its defaults."""
+"""Limits that an engine sets on its iterations: requests in flight and prompt tokens, by the workload, the GPU, or its defaults."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from planner.engine.records.chip import ChipNumbers
 from planner.units import GIB
 
 LARGE_BYTES, LARGE_CAPABILITY, HUGE_BYTES = 70 * GIB, 9.0, 160 * GIB
-"""GPUs with this much memory that are newer than A100 are large to vLLM (`EngineArgs.get_batch_defaults`: device_memory >= 70 GiB and not "a100",
-0.9 to 0.33), but for GB10 (0.33), and huge from 160 GiB on (0.28)."""
+"""GPUs with this much memory that are newer than A100 are large to vLLM (`EngineArgs.get_batch_defaults`: device_memory >= 70 GiB and not
+"a100", 0.9 to 0.33), except GB10 (0.33), and huge from 160 GiB (0.28)."""
 GB10_CAPABILITY = 12.1
 
 
 def most_sequences(t: Table) -> Floats:
-    """Most requests in flight on a replica, whatever its cache would hold; shape [rows]."""
+    """Most requests in flight on a replica, whatever the size of its cache; shape [rows]."""
     usual = np.where(is_small(t.chip) & (t.engine.small_sequences > 0), t.engine.small_sequences, t.engine.most_sequences)
     return np.where(t.job.max_num_seqs > 0, t.job.max_num_seqs, usual)
 

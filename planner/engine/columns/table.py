@@ -1,4 +1,4 @@
-"""The table of candidates: a row a candidate, every attribute a column."""
+"""The table of candidates: a row for each candidate, a column for each attribute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planner.engine.records.layout import Layout
 
 
 class ModelColumns(Columns, frozen=True):
-    """Attributes of `Architecture` that the formulas read, under the same names; see there."""
+    """Attributes of `Architecture` that the formulas use, with the same names and meanings."""
 
     layers: Floats
     width: Floats
@@ -87,7 +87,7 @@ class ModelColumns(Columns, frozen=True):
 
     @property
     def reads_source(self) -> Floats:
-        """1: layers attend to the output of an encoder, which the prompt passes in their stead."""
+        """1: layers attend to the output of an encoder, which reads the prompt in their place."""
         return np.where(self.attended_source > 0, 1.0, 0.0)
 
     @property
@@ -97,12 +97,12 @@ class ModelColumns(Columns, frozen=True):
 
     @property
     def mean_ffn(self) -> Floats:
-        """Feed-forward width that a token passes in a layer, the mean over dense layers and those with experts."""
+        """Mean feed-forward width for a token in a layer, over dense layers and those with experts."""
         return self.common_ffn + self.experts_per_token * self.expert_ffn * self.moe_share
 
     @property
     def common_ffn(self) -> Floats:
-        """Feed-forward width that a token passes in a layer without routed experts, the mean over all layers."""
+        """Feed-forward width for a token in a layer without routed experts, the mean over all layers."""
         return self.ffn * self.dense_share + self.shared_ffn * self.moe_share
 
 
@@ -137,12 +137,12 @@ class LayoutColumns(Layout[Floats], Columns, frozen=True, kw_only=True):
 
     @property
     def expert_gpus(self) -> Floats:
-        """GPUs that hold one copy of a layer's experts: ep, or tp where that is more, as tensor parallelism splits each expert then."""
+        """GPUs that hold one copy of a layer's experts: ep, or tp where that is larger, because tensor parallelism then splits each expert."""
         return np.maximum(self.ep, self.tp)
 
     @property
     def expert_streams(self) -> Floats:
-        """Ranks with tokens of their own that share one copy of the experts."""
+        """Ranks with their own tokens that share one copy of the experts."""
         return np.maximum(1.0, self.ep / self.tp)
 
 
@@ -156,7 +156,7 @@ class Table(msgspec.Struct, frozen=True):
     chip: ChipColumns
     layout: LayoutColumns
     draft_model: ModelColumns | None = None
-    """Draft models, and the model itself in rows without one; None where no row has a draft that is timed."""
+    """Draft models, and the model itself in rows without one; None where no row has a timed draft."""
     draft: DraftColumns | None = None
     source: ModelColumns | None = None
     """Encoders of prompts, and the model itself in rows without one; None where no row has one."""
@@ -165,7 +165,7 @@ class Table(msgspec.Struct, frozen=True):
     """Towers that read pictures, and the model itself in rows without one; None where no prompt has a picture."""
 
     rollout_job: JobColumns | None = None
-    """Generating of the answers that are trained on; None where the model is not trained on its own."""
+    """Job of generating the answers that are trained on; None where the model is not trained on its own answers."""
     rollout_engine: EngineColumns | None = None
 
     @property

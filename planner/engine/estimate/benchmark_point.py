@@ -27,12 +27,12 @@ from planner.workload.tasks import Request
 Architectures = Callable[[str | dict[str, Any]], Architecture]
 STREAMS = ("copy", "triad", "read", "gemv")
 LEAN_PROMPT = 0.35
-"""Host time of a layer of the benchmark's own decoder over that of programs in torch that generate: 0.37 ms beside a bare launch of 6.3 µs, for
-166 launches (one H200 beside a Xeon of 2.1 GHz, 2026-11-26)."""
+"""Host time of a layer of the benchmark's own decoder ÷ that of programs in torch that generate: 0.37 ms at 6.3 µs for a bare launch, for
+166 launches (one H200 with a Xeon of 2.1 GHz, 2026-11-26)."""
 
 
 def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Prediction | None:
-    """The prediction for `point` beside its measured value, for the store; None where there is neither."""
+    """The prediction for `point` with its measured value, for the store; None where either is missing."""
     figure = predicted_figure(point, gpu, ceilings, architecture) if point.value else None
     if figure is None or not point.value:
         return None
@@ -52,7 +52,7 @@ def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Arch
 
 
 def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Figure | None:
-    """The prediction for `point` on `gpu` by `ceilings`; None for kinds of points without a formula."""
+    """The prediction for `point` on `gpu` with `ceilings`; None for kinds of points without a formula."""
     if point.kind == "gemm":
         return _product(point, ceilings)
     if point.kind in STREAMS:
@@ -64,7 +64,7 @@ def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architect
         return None
     try:
         architecture(request.model)
-    except UserError:  # a model that this catalogue does not have
+    except UserError:  # a model that is not in this catalogue
         return None
 
     def find_chip(part: Gpu, dtype: str, stored: str) -> Chip | None:
@@ -78,7 +78,7 @@ def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architect
 
 
 def request_of(point: Measurement, gpu: str) -> Request | None:
-    """The point as a candidate; None where its parameters do not suffice."""
+    """The point as a candidate; None where its parameters are not sufficient."""
     given = point.parameters
     try:
         model = model_of_point(given)
@@ -108,12 +108,12 @@ def request_of(point: Measurement, gpu: str) -> Request | None:
         return None
     try:
         return msgspec.convert(fields, Request)
-    except msgspec.ValidationError:  # a kind of point of a later version, or one that does not say its shape
+    except msgspec.ValidationError:  # a kind of point of a later version, or one without a shape
         return None
 
 
 def _launches(point: Measurement) -> float:
-    """Host time of the point's launches over that of the engine it stands for: a graph is launched once."""
+    """Host time of the point's launches ÷ that of the engine it stands for: a graph is launched once."""
     if point.parameters.get("graph"):
         return 0.0
     return LEAN_PROMPT if point.kind == "prefill" else 1.0
@@ -131,7 +131,7 @@ def _figure(point: Measurement, answer: Answer) -> Figure | None:
 
 
 def _product(point: Measurement, ceilings: Ceilings) -> Figure | None:
-    """FLOP/s by the formula; its range weighs that of arithmetic and of memory by their shares of the time."""
+    """FLOP/s by the formula; its range weighs the ranges of arithmetic and of memory by their shares of the time."""
     reached = ceilings.compute_flop_per_s.get(point.dtype or "")
     if reached is None or not point.flop or not point.value:
         return None

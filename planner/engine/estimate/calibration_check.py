@@ -1,4 +1,4 @@
-"""Whether measured ceilings predict better than published ones the points they were not fitted to: whole steps, prompts and decoding."""
+"""Whether measured ceilings predict points that they were not fitted to (whole steps, prompts and decoding) better than published ceilings."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 KINDS = ("train", "train-lora", "prefill", "decode")
 LEAST_TOKENS = 512
-"""A training step of fewer tokens waits for its host, and is itself what the time of a launch is fitted to."""
+"""Tokens below which a training step waits for its host, so that the time of a launch is fitted to it."""
 TOLERANCE = 0.05
-"""Two runs on one board differ by this much: a calibration that is worse by less is not refused."""
+"""Difference between two runs on one board: a calibration that is worse by less is not rejected."""
 
 
 class CheckedPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One point beside what was predicted of it, all in the unit of its kind."""
+    """One point with its predictions, all in the unit of its kind."""
 
     point: str
     unit: str
     measured: float
     before: float
-    """Prediction by published figures alone."""
+    """Prediction from published figures only."""
     after: float
-    """Prediction by the measured ceilings; no measured step is among them."""
+    """Prediction from the measured ceilings, without any measured step."""
 
     @property
     def errors(self) -> tuple[float, float]:
@@ -59,7 +59,7 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether plans may rest on the measured ceilings; also where nothing judges them."""
+        """Whether plans may use the measured ceilings; also true where no point judges them."""
         return not self.points or self.after <= self.before + TOLERANCE
 
 
@@ -70,7 +70,7 @@ def check_calibration(
     points: Iterable[Measurement],
     architecture: Callable[[str | dict[str, Any]], Architecture],
 ) -> CalibrationCheck:
-    """Predict the independent points among `points` of `gpu` by both."""
+    """Predict the independent points among `points` of `gpu` with both sets of ceilings."""
     fitted = replace(measured, train_points=())
     found = []
     for one in points:

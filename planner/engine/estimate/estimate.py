@@ -1,4 +1,4 @@
-"""Candidates given in full: many requests, of any models and tasks, evaluated as one table a kind of task."""
+"""Candidates given in full: many requests, for any models and tasks, evaluated as one table per kind of task."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Requests of one kind are evaluated together."""
+        """Kind of task: requests of one kind are evaluated together."""
         if self.job.workload.disaggregated:
             return "pools"
         return "train" if self.job.train else "serve" if self.job.task == "serve" else "fixed"
@@ -55,7 +55,7 @@ def estimate(
     find_models: Callable[[Request], Models],
     chip: FindChip,
 ) -> list[Answer | UserError]:
-    """One answer a request, in order; a `UserError` with the reasons for a request that cannot be used."""
+    """One answer per request, in order; a `UserError` with the reasons for a request that cannot be used."""
     answers: list[Answer | UserError] = [UserError(())] * len(requests)
     by_kind: dict[str, dict[int, Prepared]] = defaultdict(dict)
     for position, request in enumerate(requests):
@@ -83,7 +83,7 @@ def prepare(request: Request, gpu: Gpu, models: Models, find_chip: FindChip) -> 
 
 
 def job_of_request(request: Request, gpu: Gpu, models: Models) -> Job:
-    """The job of `request` on `gpu`, whatever its layout; raises `UserError`."""
+    """The job of `request` on `gpu`, for any layout; raises `UserError`."""
     request = with_request_rate(request)
     usable = (dtype for dtype in dtypes_to_try(request, models.main) if dtype in gpu.compute_flop_per_s)
     job = resolve(msgspec.structs.replace(request, dtype=next(usable, request.dtype)), models, headroom=0.0)
@@ -118,7 +118,7 @@ def evaluated_requests(kind: str, prepared: Sequence[Prepared]) -> Evaluated:
 
 
 def candidates_of(prepared: Sequence[Prepared]) -> Candidates:
-    """Requests as candidates, with the load that they ask for."""
+    """Requests as candidates, with the load that they state."""
     index = np.arange(len(prepared))
     wanted = LayoutColumns.gather([item.layout for item in prepared], index)
     return Candidates([item.job for item in prepared], index, [item.chip for item in prepared], index, wanted)
@@ -138,7 +138,7 @@ def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> I
 
 
 def _network(item: Prepared, answer: Answer) -> Network | None:
-    """The network between the nodes of a candidate; None where it is on one."""
+    """The network between the nodes of a candidate; None where it uses one node."""
     layout, asked = answer.layout, item.request.fabric
     if layout is None or layout.nodes < 2:
         return None
@@ -155,7 +155,7 @@ def _network(item: Prepared, answer: Answer) -> Network | None:
 
 
 def _assumed_load(kind: str, item: Prepared, layout: LayoutColumns, row: int) -> dict[str, object]:
-    """Load that a service came to: requests that wait on a replica, or replicas that read prompts."""
+    """Load that was determined for a service: requests that wait on a replica, or replicas that read prompts."""
     if kind == "pools" and item.request.prefill_replicas is None:
         return {"prefill_replicas": round(float(layout.prefill[row]))}
     waiting = item.layout.sequences - float(layout.sequences[row])

@@ -1,4 +1,4 @@
-"""Checks of a candidate given in full before it can be evaluated: degrees, batches and links that fit together."""
+"""Checks of a candidate given in full before its evaluation: degrees, batches and links that contradict each other."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
 
 
 def check_slices(gpu: Gpu, job: Job, joined: int, dp: int) -> None:
-    """Raises `UserError` for a job over several slices: a process sees one of them, so that they hold replicas alone."""
+    """Raises `UserError` for a job over several slices, unless they hold replicas of a service: a process sees one slice only."""
     if split_name(gpu.name) is not None and (joined > 1 or (job.train and dp > 1)):
         message = (
             f"{joined * dp} slices cannot share one model: a process sees one slice (MIG User Guide); replicas of a service can."
@@ -61,7 +61,7 @@ def check_slices(gpu: Gpu, job: Job, joined: int, dp: int) -> None:
 
 
 def _check_pools(request: Request, dp: int, problems: Problems) -> None:
-    """Disaggregated services have at least a replica for prompts and another for answers."""
+    """Check that a disaggregated service has at least one replica for prompts and one for answers."""
     prefill = request.prefill_replicas
     if prefill is not None and not request.disaggregated:
         problems.add("prefill_replicas", f"{prefill} is not accepted; only disaggregated services have them.")

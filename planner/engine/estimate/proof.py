@@ -1,4 +1,4 @@
-"""Proof of a first run on a device: expected and seen figures of every point, and a verdict on each."""
+"""Proof of a first run on a device: expected and measured figures of every point, and a verdict on each."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
 
 SHARE = 0.95
-"""Nominal share of predicted figures inside: of forty that are as expected four would lie outside ranges of 0.9."""
+"""Nominal share of predicted figures inside: with ranges of 0.9, four of forty correct figures would lie outside."""
 Verdict = Literal["within", "outside", "disturbed", "not measured", "no range"]
 AT_WORK = {"gemm": {"sm_active": 0.65, "tensor_active": 0.45}, "copy": {"dram_active": 0.6}}
-"""Least share of the time that a hardware counter has to show while the device does nothing but this, caches emptied in between: an H200 shows
-0.71 (products of 0.9 ms) to 0.91 (1.5 ms), 0.53 to 0.81, and 0.78, an H100 0.70 to 0.93, 0.49 to 0.82, and 0.78 (2026-11-26)."""
+"""Smallest share of the time that a hardware counter has to show while the device does nothing but this, with caches emptied in between: an
+H200 shows 0.71 (products of 0.9 ms) to 0.91 (1.5 ms), 0.53 to 0.81, and 0.78, an H100 0.70 to 0.93, 0.49 to 0.82, and 0.78 (2026-11-26)."""
 LARGE_FLOP = 1e12
-"""Products below do not fill a GPU."""
+"""FLOPs of a product below which it does not fill a GPU."""
 
 
 class ExpectedFigure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A point and the range in which nine boards of ten lie, in the unit of its kind."""
+    """A point and the range that nine of ten boards lie in, in the unit of its kind."""
 
     point: str
     low: float
@@ -74,9 +74,9 @@ def prove(
     expected: ExpectedPart | None,
     architecture: Callable[[str | dict[str, Any]], Architecture],
 ) -> Iterator[Proof]:
-    """A verdict on each point of a run, and on the hardware counters beside it.
+    """A verdict on each point of a run, and on the hardware counters measured with it.
 
-    The range is `expected`'s where it has one, else that of the prediction by `published` ceilings, which holds `SHARE` of the truths.
+    The range is that of `expected` where it has one, else that of the prediction from `published` ceilings, which contains `SHARE` of the truths.
     """
     listed = {one.point: (one.low, one.high) for one in expected.figure} if expected else {}
     for one in points:
@@ -90,13 +90,13 @@ def prove(
 
 
 def is_proven(lines: Sequence[Proof]) -> bool:
-    """Whether none of the figures is outside of what is expected, and no more were disturbed than are within."""
+    """Whether no figure is outside of its expected range, and at least as many are inside as were disturbed."""
     verdicts = Counter(one.verdict for one in lines)
     return not verdicts["outside"] and verdicts["disturbed"] <= verdicts["within"]
 
 
 def _range(predicted: Figure) -> tuple[float, float]:
-    """Ends of the range of nominal `SHARE`, whose logarithms lie further from the value than those of 0.9 by the quotient of the two quantiles."""
+    """Ends of the range of nominal `SHARE`: the logarithms lie further from the value than those of 0.9 by the quotient of the two quantiles."""
     further = dict(published_spreads().quantiles)[SHARE]
     low, high = (predicted.value * (end / predicted.value) ** further for end in (predicted.low, predicted.high))
     return low, high

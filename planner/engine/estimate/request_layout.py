@@ -17,13 +17,13 @@ from planner.hardware.catalogue.mig import split_name
 from planner.workload.tasks import Request
 
 FULL_OF_WEIGHTS = 0.8
-"""Share of a GPU's memory beyond which weights leave too little for caches."""
+"""Share of a GPU's memory above which weights leave too little for caches."""
 
 
 def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[float], dict[str, object]]:
-    """(layout, assumptions); absent degrees are filled in so that tp·pp·dp·cp = gpus.
+    """The layout, and the assumptions in it; absent degrees are filled in so that tp·pp·dp·cp = gpus.
 
-    Raises `UserError` for degrees, batches or links that do not fit together.
+    Raises `UserError` for degrees, batches or links that contradict each other.
     """
     assumed: dict[str, object] = {}
     tp, pp, dp, cp = _degrees(request, job, gpu)
@@ -63,10 +63,11 @@ def layout_of_request(request: Request, gpu: Gpu, job: Job) -> tuple[Layout[floa
 
 
 def divided_batch(job: Job, layout: Layout[float]) -> tuple[Job, Layout[float], dict[str, object]]:
-    """(job, layout, what was assumed) with the batch of a replica divided over the stages of a pipeline, where its program does so.
+    """(job, layout, assumptions) with the batch of a replica divided over the stages of a pipeline, where its program does so.
 
-    torch.distributed.pipelining: `Schedule1F1B` takes no fewer micro batches than stages, so that one is at most the batch of a replica ÷ the
-    stages: in the mean, where it does not divide evenly. A micro batch without a global one is the batch of a replica, or of one that is divided so.
+    torch.distributed.pipelining: `Schedule1F1B` accepts no fewer micro batches than stages, so a micro batch is at most the batch of a
+    replica ÷ the stages (as a mean, where it does not divide evenly). A micro batch without a global one is the batch of a replica, or of
+    one that is divided so.
     """
     given, stages = job.micro_batch, layout.pp
     if not job.train or stages == 1:
@@ -85,9 +86,9 @@ def divided_batch(job: Job, layout: Layout[float]) -> tuple[Job, Layout[float], 
 
 
 def _degrees(request: Request, job: Job, gpu: Gpu) -> tuple[int, int, int, int]:
-    """(tp, pp, dp, cp): what is given stays; the rest of the GPUs become tp for inference and dp for training.
+    """(tp, pp, dp, cp): given degrees stay; the rest of the GPUs become tp for inference and dp for training.
 
-    Tensor parallelism that nobody asked for stays inside a node: more nodes hold replicas, or stages of a model that fills one.
+    Assumed tensor parallelism stays inside a node: more nodes hold replicas, or stages of a model that fills one.
     """
     pp, cp = request.pp or 1, request.cp or 1
     if split_name(gpu.name) is not None and request.tp is None and request.dp is None:

@@ -1,4 +1,4 @@
-"""Services given in full: the sequences that are in flight on a replica, and how long requests wait for their admission."""
+"""Services given in full: the sequences in flight on a replica, and the wait of requests for their admission."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from planner.workload.traffic.lengths import drawn_outputs
 SETTLING_STEPS = 12
 """Iterations of Little's law; the time of a request grows slower than the number in flight, so it converges or hits the cache."""
 SEEDS, MEASURED = 4, 100
-"""Runs simulated of a candidate and requests in each; how far their percentiles are off: `planner.engine.evaluate.request_rate`."""
+"""Simulated runs of a candidate, and requests in each; for the error of their percentiles see `planner.engine.evaluate.request_rate`."""
 MOST_SEQUENCES = 65536.0
 """Sequences in flight on a replica that keeps no cache."""
 
 
 def in_flight(candidates: Candidates) -> Candidates:
-    """`candidates` with the sequences that are really in flight on a replica: as wanted, as the cache holds, as the rate settles at.
+    """`candidates` with the sequences that are really in flight on a replica: limited by the request, the cache, or the equilibrium of the rate.
 
-    A rate settles at Little's law, B = rate · time of a request at B; a rate beyond what the replica can do ends at the cache.
+    A rate settles at Little's law, B = rate · time of a request at B; a rate beyond the capacity of the replica fills the cache.
     """
     table = candidates.table()
     most = np.minimum(np.minimum(_cached_sequences(candidates), most_sequences(table)), _in_all(candidates))
@@ -54,7 +54,7 @@ def in_flight(candidates: Candidates) -> Candidates:
 
 
 def _in_all(candidates: Candidates) -> Floats:
-    """Requests that a closed loop sends a replica in all; infinite where they never end."""
+    """Total requests that a closed loop sends to a replica; infinite where they never end."""
     given = [job.workload.requests or np.inf if job.concurrency > 0 else np.inf for job in candidates.jobs]
     return np.maximum(1.0, np.ceil(np.array(given)[candidates.job_index] / candidates.layout.dp))
 
@@ -66,15 +66,15 @@ def in_flight_in_pools(candidates: Candidates) -> Candidates:
 
 
 def _cached_sequences(candidates: Candidates) -> Floats:
-    """Sequences that the cache of a replica holds."""
+    """Sequences that fit in the cache of a replica."""
     return np.minimum(sequences_that_fit(candidates.table()), MOST_SEQUENCES)
 
 
 def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
-    """`e` with what requests wait; `wanted` is its layout before the sequences in flight were known.
+    """`e` with the waits of requests; `wanted` is its layout before the sequences in flight were known.
 
-    Requests that come by themselves or differ in length are simulated; those of a closed loop that keep in step for some rounds
-    (`uniform_loop`) are simulated for the rest of them. A closed loop larger than the cache leaves requests waiting, B of c in
+    Requests that arrive at a rate or differ in length are simulated. Requests of a closed loop that keep in step for some rounds
+    (`uniform_loop`) are simulated for the other rounds. A closed loop larger than the cache leaves requests waiting, with B of c in
     flight: each waits (c - B) ÷ the rate of the replica before it is admitted.
     """
     e, in_flight = _with_room(e, wanted)
@@ -88,11 +88,12 @@ def queued(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
 def _with_room(e: Evaluated, wanted: LayoutColumns) -> tuple[Evaluated, Floats]:
     """`e` at the sequences that run at once in closed loops larger than a cache that fills as answers grow (`growing_room`), and these sequences.
 
-    What B answers at random places hold has a standard deviation of sqrt(B) times that of one, a uniform share of its growth; about one such deviation
-    below the cache's size requests are not admitted. Requests in step grow together, so that no more of them fit than of full length.
+    The tokens of B answers at random positions have a standard deviation of sqrt(B) times that of one, a uniform share of its growth;
+    requests are not admitted within about one such deviation of the cache's size. Requests in step grow together, so only as many fit as at
+    full length.
     """
     t, sequences = e.table, np.broadcast_to(e.candidates.layout.sequences, e.table.rows)
-    fills = np.isfinite(e.memory.max_sequences)  # models that keep nothing of their requests have no cache
+    fills = np.isfinite(e.memory.max_sequences)  # models that store nothing for their requests have no cache
     grows = (t.engine.reserves_output == 0) & np.isfinite(wanted.sequences) & (wanted.sequences > sequences) & fills
     crowded = np.broadcast_to(grows, sequences.shape)
     if not crowded.any():
@@ -106,7 +107,7 @@ def _with_room(e: Evaluated, wanted: LayoutColumns) -> tuple[Evaluated, Floats]:
 
 
 def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
-    """`e` with simulated figures: of a benchmark where the number of requests is given, else of the long run where closed formulas do not suffice."""
+    """`e` with simulated figures: of a benchmark where the number of requests is given, else of a long run where closed formulas do not suffice."""
     assert e.serve is not None
     jobs = [e.candidates.jobs[int(number)] for number in e.candidates.job_index]
     replicas = np.broadcast_to(wanted.dp, e.table.rows)
@@ -119,7 +120,7 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
     simulated, replicas = [jobs[row] for row in rows], replicas[rows]
     load = replica_load(simulated, replicas, surge=np.array([job.workload.targets.burst for job in simulated]))
     table = e.table.take(rows)
-    time, rules = iteration_time(table), batching_rules(table, sequences_that_fit(table))  # of a full cache, whatever the load
+    time, rules = iteration_time(table), batching_rules(table, sequences_that_fit(table))  # with a full cache, whatever the load
     of_long_run, of_benchmark = np.arange(endless.sum()), np.arange(endless.sum(), rows.size)
     found, most_per_s = list[Summary](), np.zeros(0)
     if of_long_run.size:
@@ -145,10 +146,10 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
 
 
 def _varies(job: Job) -> bool:
-    """Whether requests come at a rate of their own, or are of different lengths."""
+    """Whether requests arrive at a given rate, or have different lengths."""
     return bool(job.request_rate_per_s) or varies(job.workload.input_tokens) or varies(drawn_outputs(job.workload))
 
 
 def _partly(share: Floats, one: Latency, other: Latency) -> Latency:
-    """Latencies mixed of `share` [rows] of `one` and the rest of `other`."""
+    """Mixture of latencies: the share `share` [rows] of `one`, the rest of `other`."""
     return Latency(*(blended(share, own, others) for own, others in zip(asdict(one).values(), asdict(other).values(), strict=True)))

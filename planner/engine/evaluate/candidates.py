@@ -1,4 +1,4 @@
-"""Candidates before evaluation: jobs, chips and layouts, and which of them each row of a table has."""
+"""Candidates before evaluation: jobs, chips and layouts, and which of them each row of a table uses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """Records and which of them each row uses (index arrays of shape [rows])."""
+    """Records, and which of them each row uses (index arrays of shape [rows])."""
 
     jobs: Sequence[Job]
     job_index: Rows
@@ -60,7 +60,7 @@ class Candidates(msgspec.Struct, frozen=True):
 
 
 def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
-    """Rows of candidates, which may repeat, one part after the other; all parts share their jobs and chips, and no layout column is shared."""
+    """Rows (which may repeat) of several sets of candidates with the same jobs and chips, one set after the other; no layout column is shared."""
     first, _ = parts[0]
 
     def column(name: str) -> Floats:
@@ -76,7 +76,7 @@ def joined_candidates(parts: Sequence[tuple[Candidates, Rows]]) -> Candidates:
 
 
 def side_by_side(parts: Sequence[Candidates]) -> Candidates:
-    """Candidates with their own jobs and chips, one part after the other."""
+    """Several sets of candidates with their own jobs and chips, one after the other."""
     first_job, first_chip = (np.cumsum([0, *sizes[:-1]]) for sizes in ([len(p.jobs) for p in parts], [len(p.chips) for p in parts]))
     columns = {
         name: np.concatenate([full(getattr(part.layout, name), part.job_index.size) for part in parts])
@@ -92,7 +92,7 @@ def side_by_side(parts: Sequence[Candidates]) -> Candidates:
 
 
 def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
-    """(the records in use, which of them each row uses); all records where there are no fewer rows."""
+    """The records in use, and which of them each row uses; all records where there are no fewer rows."""
     if index.size >= len(records):
         return records, index
     used = sorted(set(index.tolist()))
@@ -102,7 +102,7 @@ def _used(records: Sequence[R], index: Rows) -> tuple[Sequence[R], Rows]:
 def candidate_of(
     job: Job, chip: Chip, layout: LayoutAnswer, *, nvlink: bool | None = None, network: Network | None = None
 ) -> Candidates:
-    """`job` on `chip` in `layout`; `nvlink` and `network` (None: the usual one) do not touch memory."""
+    """`job` on `chip` in `layout`; `nvlink` and `network` (None: the usual one) do not affect memory."""
     one = np.zeros(1, dtype=np.int64)
     if network is not None:
         chip = chip_over(chip, fabric_kind(network.fabric))

@@ -1,4 +1,4 @@
-"""Rows of evaluated candidates that become answers, and what an older release of an engine would take for them, where none is named."""
+"""Rows of evaluated candidates that become answers, and their times with an older release of an engine where no release is named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Chosen(NamedTuple):
-    """Rows `numbers` of `e`; called with a column of `e` it gives theirs."""
+    """Rows `numbers` of `e`; calling it with a column of `e` returns the cells of these rows."""
 
     e: Evaluated
     numbers: Rows
@@ -46,21 +46,22 @@ class Chosen(NamedTuple):
 
 
 class ReleaseEnds(NamedTuple):
-    """Factors of at least 1 by which times of a kind are shorter, and longer, in an older release (`_older`) of the engine of each row."""
+    """Factors of at least 1 by which times of a kind are shorter and longer with an older release (`_older`) of the engine of each row."""
 
     faster: Floats
     slower: Floats
 
 
 def names_of(kind: str) -> tuple[str, str]:
-    """Names, in the evidence of an answer, of the logarithms by which figures of `kind` are faster and slower in an older release."""
+    """Names, in the evidence of an answer, of the logarithms of the factors by which figures of `kind` are faster and slower in an older release."""
     return f"{kind}: faster in an older release", f"{kind}: slower in an older release"
 
 
 def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
-    """Kind of figure -> its ends, for the rows of each of `parts`, which share their jobs; empty where they train, or leave no release open.
+    """Kind of figure -> its factors, for the rows of each of `parts`, which share their jobs; empty in training, and where no release is open.
 
-    The older release serves as many sequences at once as today's, on the same layout, unless that is open and it had another by default.
+    The older release serves as many sequences at once as today's, on the same layout, unless that number is open and its default was
+    another.
     """
     places = [np.flatnonzero([rows.e.serve is not None and _release_open(job) for job in rows.jobs]) for rows in parts]
     ends = np.cumsum([numbers.size for numbers in places])
@@ -75,7 +76,7 @@ def release_ends(parts: Sequence[Chosen]) -> list[dict[str, ReleaseEnds]]:
 
 
 def _ends(rows: Chosen, places: Rows, older: Mapping[str, Floats], *, served: bool) -> dict[str, ReleaseEnds]:
-    """The ends of `rows`; rows at `places` take `older` seconds in the older release."""
+    """Factors of `rows`; rows at `places` take `older` seconds in the older release."""
     assert rows.e.serve is not None
     found = {}
     for kind, today in _times(rows.e.serve, served=served).items():
@@ -91,7 +92,7 @@ def evidence(ends: Mapping[str, ReleaseEnds]) -> dict[str, Floats]:
 
 
 def _release_open(job: Job) -> bool:
-    """Whether the engine of `job` has several releases, and none of them is named."""
+    """Whether the engine of `job` has several releases and none is named."""
     return len(ENGINES.get(job.workload.engine or job.engine.name, ())) > 1 and not job.workload.disaggregated
 
 
@@ -106,14 +107,14 @@ def _at_older(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
 
 
 def may_divide_matrices(job: Job) -> bool:
-    """Whether the GPUs of `job` hold whole layers because nobody gave a layout or a release, of which the older gave each a part of every matrix."""
+    """Whether layers are whole only because no layout or release is given: an older release gives each GPU a part of every matrix."""
     w = job.workload
     is_open = isinstance(w, Request) and w.pp is None and w.dp is None and (w.tp or 1) == 1
     return is_open and _release_open(job) and job.engine.layer_split and not _older(job).layer_split
 
 
 def _older(job: Job) -> Engine:
-    """The oldest release of the job's engine; of a service the oldest in use, as none is planned with a release that nobody maintains."""
+    """The oldest release of the job's engine; for a service, the oldest release in use, because nobody plans a service with an unmaintained one."""
     return oldest_in_use(job.engine.name) if job.task == "serve" else ENGINES[job.engine.name][0]
 
 
@@ -128,7 +129,7 @@ def _by_older(job: Job) -> Job:
 
 
 def _times(s: ServeColumns, *, served: bool) -> dict[str, Floats]:
-    """Kind of figure -> seconds of it, or of a request where it is a rate."""
+    """Kind of figure -> its seconds, or those of a request where the figure is a rate."""
     rate = "serving throughput" if served else "batch throughput"
     latencies = {"time to first token": s.ttft_s, "time per output token": s.tpot_s, "request time": s.request_s}
     times = {kind if served else OF_A_BATCH[kind]: latency.mean for kind, latency in latencies.items()}

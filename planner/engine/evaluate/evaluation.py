@@ -1,4 +1,4 @@
-"""Evaluates a table of candidates: memory, time and rates as columns."""
+"""Evaluation of a table of candidates: memory, time and rates as columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planner.workload.tasks import trains
 
 
 class Evaluated(msgspec.Struct, frozen=True):
-    """Candidates with their memory and their times: of a `step` where they train, else of a request they `serve`."""
+    """Candidates with their memory and their times: a training `step`, or a `serve`d request."""
 
     candidates: Candidates
     table: Table
@@ -30,16 +30,17 @@ class Evaluated(msgspec.Struct, frozen=True):
     """Queue of requests, where they were simulated or replicas have pools."""
 
     def with_layout(self, layout: LayoutColumns) -> Evaluated:
-        """A copy with other layout columns; nothing else is computed again."""
+        """A copy with other layout columns, without computing anything again."""
         return replace(self, candidates=replace(self.candidates, layout=layout), table=replace(self.table, layout=layout))
 
 
 def evaluate(
     candidates: Candidates, memory: MemoryColumns | None = None, pass_group: Rows | None = None, table: Table | None = None
 ) -> Evaluated:
-    """Evaluate candidates of one kind of task (all training, all fixed batches, or all continuous serving).
+    """Memory, times and rates of candidates of one kind of task (all training, all fixed batches, or all continuous serving).
 
-    `memory` and `table`: theirs, where they are known already. `pass_group`: see `alike` of `training.step_of` and of `passes.model_passes`.
+    `memory` and `table` are passed where they are known already. `pass_group`: see `alike` of `training.step_of` and of
+    `passes.model_passes`.
     """
     table, first = table or candidates.table(), candidates.jobs[0]
     memory = memory or memory_of(table)

@@ -22,9 +22,9 @@ from planner.workload.studies import model_of_point
 from planner.workload.tasks import Recipe, Workload
 
 TRANSFER_SPREAD = 0.25
-"""90 % half width of carrying the ratio of one step over to another size of model and batch."""
+"""90 % half width of applying the ratio of one step to another model and batch size."""
 DECIDES = 0.5
-"""Least share of a step that has to depend on an attribute for the step to determine it."""
+"""Smallest share of a step that has to depend on an attribute for the step to determine it."""
 SLOPE_STEP, SOLVING_STEPS = 0.01, 12
 _RECIPES: dict[str, Recipe] = {"amp": "amp", "fp32": "fp32", "bf16": "bf16", "mixed": "mixed"}
 
@@ -34,8 +34,8 @@ def with_measured_steps(
 ) -> Chip:
     """`chip` corrected by measured steps.
 
-    A step that waits for its host shows the time of a launch; one that keeps the device busy shows `train_factor`, measured ÷ predicted
-    device time, as the geometric mean over the points of the same dtype. A step in which neither decides shows nothing.
+    A step that waits for its host determines the time of a launch. A step that keeps the device busy determines `train_factor`, measured ÷
+    predicted device time, as the geometric mean over the points of the same dtype. A step in which neither dominates determines nothing.
     """
     steps = [step for point in points if (step := described(chip, point, architecture)) is not None]
     launches = [ratio for step in steps if (ratio := _solved(step, chip, "launch_s")) is not None]
@@ -59,9 +59,9 @@ class MeasuredStep(msgspec.Struct, frozen=True):
 
 
 def _solved(step: MeasuredStep, chip: Chip, name: str) -> float | None:
-    """The factor on attribute `name` of `chip` with which the formulas give the measured time; None where it does not decide it.
+    """The factor on attribute `name` of `chip` with which the formulas give the measured time; None where the step does not determine it.
 
-    Newton's method on the logarithms: the share of the step that follows the attribute is its slope.
+    Newton's method on the logarithms: the slope is the share of the step that depends on the attribute.
     """
 
     def log_s(log_factor: float) -> float:
@@ -82,7 +82,7 @@ def _mean(ratios: list[float]) -> float:
 
 
 def described(chip: Chip, point: TrainPoint, architecture: Callable[[str | dict[str, Any]], Architecture]) -> MeasuredStep | None:
-    """The step of a point; None when the point is of another dtype or not described."""
+    """The step of a point; None where the point has another dtype or no description."""
     given = point.parameters
     batch, sequence, recipe = given.get("batch"), given.get("sequence"), _RECIPES.get(str(given.get("recipe")))
     if (

@@ -1,4 +1,4 @@
-"""Prices of offers in one market, and the hours that a job pays for on each term."""
+"""Prices of offers on one term, and the hours that a job pays for on each term."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PRICE_FIELDS: Mapping[Term, str] = {
 }
 
 PricedOffer = tuple[float, Offer]
-"""(USD/h, the offer it is of)."""
+"""USD/h, and the offer with that price."""
 COMMITTED_H: Mapping[Term, float] = {"reserved-1y": 12 * HOURS_PER_MONTH, "reserved-3y": 36 * HOURS_PER_MONTH}
-"""Term -> hours that are paid for whatever is used: 8,760 and 26,280."""
+"""Term -> hours that have to be paid whether used or not: 8,760 and 26,280."""
 ROUNDED_ABOVE_S = 60.0
-"""Times billed at once that are longer than this are rounded up; shorter ones do not show."""
+"""Billing periods longer than this are rounded up; shorter ones make no visible difference."""
 
 
 def own_prices(workload: Workload, named: Iterable[str], find_gpu: Callable[[str], Gpu]) -> dict[str, float]:
-    """GPU -> the price of one's own: a table gives one for each, a number is that of the GPUs that are `named`, no one's else.
+    """GPU -> price of owned GPUs: a table gives a price for each GPU, and a number is the price of the `named` GPUs only.
 
     Raises `UserError` with every unknown GPU of a table.
     """
@@ -48,9 +48,9 @@ def own_prices(workload: Workload, named: Iterable[str], find_gpu: Callable[[str
 
 
 def priced_offers(offers: Sequence[Offer], market: Term, providers: Collection[str] = ()) -> list[PricedOffer]:
-    """(USD/h of the instance, offer) of every offer that has a price in `market`.
+    """USD/h of the instance, and the offer, for every offer that has a price in `market`.
 
-    `providers` restricts the offers (empty: all); raises `UserError` for one that has none.
+    `providers` restricts the offers (empty: all); raises `UserError` for an unknown provider.
     """
     if providers:
         _check_providers(providers, {offer.provider for offer in offers})
@@ -63,7 +63,7 @@ def priced_offers(offers: Sequence[Offer], market: Term, providers: Collection[s
 
 
 def cheapest_single_gpus(offers: Sequence[Offer], market: Term, providers: Collection[str] = ()) -> dict[str, PricedOffer]:
-    """GPU -> (USD/h of one, offer): its cheapest offer of a single GPU, or where there is none the cheapest share of a larger."""
+    """GPU -> (USD/h of one, offer): its cheapest offer of a single GPU; where there is none, the cheapest share of a larger offer."""
     cheapest: dict[str, PricedOffer] = {}
     for price, offer in priced_offers(offers, market, providers):
         share = price / offer.gpus
@@ -83,9 +83,9 @@ def _check_providers(names: Collection[str], known: set[str]) -> None:
 
 
 def paid_hours(term: Term, job_h: Floats, *, use: float = 0.0, provider: Provider | None = None) -> Floats:
-    """Hours that a job of `job_h` hours pays for: those it takes, a commitment whole but for the share `use` of what it leaves.
+    """Hours that a job of `job_h` hours pays for: the hours it takes, or a whole commitment less the share `use` of the hours it leaves.
 
-    A job longer than the commitment takes another one. By the hour, `provider` may bill a minimum or round up.
+    A job longer than a commitment takes another one. By the hour, `provider` may bill a minimum or round up.
     """
     committed = COMMITTED_H.get(term)
     if committed is not None:

@@ -1,4 +1,4 @@
-"""Probabilities that candidates fit, by the range of their memory, and that figures stay below their limits, by theirs."""
+"""Probabilities that candidates fit, from the range of their memory, and that figures stay below their limits, from their ranges."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from planner.engine.evaluate.evaluation import Evaluated
 from planner.workload.published.spreads import OF_A_BATCH, published_spreads
 
 LATENCY_KINDS = {"_ttft_": "time to first token", "_tpot_": "time per output token", "_request_": "request time"}
-"""Part of a target's name -> the kind of figure it limits."""
+"""Part of a target's name -> the kind of figure that it limits."""
 
 
 def probability_below(log_room: Floats, half_width: Floats) -> Floats:
-    """Probability that the truth is at most exp(`log_room`) times what is predicted, by the shares that published values give."""
+    """Probability that the truth is at most exp(`log_room`) times the prediction, from the errors of published values."""
     shares, ratios = (np.array([0.0, *column]) for column in zip(*published_spreads().quantiles, strict=True))
     within = np.interp(np.abs(log_room) / half_width, ratios, shares)
     return 0.5 + np.sign(log_room) * within / 2
 
 
 def room_for(confidence: float) -> float:
-    """Half widths of a range that lie between what is predicted and a limit which the truth keeps with `confidence`; 0 below a half."""
+    """Half widths of the range between the prediction and a limit that the truth keeps with `confidence`; 0 below a half."""
     shares, ratios = zip(*published_spreads().quantiles, strict=True)
     return float(np.interp(2 * confidence - 1, (0.0, *shares), (0.0, *ratios), right=np.inf))
 
 
 def probability_fits(e: Evaluated) -> Floats:
-    """Probability that each candidate needs no more than the GPU has for it, the share that is kept free included.
+    """Probability that each candidate needs no more memory than the GPU has for it, including the share that is kept free.
 
-    A service needs room for one request: with less memory its engine takes in fewer of them. No state gets smaller than it is.
+    A service needs room for one request: with less memory its engine admits fewer requests. Memory for states is never less than predicted.
     """
     m, job = e.memory, e.table.job
     room = m.usable / (1 - job.headroom)
@@ -44,8 +44,8 @@ def probability_fits(e: Evaluated) -> Floats:
 def probability_meets(e: Evaluated, targets: Sequence[tuple[str, Floats, float]]) -> Floats:
     """Probability that each candidate fits and keeps every limit of `targets` (name, column, limit).
 
-    What makes one time longer makes the others longer, so that the least likely of them decides; memory is off for other reasons.
-    A limit that nothing is known of counts as kept; what a service costs a month is known, as its GPUs are counted.
+    What makes one time longer also makes the others longer, so the least likely of them decides. Errors of memory have other causes.
+    A limit on an unknown figure counts as kept. The monthly cost of a service is certain, because its GPUs are counted.
     """
     least, serves = np.ones(e.table.rows), e.candidates.jobs[0].task == "serve"
     overall = "training speed" if e.step else "serving throughput" if serves else "batch throughput"

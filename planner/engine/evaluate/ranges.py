@@ -1,4 +1,4 @@
-"""Ranges of times: the error of a kind of figure by published measurements, wider the less is known of the question."""
+"""Ranges of times: the error of a kind of figure by published measurements, wider where less is known about the question."""
 
 from __future__ import annotations
 
@@ -20,52 +20,56 @@ from planner.workload.published.spreads import ENGINE_OPEN, RELEASE_OPEN, Classe
 from planner.workload.traffic.lengths import drawn_outputs
 
 NETWORK_SPREAD = math.log(2)
-"""Half width for time spent between nodes over a network assumed to be the usual one of the GPU: half or twice as fast. An assumption."""
+"""Half width for time spent between nodes over a network that is assumed to be the usual one of the GPU: half or twice as fast. An
+assumption."""
 MEASURED_SHARE = 0.5
-"""Share of a half width that is left when compute and bandwidth were measured on the device itself. An assumption."""
+"""Share of a half width that remains when compute and bandwidth were measured on the device itself. An assumption."""
 NETWORK = "network between nodes not measured"
 HOST_OPEN = "host time of an engine not named"
-"""Its amount is a half width."""
+"""Fact whose amount is a half width."""
 OTHER_HOSTS, OTHER_SERVERS = 16.0, 8.0
-"""Factor by which the host of another engine may take longer, in batches and in services. vLLM without CUDA graphs takes 0.35 ms a layer and 3 ms: 14 ms of 32
-layers, where 1 ms is predicted of an engine that is not named. Eight times 2 ms was the one of 1, 2, 4, 8 and 16 with the least interval score of decoding, each source left
-out (2026-11-25); a service that names no engine is vLLM's."""
+"""Factor by which the host of another engine may take longer, in batches and in services. vLLM without CUDA graphs takes 0.35 ms a layer
+and 3 ms: 14 ms for 32 layers, where 1 ms is predicted for an engine that is not named. Eight times 2 ms was the best of 1, 2, 4, 8 and
+16 by the interval score of decoding, each source left out (2026-11-25). A service that names no engine uses vLLM's."""
 OTHER_LAUNCHES = 0.5
-"""Part of a launch's half width that generation has beside the published ranges, whose hosts differ, too: of 0, 0.5 and 1 the one with the best coverage of decoding
-at the least interval score, each source left out (2026-11-27)."""
+"""Part of a launch's half width that is added to the published ranges in generation, whose hosts differ, too: of 0, 0.5 and 1 the value
+with the best coverage of decoding at the lowest interval score, each source left out (2026-11-27)."""
 HOST_TIME = "time of the engine on the host"
-"""Its amount is the share of it. The constants behind it (host time of a step and of a sequence, launches) were each fitted on one engine's release
-and one GPU model, and move by a third and more where a source is left out (docs/decisions/068-constants-of-the-host.md)."""
+"""Fact whose amount is the host's share of the time. The constants behind it (host time of a step and of a sequence, launches) were each
+fitted on one engine's release and one GPU model, and change by a third and more where a source is left out
+(docs/decisions/068-constants-of-the-host.md)."""
 LENGTHS_SPREAD = math.log(2.0)
-"""Half width for requests that all run at once and whose answers' lengths are a mean alone: where all are alike, no few long ones run almost alone at
-the end, and where lengths are cut off (sigma 0.3 in place of 0.8) fifty at once take half as long (docs/decisions/077-answers-differ-in-runs-that-end.md)."""
+"""Half width for requests that all run at once and for whose answers only a mean length is given. If all answers are equally long, no few
+long ones run almost alone at the end; where lengths are cut off (sigma 0.3 in place of 0.8), fifty at once take half as long
+(docs/decisions/077-answers-differ-in-runs-that-end.md)."""
 LENGTHS = "lengths of answers given as a mean alone, in a run that ends"
 SEVERAL, PCIE = "several GPUs", "PCIe between GPUs"
-"""GPUs that generate each token together. Those that hold layers one after the other hand over a few kilobytes, and one stream of llama.cpp is met as well
-on eight of them as on one (docs/decisions/213-what-a-left-out-source-alone-tells.md)."""
+"""Facts on GPUs that generate each token together. GPUs that hold layers one after the other hand over a few kilobytes, and one stream of
+llama.cpp is predicted as well on eight of them as on one (docs/decisions/213-what-a-left-out-source-alone-tells.md)."""
 SHAPES = ("dense models", "mixtures of experts")
-"""Classes of models, by whether they have experts."""
+"""Classes of models: without and with experts."""
 
 
 class Ranges(msgspec.Struct, frozen=True, dict=True):
     """Evidence behind the ranges of a table of times; columns of shape [rows] or [1]."""
 
     facts: Mapping[str, Floats]
-    """Cause of a wider range, or engine -> the amount of it in a row, 0: none."""
+    """Cause of a wider range, or engine -> its amount in each row, 0: none."""
     network: Floats
     """Half width that the network between nodes adds to every time."""
     left: Floats
-    """Share of the half widths that is left where the device was measured."""
+    """Share of the half widths that remains where the device was measured."""
     own: Mapping[str, Floats] = msgspec.field(default_factory=dict)
-    """Kind of figure -> factor on its half width by this user's own results."""
+    """Kind of figure -> factor on its half width from this user's own results."""
     limit: Floats | float = 0.0
-    """Half width that a power limit adds to every time, as far as products decide it."""
+    """Half width that a power limit adds to every time, to the extent that products decide it."""
     lengths: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
-    """Half width that lengths add which may be all alike, in a load that ends."""
+    """Half width for lengths that may all be equal, in a load that ends."""
     host: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
-    """Half width that the host of an engine adds which is not named."""
+    """Half width for the host of an engine that is not named."""
     processor: Floats = msgspec.field(default_factory=lambda: np.zeros(1))
-    """Half width of what a processor reaches: no published measurement is of one, so that its ceilings' own ranges are all there is."""
+    """Half width of the rates that a processor reaches. No published measurement is of a processor, so the range consists of the ranges of
+    its ceilings."""
     classes: tuple[Classes, ...] = ()
     """Architecture of the GPU, shape of the model, and engine of a service."""
     if_named: Ranges | None = None
@@ -84,7 +88,7 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
         return self._known[kind]
 
     def _unseen(self, kind: str) -> Floats:
-        """Factor of rows whose GPU, model or engine is of a class without published values of `kind`."""
+        """Factor for rows whose GPU, model or engine is of a class without published values of `kind`."""
         spreads, unseen = published_spreads(), np.zeros(1, dtype=bool)
         for classes in self.classes:
             new = [name is not None and name not in spreads.kinds[kind].classes for name in classes.names]
@@ -142,7 +146,7 @@ def _classes(candidates: Candidates, t: Table) -> tuple[Classes, ...]:
 
 
 def _serving_engine(job: Job) -> str | None:
-    """The engine of a service, whose scheduler its figures depend on; None where none is named, which has a range of its own, and in fixed batches."""
+    """The engine whose scheduler serves; None in fixed batches, and where no engine is named, which has a range of its own."""
     return job.engine.label if job.task == "serve" and job.workload.engine else None
 
 
@@ -151,7 +155,7 @@ def _left(chip: Chip) -> float:
 
 
 def _requests_of_means(job: Job) -> float:
-    """Requests of a load that ends and whose answers may all have the same length; infinite for any other. The fewer of them run at once, the less that matters."""
+    """Requests of a load that ends, with answers that may all have the same length; infinite for any other load. The fewer run at once, the less it matters."""
     w = job.workload
     if job.task != "serve" or not w.requests or drawn_outputs(w) == w.output_tokens:
         return math.inf
@@ -181,7 +185,7 @@ def launch_share(timed: StepColumns | ServeColumns) -> Floats:
 
 
 def host_share(timed: StepColumns | ServeColumns) -> Floats:
-    """Share of a step's or a request's time that the host takes, by its launches or between passes."""
+    """Share of a step's or a request's time that the host takes, for launches or between passes."""
     seconds = seconds_of(timed)
     host: Floats = added([timed.by_class[name] for name in ("launch", "host") if name in timed.by_class] or [np.zeros(1)])
     return np.clip(host / np.where(seconds > 0, seconds, 1.0), 0.0, 1.0)
@@ -190,7 +194,7 @@ def host_share(timed: StepColumns | ServeColumns) -> Floats:
 def network_spread(t: Table, timed: StepColumns | ServeColumns) -> Floats:
     """Spread that the network between nodes adds to a step's or a request's time; 0 inside a node or where the network was measured.
 
-    In training it is what the step waits for exchanges among replicas and stages, in inference the tensor parallelism over nodes.
+    In training it applies to waiting for exchanges among replicas and stages, in inference to tensor parallelism over nodes.
     """
     s, seconds = t.layout, seconds_of(timed)
     if isinstance(timed, StepColumns):

@@ -1,4 +1,4 @@
-"""Replicas of candidates under a request rate: how fast each is, how its engine forms iterations, and what load it gets."""
+"""Replicas of candidates under a request rate: their speed, how their engine forms iterations, and their load."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Replicas(msgspec.Struct, frozen=True):
     whole: Floats
     """Sequences of full length that the cache holds, of shape [rows]."""
     burst: float
-    """Rise of the request rate, as a fraction."""
+    """Fraction by which the request rate rises."""
 
     @property
     def rows(self) -> int:
@@ -51,7 +51,8 @@ class Replicas(msgspec.Struct, frozen=True):
     def evaluated(self, row: Rows, replicas: Floats, in_flight: Floats) -> Evaluated:
         """The rows `row`, which may repeat, evaluated at `replicas`, each with `in_flight` sequences.
 
-        Memory is that of full length: where more run at once because their answers still grow (`growing_room`), the cache is full.
+        Memory is that of full length: where more sequences run at once because their answers are still growing (`growing_room`), the cache
+        is full.
         """
         candidates = self.candidates.take(row)
         layout, whole = candidates.layout, np.maximum(1.0, np.floor(self.whole[row]))
@@ -70,8 +71,8 @@ def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
 
 
 def most_sequences(table: Table, alone: Floats) -> Floats:
-    """Sequences of mean length that the cache of each row holds when it holds as many; infinite where nothing is kept.
+    """Sequences of mean length that the cache of each row can hold; infinite where nothing is cached.
 
-    `alone` [rows]: those that fit beside everything else at the sequences of the layout (`MemoryColumns.max_sequences`).
+    `alone` [rows]: sequences that fit beside everything else at the number of sequences of the layout (`MemoryColumns.max_sequences`).
     """
     return np.fmin(np.broadcast_to(alone, table.rows), sequences_that_fit(table))

@@ -1,7 +1,7 @@
 """Services under a request rate: candidates simulated at the fewest replicas that meet their targets.
 
-Closed formulas screen every candidate before (`search.plan`). Here the best of them are simulated at several numbers of replicas
-around the screened one at once; the smallest number that keeps up and meets all targets on latency is chosen.
+Closed formulas screen every candidate first (`search.plan`). Here the best of them are simulated at several numbers of replicas
+around the screened number at once. The smallest number that keeps up and meets all targets on latency is chosen.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from planner.engine.performance.simulation.summary import Summary, queue_of
 from planner.workload.tasks import Targets
 
 SEEDS, MEASURED = 8, 40
-"""Runs of a candidate and requests measured in each. With the default preset, ten other sets of seeds against 19,200 requests: a p95
+"""Runs of a candidate, and requests measured in each. With the default preset, ten other sets of seeds compared with 19,200 requests: a p95
 is off by 3 % (root mean square), a p99 by 4 %, without a bias that differs from 0."""
 NEARBY, FURTHER = (0.93, 1.0, 1.07), (1.25, 1.6, 2.0, 3.0)
-"""Multiples of these replicas that are simulated; the second row where none of the first is enough."""
+"""Multiples of the screened replicas that are simulated; the second row where none of the first is enough."""
 MOST_HALVINGS, CLOSE = 3, 0.04
-"""Further turns that look for fewer replicas, and the share of them below which a difference is not looked into."""
+"""Further rounds that look for fewer replicas, and the relative difference in replicas below which no further round is made."""
 FEW_REPLICAS = 8
-"""Up to this many, one less and one more are simulated instead."""
+"""Number of replicas up to which one less and one more are simulated instead."""
 LATENCIES = ("ttft_s", "tpot_s", "request_s")
 """Figures of requests that `ServeColumns` and `Summary` share."""
 
 
 def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
-    """The rows of `replica` simulated at the fewest replicas that meet `targets`, else where they come closest, and their numbers."""
+    """The rows of `replica` simulated at the fewest replicas that meet `targets`, else at those that come closest, and their numbers."""
     begin, too_few, hopeless, _ = screened(replica, targets)
     streams = np.broadcast_to(replica.candidates.layout.expert_streams, replica.rows)
     row, replicas = _options(begin, NEARBY, streams)
@@ -47,7 +47,7 @@ def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
         missing = np.array(sorted(set(np.flatnonzero(~hopeless).tolist()) - set(row[over <= 1].tolist())), dtype=np.int64)
         if turn == 0 and missing.size:
             index, dearer = _options(begin[missing], FURTHER, streams[missing])
-            known = set(zip(row.tolist(), replicas.tolist(), strict=True))  # groups that share experts come in few sizes
+            known = set(zip(row.tolist(), replicas.tolist(), strict=True))  # groups that share experts have few possible sizes
             fresh = np.array([pair not in known for pair in zip(missing[index].tolist(), dearer.tolist(), strict=True)])
             more, further = np.concatenate([more, missing[index[fresh]]]), np.concatenate([further, dearer[fresh]])
         if not more.size:
@@ -59,7 +59,7 @@ def served(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows]:
 
 
 def _between(row: Rows, replicas: Floats, over: Floats, too_few: Floats, streams: Floats) -> tuple[Rows, Floats]:
-    """(row, replicas) still to try: between the fewest that are enough and the most below them that are not, unless they are close."""
+    """(row, replicas) still to try: between the fewest that are enough and the most below them that are not, unless the two are close."""
     rows, numbers = list[int](), list[float]()
     for one in sorted(set(row[over <= 1].tolist())):
         own = row == one
@@ -103,7 +103,7 @@ def _overshoot(summary: Summary, targets: Targets) -> Floats:
 
 
 def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
-    """The option of each row with the fewest replicas within its limits, else the one that is least over them."""
+    """The option of each row with the fewest replicas within its limits, else the option that exceeds them least."""
     within = over <= 1
     order = np.lexsort((np.where(within, replicas, -replicas), np.where(within, 0.0, over), row))
     first = np.ones(order.size, dtype=bool)
@@ -112,13 +112,13 @@ def _best(row: Rows, replicas: Floats, over: Floats) -> Rows:
 
 
 def _with(replica: Replicas, row: Rows, replicas: Floats, summary: Summary) -> Evaluated:
-    """`row` of `replica` at `replicas`, with its simulated latencies, their rate, and the sequences in flight by Little's law."""
+    """`row` of `replica` at `replicas`, with its simulated latencies, the rate it serves, and the sequences in flight by Little's law."""
     rate = replica.load(row, replicas).rate_per_s
     inside_s = np.where(summary.saturated, 0.0, summary.request_s.mean) - np.where(summary.saturated, 0.0, summary.wait_s.mean)
     in_flight = np.where(summary.saturated, replica.layout("sequences")[row], np.maximum(1.0, np.ceil(rate * inside_s)))
     again = replica.evaluated(row, replicas, in_flight)
     assert again.serve is not None
-    served_at = np.nextafter(rate, np.inf)  # so that all replicas together are not a rounding below the rate asked for
+    served_at = np.nextafter(rate, np.inf)  # so that rounding does not leave all replicas together below the required rate
     every = np.arange(row.size)
     serve = replace(with_simulated(again.serve, summary, every), requests_per_s=served_at)
     return replace(again, serve=serve, queue=queue_of(summary, rate * replicas, every, row.size))

@@ -16,20 +16,20 @@ from planner.engine.performance.simulation.replicas import Steady, request_times
 from planner.workload.tasks import Targets
 
 SCREENED = 2.0 ** (np.arange(-8, 7) / 4)
-"""Multiples of the screened replicas among which Little's law picks where to begin."""
+"""Multiples of the screened replicas from which Little's law picks the starting number."""
 FINER = np.array([0.25, 0.5, 0.75])
-"""Shares of the way between the last number that is not enough and the first that is, which are tried next."""
+"""Positions between the last number that is not enough and the first that is, which are tried next."""
 SURELY = 1.35
-"""Above this ratio to a limit by Little's law a number of replicas is not simulated: the mean alone is above the limit."""
+"""Ratio of a latency to its limit by Little's law above which a number of replicas is not simulated: the mean alone exceeds the limit."""
 HOPELESS = 1.5
-"""Above this ratio to a limit with the most replicas asked of Little's law, no more replicas are simulated."""
+"""Ratio to a limit, with the most replicas that were tried by Little's law, above which no larger number is simulated."""
 
 
 def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
-    """The rows of `replica` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from it.
+    """The rows of `replica` at the fewest replicas that meet `targets` by Little's law, and their numbers; None: all are far from the targets.
 
-    Screening evaluates a few numbers of sequences in flight and rounds the replicas up; here the sequences are those of the replicas,
-    and answers that differ in length spread the time of a request.
+    Screening evaluates a few numbers of sequences in flight and rounds the replicas up. Here the sequences are those of the replicas,
+    and the different lengths of answers spread the time of a request.
     """
     found = screened(replica, targets)
     row = np.flatnonzero(~found.hopeless)
@@ -49,20 +49,20 @@ def sized(replica: Replicas, targets: Targets) -> tuple[Evaluated, Rows] | None:
 
 
 class Screened(NamedTuple):
-    """Replicas by Little's law. Shape [rows]."""
+    """Replicas needed by Little's law; columns of shape [rows]."""
 
     replicas: Floats
-    """The fewest that meet the targets; as screened before, if none do."""
+    """The fewest replicas that meet the targets; the screened number if none does."""
     too_few: Floats
-    """The most that do not, with `SURELY`."""
+    """The most replicas that do not meet them, with `SURELY`."""
     hopeless: Flags
-    """Whether even the most that were asked of are far from the targets."""
+    """Whether even the most replicas that were tried are far from the targets."""
     steady: Steady
-    """Requests of one of `replicas`."""
+    """Requests on each of `replicas`."""
 
 
 def screened(replica: Replicas, targets: Targets) -> Screened:
-    """The replicas that each row needs by Little's law: `SCREENED` multiples of those it has, then numbers between two of them."""
+    """The replicas that each row needs by Little's law: first `SCREENED` multiples of the present number, then numbers between two of those."""
     rows, multiples = replica.rows, SCREENED.size
     every = np.arange(rows)
     row, given = np.repeat(every, multiples), replica.layout("dp")
@@ -74,7 +74,10 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
     enough, hopeless = tried[every, place], over[:, -1] > HOPELESS
     too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, tried, 0.0).max(axis=1), enough - 1))
     short = np.where(place > 0, tried[every, np.maximum(place - 1, 0)], enough - 1)
-    chosen, further = every * multiples + place, np.flatnonzero(enough - short > streams)  # elsewhere no number is between the two
+    chosen, further = (
+        every * multiples + place,
+        np.flatnonzero(enough - short > streams),
+    )  # other rows have no number between the two
     if further.size:
         finer = short[further, None] + (enough - short)[further, None] * FINER
         finer = whole_groups(np.ceil(finer), streams[further, None])
@@ -87,14 +90,14 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
 
 
 def whole_groups(replicas: Floats, streams: Floats) -> Floats:
-    """At least this many replicas, in whole groups that share one copy of the experts."""
+    """At least `replicas`, rounded up to whole groups that share one copy of the experts."""
     return np.ceil(replicas / streams) * streams
 
 
 def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> tuple[Floats, Steady]:
-    """Largest ratio of a latency to its limit by Little's law, but for first tokens, infinite where the queue grows; and the requests.
+    """Largest ratio of a latency to its limit by Little's law, first tokens excepted (infinite where the queue grows), and the requests.
 
-    A number that stands beside the same one of the same row is asked once: multiples of few replicas are often rounded to one number.
+    Equal numbers next to each other in a row are evaluated once, because multiples of few replicas are often rounded to the same number.
     """
     fresh = np.ones(row.size, dtype=bool)
     fresh[1:] = (row[1:] != row[:-1]) | (replicas[1:] != replicas[:-1])
@@ -113,11 +116,11 @@ def _over(replica: Replicas, row: Rows, replicas: Floats, targets: Targets) -> t
 
 
 def _request_sigma(steady: Steady, load: Load) -> Floats:
-    """Standard deviation of the logarithm of the time of a request: a log-normal length of the answer, times a load that varies."""
+    """Standard deviation of the logarithm of the time of a request: a log-normal length of the answer, and a varying load."""
     return np.hypot(load.outputs.sigma, steady.load_sigma)
 
 
 def _latency(mean: Floats, sigma: Floats) -> Latency:
-    """A log-normal latency of this `mean`, in seconds, and standard deviation of the logarithm."""
+    """A log-normal latency with this `mean`, in seconds, and standard deviation of the logarithm."""
     p50, p95, p99 = (mean * np.exp(sigma * z - sigma**2 / 2) for z in (0.0, *NORMAL_TAILS))
     return Latency(mean, p50, p95, p99)

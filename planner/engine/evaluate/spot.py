@@ -12,23 +12,23 @@ from planner.units import SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
 RESTART_S = 900.0
-"""Time from the loss of a node to the first new step: a node in its place, and the checkpoint read. An assumption."""
+"""Time from the loss of a node to the first new step: replacing the node and reading the checkpoint. An assumption."""
 INTERRUPTIONS_PER_H = (2.7e-4, 3.4e-3, 4.2e-2)
-"""(low, value, high) of one node. Low: 20 % a month (AWS Spot Instance Advisor for p5.48xlarge on 2026-02-24, 15-20 %); high: Google's preemptible
-machines lived 24 h at most (Kadupitiya, Jadhao, Sharma, arXiv 1911.05160); the value is their geometric mean."""
+"""(low, value, high) of one node. Low: 20 % a month (AWS Spot Instance Advisor for p5.48xlarge on 2026-02-24, 15-20 %). High: Google's
+preemptible machines lived 24 h at most (Kadupitiya, Jadhao, Sharma, arXiv 1911.05160). The value is their geometric mean."""
 LONGEST_INTERVAL_H = 24.0
-"""Time between checkpoints where the workload does not say and rarer ones would do. An assumption."""
+"""Time between checkpoints where the workload does not state it and an even longer time would be best. An assumption."""
 BATCH_INTERVAL_H = 1.0
 """Work that is lost with an instance where no weights are written: answers that are not stored yet. An assumption."""
 LEAST_PER_H = 1e-12
-"""Stands for instances that are never taken away."""
+"""Rate that stands for instances that are never taken away."""
 
 
 class Spot(NamedTuple):
-    """Delays of jobs on spot instances, and the checkpoints against them; columns of shape [rows]. Infinite where a job may never end."""
+    """Delays of jobs on spot instances, and intervals of the checkpoints; columns of shape [rows]. Infinite where a job may never end."""
 
     low: Floats
-    """Factor by which a job takes longer, where instances are taken away as seldom as is published."""
+    """Factor by which a job takes longer at the lowest published rate of interruptions."""
     value: Floats
     high: Floats
     interval_h: Floats
@@ -40,9 +40,9 @@ class Spot(NamedTuple):
 
 
 def spot_of(workload: Workload, nodes: Floats, write_s: Floats) -> Spot:
-    """Delays of jobs of `workload` whose `nodes` all wait for each that is lost, and write a checkpoint in `write_s` [rows].
+    """Delays of jobs of `workload` whose `nodes` all wait when one is lost, and which write a checkpoint in `write_s` [rows].
 
-    Checkpoints are as far apart as the workload says; else as is best at the likely rate of interruptions, and no further than a day.
+    The time between checkpoints is that of the workload; else the best one at the likely rate of interruptions, but at most a day.
     """
     low, value, high = _interruptions_per_h(workload)
     if workload.checkpoint_interval_h is not None:
@@ -57,7 +57,7 @@ def spot_of(workload: Workload, nodes: Floats, write_s: Floats) -> Spot:
 
 
 def _interruptions_per_h(workload: Workload) -> tuple[float, float, float]:
-    """(low, value, high) of one spot instance: as the workload states it, or what is known of two clouds."""
+    """(low, value, high) of one spot instance: as stated in the workload, or as published for two clouds."""
     given = workload.spot_interruptions_per_h
     return INTERRUPTIONS_PER_H if given is None else (given, given, given)
 

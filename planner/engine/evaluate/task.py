@@ -19,11 +19,11 @@ from planner.workload.architecture import Models
 from planner.workload.tasks import Dtype, Workload
 
 PLAN_HEADROOM = 0.1
-"""Share of the usable memory that a plan leaves free for fragmentation when the workload does not say."""
+"""Share of the usable memory that a plan leaves free for fragmentation where the workload does not state it."""
 
 
 class Task(msgspec.Struct, frozen=True, dict=True):
-    """A workload that a plan is made for."""
+    """A workload to plan for."""
 
     workload: Workload
     models: Models
@@ -34,11 +34,11 @@ class Task(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def searches(self) -> dict[tuple[int, bytes], Any]:
-        """Results of the search for this task, kept for tasks that differ from it in little."""
+        """Search results for this task, shared by tasks that differ little from it."""
         return {}
 
     def changed(self, workload: Workload) -> Task:
-        """A task for `workload`, a changed copy of this task's, with the same models and the same kept results of the search."""
+        """A task for `workload`, a changed copy of this task's workload, with the same models and the same stored search results."""
         task = Task(workload, self.models)
         task.__dict__["searches"] = self.searches
         return task
@@ -46,7 +46,8 @@ class Task(msgspec.Struct, frozen=True, dict=True):
     def job(self, dtype: Dtype | None = None, where: str = "") -> Job:
         """The job computed in `dtype`; None: the dtype of the workload, or the default.
 
-        Raises `UserError` naming each value that is missing, out of range or contradictory; `where`: the file or option named in it.
+        Raises `UserError` that names each value that is missing, out of range or contradictory, and `where` (a file or option) it was
+        given.
         """
         chosen = self.workload.dtype or dtype
         if chosen not in self._jobs:
@@ -63,14 +64,14 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
     """The catalogue, its offers, and this machine."""
 
     gpus: Sequence[Gpu]
-    """Every part of the catalogue."""
+    """Every GPU of the catalogue."""
     find_gpu: Callable[[str], Gpu]
-    """A part of the catalogue by a name or an alias; raises `UserError`."""
+    """Look-up of a GPU by its name or an alias; raises `UserError`."""
     offers: Sequence[Offer]
     machine: Sequence[Gpu]
     """Devices of this machine."""
     local_counts: Mapping[str, int]
-    """Number of each of them, by name."""
+    """Number of devices of this machine, by name."""
     chip: FindChip
     spec_chip: FindChip
     """Look-up without this machine's measurements."""
@@ -78,22 +79,22 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
     """Providers by name."""
 
     power_limits_w: Mapping[str, float] = msgspec.field(default_factory=dict)
-    """Limits in force of this machine's GPUs, by name, where they are below the vendor's."""
+    """Power limits set on this machine's GPUs, by name, where they are below the vendor's."""
 
     def gpu_of(self, row: PlanRow) -> Gpu:
-        """The part that `row` is about: this machine's own where the row is of this machine."""
+        """The GPU of `row`: this machine's own device where the row is of this machine."""
         here = next((device for device in self.machine if row.here and device.name == row.gpu), None)
         return here or self.find_gpu(row.gpu)
 
     def nvlink_of(self, row: PlanRow) -> bool | None:
-        """Whether the GPUs of the offer of `row` are joined by NVLink; None where the offer does not state it, or there is no offer."""
+        """Whether NVLink joins the GPUs of the offer of `row`; None where the offer does not state it, or there is no offer."""
         if row.owned is not None:
             return row.owned.nvlink
         offer = row.offer
         return self._nvlink.get((offer.provider, offer.instance, offer.region, row.gpu)) if offer else None
 
     def network_of(self, offer: Offer) -> NodeNetwork | None:
-        """Known network between nodes of `offer`."""
+        """Network between nodes of `offer`; None where it is not known."""
         key = offer.provider, offer.instance
         if key not in self._networks:
             provider = self.providers.get(offer.provider)
@@ -102,15 +103,15 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def node_types(self) -> dict[bytes, Any]:
-        """Lists of node types made so far, kept by `search.supply.node_types`."""
+        """Lists of node types made so far, filled by `search.supply.node_types`."""
         return {}
 
     @cached_property
     def _networks(self) -> dict[tuple[str, str], NodeNetwork | None]:
-        """Networks found so far."""
+        """Networks that were looked up so far."""
         return {}
 
     @cached_property
     def _nvlink(self) -> dict[tuple[str, str, str, str], bool | None]:
-        """NVLink of an offer by provider, instance, region and GPU; the first of several such offers counts."""
+        """NVLink of an offer by provider, instance, region and GPU; of several such offers, the first counts."""
         return {(one.provider, one.instance, one.region, one.gpu): one.nvlink for one in reversed(self.offers)}

@@ -29,7 +29,7 @@ from planner.units import SECONDS_PER_HOUR, bytes_text, digits, percent_text
 from planner.workload.published.spreads import PROGRAM_OPEN
 
 FIXED = ("weights", "optimizer", "kv_cache")
-"""Components of memory that are there whatever happens: no range goes below them."""
+"""Components of memory that are certain: no range goes below their sum."""
 DEGREES = ("gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "virtual_stages")
 """Columns of a layout that are whole numbers in every answer."""
 
@@ -41,7 +41,7 @@ def answers_of(e: Evaluated, numbers: Sequence[int]) -> list[Answer]:
 
 
 def answers_of_chosen(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> list[Answer]:
-    """The answers for `rows`, whose engines without a release reach to `releases`."""
+    """The answers for `rows`, with ranges up to `releases` where the release of the engine is open."""
     e, numbers = rows.e, rows.numbers.tolist()
     fits, layouts = rows(e.memory.fits).tolist(), _layouts(rows)
     timed, open_ends = _timed(rows, releases)
@@ -66,7 +66,7 @@ def _parameters(job: Job) -> ParameterCounts:
 
 
 def _timed(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> tuple[dict[str, list[Any]], dict[str, Floats]]:
-    """(times and rates, causes that make the ranges of these wider); empty where there are none."""
+    """(times and rates, causes that widen their ranges); empty where there are none."""
     e = rows.e
     if e.step:
         unstated = unstated_of(rows, e.step)
@@ -79,7 +79,7 @@ def _timed(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> tuple[dict[str,
 
 
 def _evidence(rows: Chosen, open_ends: dict[str, Floats]) -> list[dict[str, float]]:
-    """Causes that make the ranges of each row wider, and the amount of each; `open_ends`: those of its times."""
+    """Causes that widen the ranges of each row, and the amount of each; `open_ends`: those of its times."""
     m, ranges = rows.e.memory, rows.e.ranges
     total = rows(m.total)
     kept = MAY_KEEP if rows.e.table.job.train[0] else GROWING
@@ -98,7 +98,7 @@ def _evidence(rows: Chosen, open_ends: dict[str, Floats]) -> list[dict[str, floa
 
 
 def _assumed(rows: Chosen, layouts: Sequence[LayoutAnswer]) -> Iterator[dict[str, Any]]:
-    """Every default that each row rests on, and what its figures rest on beside the job."""
+    """Every default that each row uses, and other assumptions behind its figures."""
     t, padding = rows.e.table, rows(rows.e.step.padding).tolist() if rows.e.step else None
     busiest = rows(imbalance(t)).tolist()
     for place, (number, job, chip, layout) in enumerate(zip(rows.numbers.tolist(), rows.jobs, rows.chips, layouts, strict=True)):
@@ -116,13 +116,13 @@ def _assumed(rows: Chosen, layouts: Sequence[LayoutAnswer]) -> Iterator[dict[str
 
 
 def _own_results(chip: Chip) -> dict[str, str]:
-    """Change of the ranges by this user's own results, in words."""
+    """Words on how this user's own results changed the ranges."""
     changed = [f"{kind} × {digits(factor)}" for kind, factor in sorted(chip.own_ranges.items())]
     return {"ranges_by_own_results": f"{', '.join(changed)} ({chip.own_results} results)"} if changed else {}
 
 
 def _method_of_percentiles(e: Evaluated, number: int, job: Job) -> str:
-    """Method of the percentiles of requests that come at a rate, or differ in length; '' where there are none."""
+    """Method for the percentiles of requests that arrive at a rate, or differ in length; '' where there are none."""
     queue, serve = e.queue, e.serve
     if queue is not None and serve is not None and (queue.measured(number) or queue.endless(number)):
         most_per_s = np.broadcast_to(serve.requests_per_s * e.table.layout.dp, e.table.rows)[number]
@@ -131,7 +131,7 @@ def _method_of_percentiles(e: Evaluated, number: int, job: Job) -> str:
 
 
 def _shortfall(e: Evaluated, number: int) -> str:
-    """Reason why a row does not fit, in words: the need and its largest part, the memory there is, and the shortfall."""
+    """Reason why a row does not fit, in words: the memory needed and its largest part, the memory available, and the shortfall."""
     row = Chosen.of(e, [number])
     needed, usable = row(e.memory.total).item(), row(e.memory.usable).item()
     size, most = max((row(getattr(e.memory, name)).item(), name) for name in MEMORY_COMPONENTS)
@@ -177,7 +177,7 @@ def priced(answer: Answer, usd_per_h: float | None, peak: float = 1.0) -> Answer
     """`answer` with dollars per million tokens and FLOPs per dollar, at the price of the whole deployment.
 
     USD/M tokens = 1e6 · USD/h ÷ 3600 ÷ tokens/s; FLOP/USD = FLOP/token · tokens/s · 3600 ÷ USD/h. `peak`: tokens/s of the answer, which are
-    those of the busiest hour, over those of the mean hour, which are paid for.
+    those of the busiest hour, ÷ tokens/s of the mean hour, which are paid for.
     """
     rate = answer.tokens_per_s
     if usd_per_h is None or rate is None or rate.value <= 0:

@@ -29,14 +29,14 @@ from planner.workload.sublayers import formats_text
 from planner.workload.weights import FORMATS
 
 SIGNIFICANT = 4
-"""Figures of a number that is not whole."""
+"""Significant figures of a number that is not whole."""
 _NOTHING = re.compile(r" ÷ 1(?: ranks)?(?![\d,.])| \+ 0(?:\.0 GiB)?$| · 1$")
-"""Terms that leave a sum as it is."""
+"""Terms that do not change a sum or product."""
 WORK = {"train": "one optimizer step", "finetune": "one optimizer step", "serve": "one request", "prefill": "one batch of prompts"}
 
 
 def number_text(value: float) -> str:
-    """A number to calculate with: whole ones in full (6,979,321,856), small others to four figures (0.5312)."""
+    """A number to calculate with: whole numbers in full (6,979,321,856), other small ones to four figures (0.5312)."""
     whole = not np.isfinite(value) or value == round(value) or abs(value) >= 10**SIGNIFICANT
     return f"{value:,.0f}" if whole else f"{value:,.{SIGNIFICANT}g}"
 
@@ -46,7 +46,7 @@ WAYS_TO_READ: Mapping[str, Callable[[float], str]] = {"": number_text, "bytes": 
 
 
 def memory_items(t: Table, row: int) -> list[MemoryItem]:
-    """Memory of `row`, component by component in the order of `MEMORY_COMPONENTS`; nothing of 0 bytes."""
+    """Memory of `row`, by component in the order of `MEMORY_COMPONENTS`; items of 0 bytes are left out."""
     there = [(term, cell(term.bytes, row)) for term in terms_of(t)]
     return [
         MemoryItem(term.component, term.name, size, formula_text(term, row), term.source)
@@ -57,7 +57,7 @@ def memory_items(t: Table, row: int) -> list[MemoryItem]:
 
 
 def formula_text(term: Term, row: int) -> str:
-    """The formula of `term` with the numbers of `row`. Raises `ValueError` for a symbol without a value or way to read it."""
+    """The formula of `term` with the numbers of `row`. Raises `ValueError` for a symbol without a value or an unknown format."""
     parts = []
     for text, symbol, way, _ in Formatter().parse(term.formula):
         parts.append(text)
@@ -142,7 +142,7 @@ def memory_detail(task: Task, row: PlanRow, supply: Supply) -> MemoryDetail | No
 
 
 def _sourced(item: MemoryItem, job: Job) -> MemoryItem:
-    """`item` with the source that depends on the engine or the storage format in full."""
+    """`item` with its source in full, where that depends on the engine or the storage format."""
     engine = job.engine
     full = {
         CONTEXT_RECORD: f"{engine.name}: {engine.context_source}",
@@ -154,7 +154,7 @@ def _sourced(item: MemoryItem, job: Job) -> MemoryItem:
 
 
 def _apart(job: Job) -> str:
-    """Parts of the checkpoint in other formats, in words."""
+    """Words on parts of the checkpoint in other formats."""
     a = job.architecture
     return f"; {formats_text(a.stored_parts)}" if a.stored_parts and job.stored == a.stored_as else ""
 

@@ -21,7 +21,7 @@ from planner.engine.performance.training import StepColumns
 from planner.workload.published.spreads import OF_A_BATCH
 
 BUSY_FACTOR, OTHER_FACTOR = 1.15, 1.5
-"""Half width of the power a GPU draws where products bind, and where anything else does, as factors. Assumptions."""
+"""Half width of the power a GPU draws where products are the limit, and where anything else is, as factors. Assumptions."""
 FOR_HOST, FOR_LINKS = ("launch", "host", "bubble"), ("communication", "new weights")
 """Operator classes in which a GPU waits for its host or other stages, and for links."""
 SHARES = Percentiles.__struct_fields__
@@ -39,7 +39,7 @@ CLASS_WORDS = {
     "new weights": "link",
     "scoring": "compute",
 }
-"""Operator class -> what binds it; products are bound by compute or bandwidth."""
+"""Operator class -> what limits it; products are limited by compute or bandwidth."""
 
 
 def figures(value: Floats, low: Floats, high: Floats, basis: Sequence[Basis]) -> list[Figure]:
@@ -48,7 +48,7 @@ def figures(value: Floats, low: Floats, high: Floats, basis: Sequence[Basis]) ->
 
 
 class _Range(NamedTuple):
-    """Range of the figures of one kind: factors of each row from the value to its ends, of a time and of a rate."""
+    """Range of the figures of one kind: factors of each row from the value to its ends, for a time and for a rate."""
 
     faster: Floats
     slower: Floats
@@ -56,20 +56,20 @@ class _Range(NamedTuple):
 
     @classmethod
     def of(cls, rows: Chosen, kind: str, releases: Mapping[str, ReleaseEnds] = NO_RELEASES) -> _Range:
-        """The range of figures of `kind`, to what other `releases` of an engine would take: that of an assumed engine holds the one it has by name."""
+        """The range of figures of `kind` over other `releases` of an engine; for an assumed engine it includes the range with that engine named."""
         ranges = rows.e.ranges
         factor, of_named = (np.exp(rows(one.half_width(kind))) for one in (ranges, ranges.if_named or ranges))
         faster, slower = (np.maximum(factor, of_named * end) for end in releases.get(kind, (1.0, 1.0)))
         return cls(faster, slower, [chip.basis for chip in rows.chips])
 
     def with_waits(self, waits: OpenWaits) -> _Range:
-        """The range of first tokens, as far as independent causes reach: the formulas, and how prompts meet."""
+        """The range of first tokens, from independent causes: the formulas, and how prompts meet."""
         ends = (self.faster, waits.apart), (self.slower, waits.together)
         faster, slower = (np.where(end > 0, np.exp(np.hypot(np.log(one), end)), one) for one, end in ends)
         return self._replace(faster=faster, slower=slower)
 
     def __call__(self, value: Floats) -> list[Figure]:
-        """Figures of these values."""
+        """Figures with these values."""
         return figures(value, value / self.faster, value * self.slower, self.basis)
 
     def seconds(self, value: Floats, least: Floats, wait_s: Floats | float = 0.0) -> list[Figure]:
@@ -88,7 +88,7 @@ Fields = dict[str, list[Any]]
 
 
 def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields:
-    """The fields of answers that training has."""
+    """The fields of answers for training."""
     plain = _Range.of(rows, "training speed")
     faster = np.where(unstated.sums, plain.faster * unstated.faster, np.maximum(plain.faster, unstated.faster))
     figure = plain._replace(faster=faster, slower=plain.slower * unstated.slower)
@@ -108,7 +108,7 @@ def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields
 
 
 def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Mapping[str, ReleaseEnds]) -> Fields:
-    """The fields of answers that generating, prefilling and serving have."""
+    """The fields of answers for generating, prefilling and serving."""
     layout, job, limits, served = rows.e.table.layout, rows.e.table.job, limits_of(rows), rows.jobs[0].task == "serve"
     replicas, gpus, output_tokens = rows(layout.dp), rows(layout.gpus), rows(job.output_tokens)
     prefills = np.array([one.task == "prefill" for one in rows.jobs])
@@ -127,7 +127,7 @@ def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Map
     requests, most = rows(s.requests_per_s) * busy, limits.requests_per_s * busy
     made = np.where(prefills, rows(job.input_tokens), output_tokens)
     full, asked = requests * made, np.array([one.request_rate_per_s or np.inf for one in rows.jobs])
-    # what is answered is what comes, the rest is room for bursts
+    # the rate served is the rate of arrivals; the rest is room for bursts
     requests, most = np.minimum(requests, asked), np.minimum(most, asked)
     tokens = requests * made
     rate = _Range.of(rows, "serving throughput" if served else "batch throughput", releases)
@@ -163,12 +163,12 @@ def serve_figures(rows: Chosen, s: ServeColumns, waits: OpenWaits, releases: Map
 
 
 def _where(there: Flags, found: Sequence[Any]) -> list[Any]:
-    """`found` in the rows `there`, None in the others."""
+    """The values `found` in the rows `there`, None in other rows."""
     return [one if known else None for one, known in zip(found, there.tolist(), strict=True)]
 
 
 def _of_classes(rows: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: Floats, figure: _Range, busy: Floats) -> Fields:
-    """Seconds by operator class, what binds, and the power of the GPUs by it, which work the share `busy` of the time."""
+    """Seconds by operator class, the limit, and the resulting power of the GPUs, which work for the share `busy` of the time."""
     classes = positive({name: rows(column) for name, column in timed.by_class.items()})
     compute_s = rows(timed.compute_bound).tolist()
     drawn = [_shares(seconds, compute) for seconds, compute in zip(classes, compute_s, strict=True)]
@@ -191,7 +191,7 @@ def _of_classes(rows: Chosen, timed: StepColumns | ServeColumns, tokens_per_s: F
 
 
 def _shares(by_class: dict[str, float], compute_s: float) -> tuple[float, float, float]:
-    """Shares of the time in which products bind, and in which a GPU waits for its host and for links."""
+    """Shares of the time in which products are the limit, and in which a GPU waits for its host and for links."""
     seconds = sum(by_class.values()) or 1.0
     products = min(1.0, compute_s / seconds)
     host, links = (sum(by_class.get(name, 0.0) for name in names) / seconds for names in (FOR_HOST, FOR_LINKS))
@@ -222,7 +222,7 @@ def _whole(numbers: Floats) -> list[int | None]:
 
 
 def _bottleneck(by_class: dict[str, float], compute_bound: float) -> str:
-    """The resource that takes most of the time; products count as compute or bandwidth by what binds them."""
+    """The resource that takes most of the time; products count as compute or bandwidth, whichever limits them."""
     words: dict[str, float] = {}
     products = by_class.get("matmul", 0.0) + by_class.get("head", 0.0)
     words["compute"] = min(compute_bound, products)

@@ -1,7 +1,7 @@
 """Waits of first tokens that a question leaves open: how prompts of a closed loop meet, how full a queue is, and how a cold service begins.
 
-Symbols: B requests in flight on a replica · o output tokens of a request · p seconds of a prompt · d seconds of a decoding step · T seconds of a cold
-start · N requests in all · r requests a second.
+Symbols: B requests in flight on a replica · o output tokens of a request · p seconds of a prompt · d seconds of a decoding step · T seconds
+of a cold start · N total requests · r requests per second.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ APART, TOGETHER = "prompts that may come apart", "prompts that may come together
 COLD = "first requests that may find a cold service"
 """Fact whose amount is the logarithm of the factor on the mean."""
 USUAL_SHARE = 0.5
-"""Share of the distance (of logarithms) to where all prompts come apart, or all together, that nine in ten loops stay in: of 0, 0.5 and 1 the one with the
-least interval score of first tokens with each source left out, residuals taken beyond these ends (4.04, 3.42, 3.48; 2026-11-24). An engine that is not named may be one that keeps
-requests in step by itself: all of the distance."""
+"""Share of the distance (of logarithms) to where all prompts come apart, or all together, that contains nine in ten loops: of 0, 0.5 and 1
+the value with the lowest interval score of first tokens with each source left out, residuals taken beyond these ends (4.04, 3.42, 3.48;
+2026-11-24). An engine that is not named may be one that keeps requests in step by itself: all of the distance."""
 MOST_WAITING = 0.99
 COLD_START_S, COLD_START_PCIE_S = 2.0, 15.0
 """Longest wait of the first requests, and of those to several GPUs over PCIe. Kernels are compiled or loaded when they are first used: 1.0 to 1.3 s in TensorRT-LLM 1.2 and
@@ -33,20 +33,21 @@ vLLM 0.19 on one A100 (cssnoeasy/a100-vllm-benchmark-blog), 1.9 s in vLLM with Q
 (ai-bot-pro/achatbot#183). Communicators start: 0.6 s on two H200 (vllm-project/vllm#40918), 1.4 s on MI355X (sgl-project/sglang#20477); 14 s on A10 over PCIe
 (sgl-project/sglang#5808)."""
 LONGER_QUEUE = 3.0
-"""Factor on the wait for admission of requests at a rate, to which ranges reach `USUAL_SHARE` of the way, as they do to no wait at all: where a replica is 90 %
-busy, one that is 7 % slower makes requests wait three times as long (ρ/(1 - ρ)). An assumption: published first tokens at a rate hardly wait."""
+"""Factor on the wait for admission of requests at a rate. Ranges reach `USUAL_SHARE` of the way to it, and of the way to no wait at all:
+where a replica is 90 % busy, one that is 7 % slower makes requests wait three times as long (ρ/(1 - ρ)). An assumption: published first
+tokens at a rate hardly wait."""
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 class OpenWaits(NamedTuple):
-    """Waits by which the first token of each row may come earlier and later than it is predicted."""
+    """Waits by which the first token of each row may come earlier and later than predicted."""
 
     apart: Floats
-    """Half width of the low end beside that of the formulas."""
+    """Half width of the low end, in addition to that of the formulas."""
     together: Floats
     """Half width of the high end."""
     cold_s: Mapping[str, Floats]
-    """Seconds by which the mean and percentiles may be longer, by name."""
+    """Name of the mean or a percentile -> seconds by which it may be longer."""
 
     def evidence(self, mean_s: Floats) -> dict[str, Floats]:
         """Cause -> amount; `mean_s`: the mean of the first token."""
@@ -54,7 +55,7 @@ class OpenWaits(NamedTuple):
 
 
 def open_waits(rows: Chosen, s: ServeColumns) -> OpenWaits:
-    """The waits of rows that generate, prefill or serve; 0 where a question leaves none open."""
+    """The waits of rows that generate, prefill or serve; 0 where nothing is open."""
     serves = np.array([job.task == "serve" and not job.workload.disaggregated for job in rows.jobs])
     runs = np.array([job.workload.requests is not None for job in rows.jobs])
     loops = serves & ~runs & (rows(rows.e.table.job.uniform_loop) > 0) & (rows(rows.e.table.layout.sequences) > 1)
@@ -83,7 +84,7 @@ def _waiting_share(rows: Chosen, queue: Queue, s: ServeColumns) -> Floats:
 
 
 def _of_loop(rows: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:
-    """Closed loops of one length: requests may be independent after all, as lengths that are given as a mean are, or may all come together."""
+    """Closed loops of one length: requests may be independent, as where only a mean length is given, or may all come together."""
     job, engine, sequences = rows.e.table.job, rows.e.table.engine, rows(rows.e.table.layout.sequences)
     prompt_s, step_s, mean_s, steady = rows(s.prefill_s), rows(s.step_s), rows(s.ttft_s.mean), rows(job.uniform_loop)
     chunk = np.where(rows(job.max_num_batched_tokens) > 0, rows(job.max_num_batched_tokens), rows(engine.prefill_chunk))
@@ -97,7 +98,7 @@ def _of_loop(rows: Chosen, s: ServeColumns) -> tuple[Floats, Floats]:
 
 
 def _cold_start_s(job: Job, seconds: float) -> dict[str, float]:
-    """Waits in a run of N requests, none before it: what comes in the first T = `seconds` waits for their end.
+    """Waits in a run of N requests without earlier ones: those that arrive in the first T = `seconds` wait until its end.
 
     At a rate these are r·T of N requests, T/2 each on average; where clients wait for their answers, those that are sent at once wait for all of T.
     """

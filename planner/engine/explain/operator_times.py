@@ -1,7 +1,7 @@
 """Operators of one candidate: each with its shape, FLOPs, bytes and seconds, phase by phase.
 
 The seconds are those of `training.step_of` and `generation.serve_of`: products that are timed together (`forward_pass.layer_products`)
-share their time by what each would take alone, and the operators of a class in a phase add up to that class.
+share their time in proportion to the time of each alone, and the operators of a class in a phase add up to that class.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ROLLOUT_WORDS = {
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """An operator of one pass through one pipeline stage; `weight`: its seconds; only ratios of weights count."""
+    """An operator of one pass through one pipeline stage; `weight` is its share of the seconds, relative to other weights."""
 
     kind: str
     name: str
@@ -125,7 +125,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
 
 
 def _encoder_parts(t: Table, job: Job, step: StepColumns) -> Iterator[_Part]:
-    """Operators of the encoder beside the model in a forward pass; none where there is no encoder."""
+    """Operators of the encoder in a forward pass; none where there is no encoder."""
     source = job.architecture.source
     if source is not None and step.encoder is not None:
         for part in _parts(t.prompts, replace(job, architecture=source), step.encoder):
@@ -133,7 +133,7 @@ def _encoder_parts(t: Table, job: Job, step: StepColumns) -> Iterator[_Part]:
 
 
 def _attention_work(phase: str, time: float, job: Job) -> float:
-    """Attention's FLOPs over the forward pass's, where its time is `time` as long."""
+    """Attention's FLOPs relative to the forward pass's, where its time is `time` times as long."""
     if phase != "backward":
         return time
     return BACKWARD if job.eager_attention else FUSED_ATTENTION_BACKWARD
@@ -198,7 +198,7 @@ def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
 
 
 def _operators(phase: _Phase, parts: Iterable[_Part], job: Job) -> Iterator[Operator]:
-    """`parts` in one phase, their seconds by weight; nothing of no time."""
+    """`parts` in one phase, with their seconds by weight; none where the phase takes no time."""
     parts = [part for part in parts if part.weight > 0]
     whole: dict[str, float] = {}
     for part in parts:
@@ -235,7 +235,7 @@ def _parts(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
 
 
 def _products(t: Table, job: Job, one: Pass) -> Iterator[_Part]:
-    """Products, those timed together sharing their time."""
+    """Products; those timed together share their time."""
     rows, context, new, head_rows = one.shape
     s = t.layout
     touched = number(distinct_experts(t, rows)) if job.architecture.experts else None
@@ -297,7 +297,7 @@ def _group_seconds(t: Table, rows: Floats, head_rows: Floats) -> dict[str, float
 
 
 def _alone(t: Table, job: Job, gemm: Gemm) -> tuple[float, Bound, float]:
-    """(seconds, what binds, bytes) of products of weights by themselves."""
+    """(seconds, limit, bytes) of products of weights by themselves."""
     c, stored = t.chip, getattr(job, STORED[gemm.group])
     weights, moved = gemm.n * gemm.k * gemm.count * stored, gemm.m * (gemm.n + gemm.k) * gemm.count * job.activation_bytes
     flop_s = gemm.flop / c.flop_per_s

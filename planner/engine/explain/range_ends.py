@@ -1,4 +1,4 @@
-"""Ends of ranges: settings often left unsaid (TF32, sums in FP16, stored scores), classes without published values, and data sheets."""
+"""Ends of ranges: settings that are often not stated (TF32, sums in FP16, stored scores), classes without published values, and data sheets."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ of packed weights do so; GeForce cards, which add up in FP32 at half the rate, a
 SCORES_OPEN = "encoder whose attention is not stated"
 """Encoders had no fused attention in transformers before 4.40 (2024-04), nor have NVIDIA's DeepLearningExamples."""
 SLOWER_BEFORE = "training engine whose older releases are slower"
-"""No release of it is named, so that today's is asked; what published runs took by older ones is in `Engine.device_factor`, the attention they run in
-`Engine.ampere_attention`."""
+"""Training engine without a named release, so that today's is used; the time of published runs with older ones is in
+`Engine.device_factor`, their attention in `Engine.ampere_attention`."""
 SLOWER_HOST = "training step that waits for its host"
-"""Range of the time of a launch, which depends on the host: hosts of one H200 and one H100 took twice what is assumed (docs/evidence/h200.md)."""
+"""Range of the time of a launch, which depends on the host: hosts of one H200 and one H100 took twice the assumed time (docs/evidence/h200.md)."""
 PRODUCTS = ("matmul", "attention", "head")
 KINDS_OF = {
     "train": ("training speed",),
@@ -44,18 +44,18 @@ FP16_ACCUMULATE_GAIN = 2.0
 
 
 class Unstated(NamedTuple):
-    """Factors of at least 1 by which each row's step may be faster, and slower, than it is predicted as asked."""
+    """Factors of at least 1 by which each row's step may be faster, and slower, than predicted."""
 
     faster: Floats
     slower: Floats
     peak: Floats
-    """Factor on the data sheet's peak of what the products may be multiplied or added up as."""
+    """Factor on the data sheet's peak, from the type in which products may be multiplied or added up."""
     sums: Flags
     """Rows whose products may be added up in FP16."""
     before: Floats
-    """The part of `slower` by which older releases take longer."""
+    """Part of `slower` that is due to older releases."""
     host: Floats
-    """The part of `slower` by which slower hosts do."""
+    """Part of `slower` that is due to slower hosts."""
 
     def evidence(self) -> dict[str, Floats]:
         """Cause of a wider range -> the logarithm of its factor."""
@@ -82,7 +82,7 @@ def unstated_of(rows: Chosen, step: StepColumns) -> Unstated:
 
 
 def _slower_host_s(rows: Chosen, step: StepColumns) -> Floats:
-    """Seconds by which a step is longer where launches take as long as the slowest hosts of their range need."""
+    """Seconds by which a step is longer where launches take as long as on the slowest hosts of their range."""
     device = rows(added(step.by_class[name] for name in DEVICE_CLASSES) - added(step.exposed.values()))
     slowest = rows(step.host_s) * np.exp([chip.launch_spread for chip in rows.chips])
     waits: Floats = np.maximum(0.0, slowest - device) - rows(step.by_class["launch"])
@@ -90,7 +90,7 @@ def _slower_host_s(rows: Chosen, step: StepColumns) -> Floats:
 
 
 def _older_factor(job: Job) -> float:
-    """Device factor of the slowest release of an engine over that of today's, where none is named; 1 for programs, which bring their engine with them."""
+    """Device factor of the slowest release of an engine ÷ that of today's, where none is named; 1 for programs, which bring their engine with them."""
     named = job.workload.engine
     if named not in ENGINES:
         return 1.0
@@ -98,7 +98,7 @@ def _older_factor(job: Job) -> float:
 
 
 def _older_attention_s(rows: Chosen, step: StepColumns) -> Floats:
-    """Seconds by which a step is longer with the kernels of older releases, where a release that is not named may run them."""
+    """Seconds by which a step is longer with the kernels of older releases, where no release is named and an older one may run them."""
     may = np.array([_may_be_older_attention(job) for job in rows.jobs])
     if not may.any():
         return np.zeros(1)
@@ -120,13 +120,13 @@ def _may_be_older_attention(job: Job) -> bool:
 
 
 def _tf32_gain(chip: Chip) -> float:
-    """Peak of TF32 over that of FP32 where products are asked in FP32; 1 where the part has no TF32."""
+    """Peak of TF32 ÷ that of FP32 for FP32 products; 1 where the GPU has no TF32."""
     peaks = chip.gpu.compute_flop_per_s
     return max(1.0, peaks.get("tf32", 0.0) / peaks["fp32"]) if chip.dtype == "fp32" else 1.0
 
 
 def _fp16_gain(job: Job, chip: Chip) -> float:
-    """Factor on the rate of products where a part adds up in FP16 faster, and the engine does not do so anyway."""
+    """Factor on the rate of products where a GPU adds up in FP16 faster, and the engine does not do so anyway."""
     return 1.0 if job.engine.fp16_accumulate else chip.fp16_accumulate_gain
 
 
@@ -148,12 +148,12 @@ def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
 
 
 def _attention_unstated(job: Job) -> bool:
-    """Whether `job` has an encoder that may store its scores, or not."""
+    """Whether `job` has an encoder that may or may not store its scores."""
     return bool(job.architecture.encoder) and job.workload.attention is None and not job.eager_attention
 
 
 def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
-    """Kinds of figures of row `number`, whose job is `job`, that lack published values for a class of the row."""
+    """Kinds of figures of row `number` (of job `job`) that lack published values for a class of the row."""
     task = "train" if job.train else job.task
     words = _words(
         task, tuple(classes.names[int(classes.rows[number if classes.rows.size > 1 else 0])] for classes in e.ranges.classes)
@@ -177,15 +177,15 @@ class Limits(NamedTuple):
     """Limits of each row; times in seconds."""
 
     token_s: Floats
-    """A decoding step: the weights a token passes are read from memory, or multiplied."""
+    """A decoding step: reading the weights a token uses from memory, or multiplying them."""
     prompt_s: Floats
-    """One prompt, by its products."""
+    """One prompt, limited by its products."""
     requests_per_s: Floats
-    """Requests of one replica, by their products."""
+    """Requests per second of one replica, limited by their products."""
 
 
 def limits_of(rows: Chosen) -> Limits:
-    """The limits of rows that answer requests; a draft lets one pass of the model yield all it proposed and one token more."""
+    """The limits of rows that answer requests; with a draft, one pass of the model may yield all proposed tokens and one more."""
     t = rows.e.table
     m, read, j, s = t.model, t.prompts.model, t.job, t.layout
     divided = np.array([may_divide_matrices(job) for job in rows.jobs])
@@ -206,7 +206,7 @@ def limits_of(rows: Chosen) -> Limits:
 
 
 def _peak_flop_per_s(job: Job, chip: Chip) -> float:
-    """Rate that no product of a row's weights passes: of INT8, or of FP16 sums, where its engine computes so or is not known."""
+    """Upper limit of the rate of products of a row's weights: the rate of INT8, or of FP16 sums, where its engine uses them or is not known."""
     peak = chip.peak_flop_per_s
     if chip.fp16_accumulate_gain > 1 and (job.engine.fp16_accumulate or job.engine.name == GENERIC):
         peak *= FP16_ACCUMULATE_GAIN

@@ -1,7 +1,7 @@
-"""Latency of a row of a plan against its load, by the method of the plan.
+"""Latency of a row of a plan against its load, computed with the method of the plan.
 
-The replicas it has are simulated from nearly idle until requests outrun them; where clients wait for their answers, formulas of a closed loop give the
-latency of each number in flight.
+The replicas of the row are simulated from nearly idle until requests outrun them. Where clients wait for their answers, formulas of a
+closed loop give the latency at each number in flight.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from planner.engine.performance.simulation.summary import Summary
 from planner.workload.tasks import Targets
 
 SHARES_OF_FULL = (0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
-"""Loads that are simulated, as shares of the most that is answered: closer together where latencies rise."""
+"""Loads that are simulated, as shares of the highest rate served: closer together where latencies rise."""
 TIMES_ASKED = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
-"""Loads that are simulated where clients wait for their answers, as multiples of the requests in flight that were asked for."""
+"""Loads that are simulated where clients wait for their answers, as multiples of the plan's requests in flight."""
 OCTAVES, STEPS, TURNS = 24, 48, 3
-"""Range around the asked rate in which the most that is answered is looked for, points of a turn, and turns."""
+"""Range around the plan's rate in which the highest rate served is searched for, points of a round, and rounds."""
 
 
 def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
@@ -82,7 +82,7 @@ def under_load(task: Task, row: PlanRow, supply: Supply) -> UnderLoad | None:
 
 
 class _Latencies(Protocol):
-    """Latencies of several loads, as columns."""
+    """Latencies at several loads, as columns."""
 
     @property
     def request_s(self) -> Latency: ...
@@ -93,9 +93,9 @@ class _Latencies(Protocol):
 
 
 def _loop(table: Table, clients: Floats, most: float) -> ServeColumns:
-    """The one replica of `table` with `clients` [points], `most` of them served at once.
+    """The one replica of `table` with `clients` [points], of which up to `most` are served at once.
 
-    With c clients, B of them served and X requests a second, the others wait (c - B) ÷ X each (Little's law).
+    With c clients, B of them served and X requests per second, the others wait (c - B) ÷ X each (Little's law).
     """
     layout = replace(table.layout, gpus=full(table.layout.gpus, clients.size), sequences=np.minimum(clients, most))
     served = serve_of(replace(table, layout=layout), continuous=True)
@@ -133,7 +133,7 @@ class _Replica:
 
 
 def _loads(asked: float, full: float | None, replicas: int) -> Floats:
-    """The loads to simulate, from low to high, the load of the plan among them."""
+    """The loads to simulate, in ascending order, including the load of the plan."""
     if full is None:
         return np.unique(np.maximum(np.ceil(np.array(TIMES_ASKED) * asked), float(replicas)))
     return np.unique(np.array([share * full for share in SHARES_OF_FULL] + [asked] * (asked <= full)))
@@ -163,7 +163,7 @@ def _percentiles(own: Percentiles | None, found: Latency, number: int) -> Percen
 
 
 def _ends(points: Sequence[LoadPoint], targets: Targets) -> list[TargetEnd]:
-    """The highest load at which each limit is kept."""
+    """The highest load at which each limit is met."""
     found = []
     for limit in targets.latency_limits():
         latency: LatencyName = "ttft" if limit.latency == "ttft" else "tpot" if limit.latency == "tpot" else "request"
@@ -186,7 +186,7 @@ def _of(point: LoadPoint, latency: LatencyName, share: str) -> Figure | None:
 
 
 def _last_within(curve: Sequence[tuple[float, float]], limit_s: float) -> float | None:
-    """The load at which `curve` first passes the limit, between two points straight; its last load where it never does."""
+    """The load at which `curve` first passes the limit, interpolated between two points; its last load where it never does."""
     if not curve or curve[0][1] > limit_s:
         return None
     for (load, seconds), (next_load, next_s) in itertools.pairwise(curve):

@@ -1,4 +1,4 @@
-"""Numbers of a workload that contradict each other; each for itself is in the range of its type (`planner.numbers`)."""
+"""Checks for numbers of a workload that contradict each other; the range of each number is checked by its type (`planner.numbers`)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
 
 
 def _check_documents(workload: Workload, problems: Problems) -> None:
-    """Documents are of a training set, and packing is of documents."""
+    """Check that documents belong to a training set, and packing to documents."""
     if workload.document_tokens is not None and not trains(workload.task):
         problems.add("document_tokens", f"is not accepted with {workload.task!r}; documents are of a training set.")
     elif workload.packing is not None and workload.document_tokens is None:
@@ -59,7 +59,7 @@ def _check_documents(workload: Workload, problems: Problems) -> None:
 
 
 def _check_rollout(workload: Workload, problems: Problems) -> None:
-    """A rollout belongs to training, is shorter than its sequences, and its engine is in one place."""
+    """Check that a rollout belongs to training, is shorter than its sequences, and has its engine in one place."""
     rollout = workload.rollout
     if rollout is None:
         return
@@ -74,7 +74,7 @@ def _check_rollout(workload: Workload, problems: Problems) -> None:
 
 
 def check_planned(workload: Workload) -> None:
-    """Raises `UserError` for what is answered for a candidate given in full alone: a plan rents the GPUs of its layout and no others."""
+    """Raises `UserError` for settings that only a candidate given in full supports: a plan rents the GPUs of its layout and no others."""
     if workload.rollout is not None and workload.rollout.gpus is not None:
         message = (
             "is not accepted in a plan; plan the training alone, and the generation as a service with these prompts and answers."
@@ -83,7 +83,7 @@ def check_planned(workload: Workload) -> None:
 
 
 def _check_offload(workload: Workload, problems: Problems) -> None:
-    """Check that a task which does not train offloads weights alone, in a fixed batch: nothing else is timed."""
+    """Check that a task without training offloads only weights, in a fixed batch: nothing else is timed."""
     given = workload.offload
     if trains(workload.task) or given in {None, "none"}:
         return
@@ -96,7 +96,7 @@ def _check_offload(workload: Workload, problems: Problems) -> None:
 
 
 def _check_epochs(workload: Workload, problems: Problems) -> None:
-    """A job is as long as its tokens, or as its epochs of a training set."""
+    """Check that the length of a job is given once: by its tokens, or by its epochs of a training set."""
     given = [name for name in ("dataset_tokens", "epochs") if getattr(workload, name) is not None]
     if workload.train_tokens is not None and given:
         problems.add("train_tokens", f"says how long the job is, and so does {given[-1]}; leave one of them out.")

@@ -1,4 +1,4 @@
-"""Formats and engines that a GPU cannot run whatever its memory, and the type that products compute in where the workload leaves it open."""
+"""Formats and engines that a GPU cannot run whatever its memory, and the compute dtype where the workload leaves it open."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from planner.workload.architecture import Architecture
 from planner.workload.tasks import Dtype, Workload, trains
 
 _COMPUTED_IN: dict[str, Dtype] = {"fp8": "fp8", "nvfp4": "fp4"}
-"""Storage -> what engines compute its products in on parts that have a rate for it (vLLM, SGLang, TensorRT-LLM); other parts unpack to 16 bit."""
+"""Storage -> type in which engines compute its products on GPUs that have a rate for it (vLLM, SGLang, TensorRT-LLM); other GPUs unpack to 16 bit."""
 _OF_RECIPE: dict[str, Dtype] = {"fp32": "fp32", "bf16": "bf16"}
 """Recipes that hold everything in one type."""
 USUAL: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
-"""Compute dtypes after that of the weights; the first that a part has a rate for counts: V100 and T4 have none for BF16."""
+"""Compute dtypes after that of the weights; the first for which a GPU has a rate is used: V100 and T4 have none for BF16."""
 
 _STORED: dict[str, tuple[tuple[int, int], str]] = {
     "fp8": ((8, 0), "fp8 weights need 8.0 (Marlin kernels; 8.9 to compute in fp8)"),
@@ -29,7 +29,7 @@ _ALL_BUT_APPLE = ("NVIDIA", "AMD", "Intel")
 _VENDORS = {
     "vllm": _ALL_BUT_APPLE, "sglang": _ALL_BUT_APPLE, "tensorrt-llm": ("NVIDIA",), "megatron": ("NVIDIA", "AMD"), "gpt-fast": _ALL_BUT_APPLE,
 }  # fmt: skip
-"""Engine -> makers of the GPUs that it runs on, from the installation pages of each as of 2026-11; any other runs on all."""
+"""Engine -> vendors of the GPUs that it runs on, from its installation pages as of 2026-11; other engines run on all."""
 
 _FUSED: dict[str | None, tuple[tuple[int, int], str]] = {
     "flash": ((7, 5), "flash attention needs 7.5 (8.0 since FlashAttention-2)"),
@@ -39,7 +39,7 @@ _FUSED: dict[str | None, tuple[tuple[int, int], str]] = {
 
 
 def dtypes_to_try(workload: Workload, architecture: Architecture) -> tuple[Dtype, ...]:
-    """Compute dtypes in order of preference; one alone where `workload` gives it, or a recipe whose name it is."""
+    """Compute dtypes in order of preference; a single one where `workload` states it, or its recipe implies it."""
     if workload.dtype is not None:
         return (workload.dtype,)
     if trains(workload.task) and workload.recipe in _OF_RECIPE:
@@ -49,14 +49,14 @@ def dtypes_to_try(workload: Workload, architecture: Architecture) -> tuple[Dtype
 
 
 def native_dtype(workload: Workload, architecture: Architecture) -> Dtype | None:
-    """Format in which products of stored weights compute where the part can; None where the dtype is given, or is 16 bit."""
+    """Format in which products of stored weights are computed where the GPU can; None where the dtype is given, or is 16 bit."""
     if workload.dtype is not None or trains(workload.task):
         return None
     return _COMPUTED_IN.get(workload.weight_dtype or architecture.stored_as)
 
 
 def attention_kernel(gpu: Gpu, job: Job, usual: str) -> str:
-    """The attention that `job` has on `gpu` where none is asked for, `usual` on other parts: PyTorch's memory-efficient one runs where flash does not."""
+    """Attention of `job` on `gpu` where no kernel is given: `usual`, or PyTorch's memory-efficient attention where flash does not run."""
     if usual not in _FUSED or not _flash_needed(job):
         return usual
     least, _ = _FUSED[usual]
@@ -64,7 +64,7 @@ def attention_kernel(gpu: Gpu, job: Job, usual: str) -> str:
 
 
 def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
-    """Reason why `gpu` cannot run `job`, or None. Only NVIDIA parts have a compute capability; others are judged by the engine alone."""
+    """Reason why `gpu` cannot run `job`, or None. Only NVIDIA GPUs have a compute capability; for others only the engine decides."""
     if "engine" not in job.assumed and gpu.kind == "gpu" and gpu.vendor not in _VENDORS.get(job.engine.name, (gpu.vendor,)):
         makers = " and ".join(_VENDORS[job.engine.name])
         return f"{job.engine.label} runs on GPUs of {makers}; llama.cpp and PyTorch run on those of {gpu.vendor}"
@@ -84,7 +84,7 @@ def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
 
 
 def _flash_needed(job: Job) -> bool:
-    """Whether flash attention is the library's: llama.cpp has kernels of its own for every part (ggml-cuda/fattn-*.cu)."""
+    """Whether flash attention comes from the library: llama.cpp has its own kernels for every GPU (ggml-cuda/fattn-*.cu)."""
     return job.engine.name != "llama.cpp"
 
 

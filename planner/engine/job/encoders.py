@@ -1,4 +1,4 @@
-"""Models that are an encoder or have one: checks of their workloads, defaults, and remarks on engines."""
+"""Models with an encoder: checks of their workloads, defaults, and remarks on engines."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from planner.workload.architecture import Architecture
 from planner.workload.tasks import Lengths, Workload, trains
 
 USUAL_SEQUENCE = 512
-"""Tokens of a training sequence that names none: those that T5 was pretrained with (arXiv:1910.10683, 3.1.2)."""
+"""Tokens of a training sequence where none is given: the length T5 was pretrained with (arXiv:1910.10683, 3.1.2)."""
 USUAL_ENGINE = "tensorrt-llm"
-"""Engine of a service that names none: its guide to models with an encoder names T5, BART, mBART and Whisper (TensorRT-LLM, 2026)."""
+"""Engine of a service where none is given: its guide to models with an encoder names T5, BART, mBART and Whisper (TensorRT-LLM, 2026)."""
 WITHOUT_ENCODERS = {
     "vllm": "vLLM runs Whisper alone of these since 0.11 (vllm-project/vllm#24907), BART and Whisper before",
     "gpt-fast": "gpt-fast has no such model",
@@ -25,7 +25,7 @@ WITHOUT_ENCODERS = {
 
 
 def as_read(workload: Workload, architecture: Architecture, assumed: dict[str, Any], problems: Problems) -> Workload:
-    """`workload` of an encoder alone, which generates nothing: what it serves is one pass over a text, whose answer counts as one token."""
+    """`workload` of a model that is an encoder only: it generates nothing, and a request is one pass over a text that counts as one token."""
     if workload.task == "generate":
         message = f"'generate' is not possible: {architecture.family} is an encoder and generates nothing; use train, finetune, prefill or serve."
         problems.add("task", message)
@@ -43,7 +43,7 @@ def as_read(workload: Workload, architecture: Architecture, assumed: dict[str, A
 
 
 def check_encoder(workload: Workload, architecture: Architecture, problems: Problems) -> None:
-    """Add to `problems` what a workload cannot ask of a model with an encoder; nothing where it has none."""
+    """Add to `problems` what a model with an encoder does not support; nothing for other models."""
     if architecture.source is None:
         return
     reason = f"{architecture.family} reads prompts with an encoder"
@@ -83,7 +83,7 @@ def _check_training(workload: Workload, reason: str, problems: Problems) -> None
 
 
 def source_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, sequence: int) -> dict[str, float]:
-    """Tokens that an encoder reads of each training sequence: as many as the decoder has where nothing is said; nothing without one."""
+    """Tokens that an encoder reads of each training sequence: by default as many as the decoder has; empty without an encoder."""
     if architecture.source is None:
         return {}
     given = workload.input_tokens
@@ -94,7 +94,7 @@ def source_numbers(workload: Workload, architecture: Architecture, defaults: Def
 
 
 def encoder_assumed(architecture: Architecture, engine: Engine, defaults: Defaults) -> None:
-    """Tell what is taken for granted of a model with an encoder; nothing where there is none."""
+    """Record in `defaults` what is assumed about a model with an encoder; nothing for other models."""
     if architecture.source is None:
         return
     if (remark := WITHOUT_ENCODERS.get(engine.name)) and architecture.family != "whisper":

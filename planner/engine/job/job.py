@@ -22,7 +22,7 @@ class Job(JobNumbers[float], frozen=True, kw_only=True):
     stored: str
     """Storage format of the linear weights."""
     micro_batch: float = 0.0
-    """0: to be searched."""
+    """0: to be chosen by the search."""
     batch: float = 0.0
     request_rate_per_s: float = 0.0
     """0: not given."""
@@ -33,7 +33,7 @@ class Job(JobNumbers[float], frozen=True, kw_only=True):
     architecture: Architecture
     footprint: Footprint[float]
     draft: Draft | None = None
-    """The draft model that is timed."""
+    """Draft model that is timed."""
     rollout: Job | None = None
-    """Generating of the answers that are trained on."""
+    """Job of generating the answers that are trained on."""
     assumed: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Every default of a workload filled in, hardware aside."""
+"""A workload with every default filled in that does not depend on hardware."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from planner.workload.weights import DTYPE_BYTES
 W = TypeVar("W", bound=Workload)
 
 TRAINING_SHARE = 0.98
-"""Share of what a driver gives that training may fill: three published jobs on A100 ended out of memory where 98 to 100 % was predicted
-(fms-acceleration's benchmarks, BLOOM's chronicles); blocks of several sizes leave gaps at the end."""
+"""Share of the driver's memory that training may fill: three published jobs on A100 ran out of memory where 98 to 100 % was predicted
+(fms-acceleration's benchmarks, BLOOM's chronicles), because blocks of several sizes leave gaps at the end."""
 
 
 def resolve(workload: Workload, models: Models, where: str = "", *, headroom: float = 0.0) -> Job:
-    """Fill in every default; `headroom` is that of a workload without one.
+    """Fill in every default; `headroom` is used for a workload that states none.
 
     Raises `UserError` naming each value that is missing, out of range or contradictory.
     """
@@ -99,7 +99,7 @@ def resolve(workload: Workload, models: Models, where: str = "", *, headroom: fl
 
 
 def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> Engine:
-    """The engine that is named, or the usual one. Raises `UserError` for one that does not exist."""
+    """The named engine, or the usual one. Raises `UserError` for an unknown engine."""
     engine = find_engine(defaults.given_or("engine", _usual_engine(workload, architecture)), problems.where)
     if engine.latent_as and architecture.latent_rank:
         engine = find_engine(engine.latent_as)
@@ -119,7 +119,7 @@ def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, 
 
 
 def _as_run(architecture: Architecture, engine: Engine, assumed: dict[str, Any]) -> Architecture:
-    """`architecture` as `engine` joins its matrices or keeps them apart; remarks go into `assumed`."""
+    """`architecture` with its matrices joined or separate as in `engine`; remarks go into `assumed`."""
     if engine.joins_projections:
         copied = msgspec.structs.replace(architecture.block, repeated_keys=True)
         architecture = msgspec.structs.replace(architecture, fused_qkv=not architecture.latent_rank, block=copied)
@@ -130,7 +130,7 @@ def _as_run(architecture: Architecture, engine: Engine, assumed: dict[str, Any])
 
 
 def _attention_numbers(workload: Workload, architecture: Architecture, engine: Engine, defaults: Defaults) -> dict[str, float]:
-    """The kernels of attention, given or usual, as numbers of the job."""
+    """The attention kernels, given or usual, as numbers of the job."""
     stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
     attention = defaults.given_or("attention", "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash")
     if attention == "flash" and engine.ampere_attention:
@@ -148,7 +148,7 @@ def _attention_numbers(workload: Workload, architecture: Architecture, engine: E
 def _windows_assumed(
     workload: Workload, architecture: Architecture, engine: Engine, numbers: Mapping[str, float]
 ) -> dict[str, str]:
-    """Remark on windows that are masks; empty where a kernel is asked for or no window is exceeded."""
+    """Remark on windows that are masks; empty where a kernel is given or no window is exceeded."""
     longest = max(numbers.get("sequence", 0.0), numbers.get("input_tokens", 0.0))
     if not engine.masks_windows or workload.attention or not architecture.windowed_layers or longest <= (architecture.window or 0):
         return {}
@@ -158,7 +158,7 @@ def _windows_assumed(
 
 
 def _recurrences_assumed(architecture: Architecture, engine: Engine) -> dict[str, str]:
-    """Remark on kernels of recurrences that have to be installed; empty where a model has none or an engine brings them.
+    """Remark on kernels of recurrences that have to be installed; empty where a model has none or an engine includes them.
 
     A step of Qwen3.5 0.8B without them took 12 times as long on an H100, and 27 % more memory (docs/evidence/h200.md).
     """
@@ -185,8 +185,8 @@ def _with_turned_on(workload: W, architecture: Architecture, engine: Engine, ass
 def _usual_engine(workload: Workload, architecture: Architecture) -> str:
     """Engine of a workload that names none.
 
-    Transformer Engine (in Megatron) trains in FP8, the Trainer of transformers and PEFT on it tune models; vLLM serves, whatever the format of the
-    weights, and transformers runs a batch in those of bitsandbytes.
+    Transformer Engine (in Megatron) trains in FP8; the Trainer of transformers, and PEFT on it, tune models; vLLM serves, whatever the
+    format of the weights; transformers runs a batch with weights of bitsandbytes.
     """
     if trains(workload.task):
         return (
@@ -202,7 +202,7 @@ def _usual_engine(workload: Workload, architecture: Architecture) -> str:
 
 
 def _memory_fraction(workload: Workload, defaults: Defaults, engine: Engine) -> float:
-    """Share of the GPU an inference engine may take; 1 where it grows as needed."""
+    """Share of the GPU that an inference engine may use; 1 where its memory grows as needed."""
     if workload.memory_fraction is None and engine.pool_fraction is None:
         return 1.0
     return float(defaults.given_or("memory_fraction", engine.pool_fraction))

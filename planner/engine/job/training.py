@@ -129,7 +129,10 @@ def footprint_of(
         loss, defaults.assumed["loss_kernel"] = "full", f"{engine.label} does not fuse the loss under FSDP"
     if _classifies(workload, architecture):
         loss, defaults.assumed["head"] = "none", "an encoder is tuned for another task than words: its head is small"
-    return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss)
+    other_loss = (
+        {"full": "compiled", "compiled": "full"}.get(loss) if workload.compile and engine.loss_compiled == "asked" else None
+    )
+    return footprint(architecture, how, recipe=recipe, optimizer=optimizer, loss=loss, other_loss=other_loss)
 
 
 def _widens(workload: Workload, engine: Engine) -> bool:

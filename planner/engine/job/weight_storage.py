@@ -10,7 +10,7 @@ from planner.workload.architecture import Architecture
 from planner.workload.weights import FORMATS, WeightFormat
 
 BITSANDBYTES = {"nf4": 70e-6, "fp4": 70e-6, "nf4-dq": 105e-6, "int8": 300e-6}
-"""Formats of bitsandbytes, whose host time is `UNPACK_HOST_S`."""
+"""Formats of bitsandbytes with their host time in seconds (`UNPACK_HOST_S`)."""
 UNPACK_HOST_S = BITSANDBYTES | dict.fromkeys(("awq", "awq-g64", "awq-g32"), 22e-6)
 """Host time that modules of packed weights add to one product in eager mode. bitsandbytes: published rates of Llama 2 7B and 13B, Falcon 7B and phi-1.5 against
 16 bit on one A100 (litgpt's table; 40 to 140, 90 to 140, 440 us). AutoAWQ: of Mistral 7B and Vicuna 7B (optimum-benchmark; 15 and 18 us) and of Qwen2 (31 to 34 us)."""
@@ -18,14 +18,14 @@ UNPACK_HOST_S = BITSANDBYTES | dict.fromkeys(("awq", "awq-g64", "awq-g32"), 22e-
 UNPACKED_BYTES = 4.0
 """Bytes written and read again for each weight that one kernel unpacks to 16 bit."""
 GPTQ_UNPACKED_BYTES = 10.0
-"""Bytes written and read again in training, the mean of a forward and a backward pass: AutoGPTQ's trainable layers unpack by PyTorch's operators
-(shift to INT32, INT8, mask, less zero point, times scale: 18 B), and keep the 16-bit weights, which backward reads (2 B)."""
+"""Bytes written and read again in training, the mean of a forward and a backward pass: AutoGPTQ's trainable layers unpack with PyTorch's
+operators (shift to INT32, INT8, mask, less zero point, times scale: 18 B), and keep the 16-bit weights, which backward reads (2 B)."""
 
 
 def weight_numbers(name: str, key: str, architecture: Architecture, problems: Problems) -> dict[str, float]:
-    """Stored weights of `architecture` in the format `name`, by the names of `StoredWeights`.
+    """Bytes of `architecture` stored in the format `name`, by the names of `StoredWeights`.
 
-    A format that does not exist is added to `problems` under `key`.
+    An unknown format is added to `problems` under `key`.
     """
     found = FORMATS.get(name)
     if found is None:
@@ -42,7 +42,7 @@ def weight_numbers(name: str, key: str, architecture: Architecture, problems: Pr
 
 
 def uniform_bytes(each: float) -> dict[str, float]:
-    """Bytes per parameter by kind where all parameters have `each`."""
+    """Bytes per parameter by kind where every parameter has `each` bytes."""
     return dict.fromkeys(BYTES_BY_KIND, each)
 
 

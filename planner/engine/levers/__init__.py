@@ -1,1 +1,1 @@
-"""Changes of a workload that would make it fit, or make it cheaper, and what each saves and costs."""
+"""Changes of a workload that would make it fit, or make it cheaper, with the saving and the cost of each."""

@@ -28,7 +28,7 @@ def changed(workload: Workload, keys: Keys) -> Workload:
 
 
 class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
-    """The task as given, and what is planned for it with changes."""
+    """The task as given, and the plans for it with changes."""
 
     task: Task
     supply: Supply
@@ -56,13 +56,13 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
             price_of_named = isinstance(workload.price_usd_per_gpu_h, float)
             if (
                 price_of_named and keys.get("gpus_considered") and not workload.gpus_considered
-            ):  # it is not that of the GPUs named now
+            ):  # it does not belong to the GPUs named now
                 keys = keys | {"price_usd_per_gpu_h": None}
             self._tasks[name] = self.task.changed(changed(workload, keys))
         return self._tasks[name]
 
     def plan(self, keys: Keys) -> Plan | None:
-        """The plan with `keys` changed, by closed formulas alone; None where the workload cannot have such values."""
+        """The plan with `keys` changed, by closed formulas only; None where the workload cannot have such values."""
         name = _name(keys)
         if name not in self._plans:
             try:
@@ -72,14 +72,14 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         return self._plans[name]
 
     def whole_plan(self, keys: Keys) -> Plan | None:
-        """The plan with `keys` changed as a command makes it, its best services simulated."""
+        """The plan with `keys` changed as a command makes it, with its best services simulated."""
         try:
             return make_plan(self.with_keys(keys), self.supply)
         except UserError:
             return None
 
     def solutions(self, keys: Keys, *, simulated: bool = False) -> list[Choice]:
-        """Candidates that are solutions with `keys` changed, the first first, none of this machine; `simulated`: see `make_plan`."""
+        """Candidates that are solutions with `keys` changed, in order, without this machine; `simulated`: see `make_plan`."""
         try:
             found = solutions(self.with_keys(keys), self.supply, simulated=simulated)
         except UserError:
@@ -87,7 +87,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         return [choice for choice in found if not choice.node_type.here]
 
     def rows(self, choices: Sequence[Choice]) -> list[PlanRow]:
-        """The rows of a plan that `choices` become."""
+        """The rows of a plan for `choices`."""
         return plan_rows(choices, chosen_parts(choices), self.supply.spec_chip)
 
     def on_gpus(self, names: list[str]) -> ChangedPlans:

@@ -1,4 +1,4 @@
-"""Changes of a workload that let it take less memory, from the cheapest to the dearest."""
+"""Changes of a workload that reduce its memory, from the cheapest to the dearest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OFFLOADING_GPUS = 16
 MOST_GPUS = 16384
 """Number at which the search for more GPUs ends."""
 LOOSER = 1.2
-"""Multiple of a limit on latency, and of a deadline, that is tried."""
+"""Factor by which a limit on latency, and a deadline, is loosened."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -34,11 +34,11 @@ class Change(msgspec.Struct, frozen=True):
     text: str
     costs: LeverCost
     worth: float
-    """The slowdown one would rather accept than this change; a judgement, which decides the order of levers alone."""
+    """Slowdown that would be as bad as this change; a judgement, which only decides the order of levers."""
 
     @property
     def group(self) -> str:
-        """Name of the setting that is changed; of the changes of one group only the first that is enough is offered."""
+        """Name of the setting that is changed; only the first change of a group that is enough is offered."""
         return "adapters" if "lora" in self.keys else next(iter(self.keys))
 
 
@@ -51,7 +51,7 @@ def combined(changes: Sequence[Change]) -> Change:
 
 
 def changes_of(workload: Workload, stored_as: str = "") -> list[Change]:
-    """Every single change there is for `workload`; those of one group in growing strength. `stored_as`: format the model is published in ('': 16 bit)."""
+    """Every single change of `workload`, those of one group in growing strength. `stored_as`: format of the published model ('': 16 bit)."""
     found = _of_training(workload) if trains(workload.task) else _of_inference(workload, workload.weight_dtype or stored_as or None)
     return sorted([*found, *_of_both(workload)], key=lambda change: change.worth)
 
@@ -138,7 +138,7 @@ def _of_both(w: Workload) -> Iterator[Change]:
 
 
 def looser_limits(w: Workload, wanted: Mapping[LatencyLimit, float]) -> Change:
-    """Limits on latencies as `wanted`, in seconds, in place of what they are."""
+    """Limits on latencies changed to `wanted`, in seconds."""
     words = (
         f"{limit.share} {LATENCY_WORDS[limit.latency]}of {duration_text(seconds)} instead of {duration_text(limit.seconds)}"
         for limit, seconds in wanted.items()
@@ -148,7 +148,7 @@ def looser_limits(w: Workload, wanted: Mapping[LatencyLimit, float]) -> Change:
 
 
 def met_by(w: Workload, answer: Answer) -> Change | None:
-    """The limits on latencies that `answer` misses, so much looser that it meets them; None where that is more than `LOOSER` times."""
+    """The limits on latencies that `answer` misses, loosened until it meets them; None where that needs more than a factor of `LOOSER`."""
     wanted = {}
     for limit in w.targets.latency_limits():
         latency = getattr(answer, f"{limit.latency}_s")
@@ -160,7 +160,7 @@ def met_by(w: Workload, answer: Answer) -> Change | None:
 
 
 def _halves(value: int | None, least: int) -> Iterator[int]:
-    """Half of `value`, a quarter, … not below `least`."""
+    """Half of `value`, a quarter, … but not below `least`."""
     while value is not None and value // 2 >= least:
         value //= 2
         yield value

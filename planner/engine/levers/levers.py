@@ -1,4 +1,4 @@
-"""Levers: the cheapest changes that make a workload fit somewhere when nothing fits, judged by the same engine."""
+"""Levers: the cheapest changes that make a workload fit somewhere when nothing fits, evaluated by the same engine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from planner.engine.levers.tradeoff import Tradeoff, tradeoff_of_hardware, trade
 from planner.engine.search.rows.verdict import HOST_SHORT
 
 MOST_COMPARED, MOST_COMBINED = 6, 2
-"""Combinations whose costs are compared, and that are named."""
+"""Combinations whose costs are compared, and combinations that are shown."""
 LEAST_SHARE = 0.01
-"""Share of what is needed: a change that saves less and is not enough is not named."""
+"""Share of the needed memory: a change that saves less and is not enough is not shown."""
 SOLVED, FITS = 0.0, 0.1
-"""Stand-ins for the share of the GPU that is needed: there is a solution; it fits, but misses a target."""
+"""Values in place of the needed share of the GPU: there is a solution; it fits, but misses a target."""
 
 
 class _Found(NamedTuple):
@@ -29,7 +29,7 @@ class _Found(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, bool, float]:
-        """Solutions by what they cost, then the rest by what they save; of either, those of other work than was asked for last."""
+        """Solutions by their cost, then the rest by their saving; in both, changes to other work come last."""
         other = self.lever.costs == "job"
         if self.lever.gpu:
             return False, other, self.change.worth + max(0.0, self.lever.slowdown or 0.0)
@@ -37,7 +37,7 @@ class _Found(NamedTuple):
 
 
 def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
-    """Changes that yield a solution, the cheapest first; then what the others save on the closest row, the most first.
+    """Changes that yield a solution, the cheapest first; then the others by their saving on the closest row, the largest first.
 
     `rows` are those of the plan as given, none of them a solution. Where no single change of the job on its GPUs is enough, two
     or three together are tried. Each lever's `change` is complete: applied to the workload as given, it does what its text says.
@@ -61,7 +61,7 @@ def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
 
 
 def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:
-    """`one` as the plan of its own command has it, where requests come at a rate and that simulates them; None where nothing fits there."""
+    """`one` as planned by its own command, with simulation of requests at a rate; None where nothing fits there."""
     if one.lever.gpu is None or not plans.task.workload.request_rate_per_s:
         return one
     change = one.change
@@ -81,12 +81,12 @@ def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:
 
 
 def _rented(plan: Plan | None) -> PlanRow | None:
-    """The first solution that is not this machine."""
+    """The first solution on rented GPUs."""
     return next((row for row in plan.rows if row.rank and not row.here), None) if plan else None
 
 
 def closest(rows: Sequence[PlanRow]) -> PlanRow | None:
-    """The row that is nearest to a solution: the first that only misses a target, else the one with the least too much."""
+    """The row that is closest to a solution: the first that only misses a target, else the one with the smallest excess."""
     known = [row for row in rows if row.answer.memory_bytes is not None]
     known = [row for row in known if not row.here] or known
     return next((row for row in known if row.answer.fits), None) or min(known, key=_share_needed, default=None)
@@ -109,7 +109,7 @@ def _groups(changes: Sequence[Change]) -> list[list[Change]]:
 def _first_enough(plans: ChangedPlans, group: list[Change], near: PlanRow) -> _Found | None:
     """The first change of a group that is a solution; else the one that saves most, if any does.
 
-    Where the strongest leaves the job without the memory, the milder ones are not tried.
+    If the strongest does not save enough memory, the milder ones are not tried.
     """
     best = None
     strongest = plans.plan(group[-1].keys) if len(group) > 1 else None
@@ -125,7 +125,7 @@ def _first_enough(plans: ChangedPlans, group: list[Change], near: PlanRow) -> _F
 
 
 def _lever(plans: ChangedPlans, change: Change, near: PlanRow) -> Lever | None:
-    """`change` as a lever: where the workload fits then, or what it saves on the closest row; None where it does nothing."""
+    """`change` as a lever: where the workload then fits, or what it saves on the closest row; None where it has no effect."""
     if "max_gpus" in change.keys:
         change = _fewest_gpus(plans, change)
     plan = plans.plan(change.keys)
@@ -151,7 +151,7 @@ def _lever(plans: ChangedPlans, change: Change, near: PlanRow) -> Lever | None:
 
 
 def _result(place: str, best: PlanRow) -> str:
-    """Result of a change after which the GPUs of `best` have the memory."""
+    """Result of a change after which the memory of the GPUs of `best` is enough."""
     if not best.rank and best.why.startswith(HOST_SHORT):
         return f"then the memory of {place} is enough, but it {best.why}"
     fits = "may fit" if best.verdict == "may-not-fit" else "fits"
@@ -159,13 +159,13 @@ def _result(place: str, best: PlanRow) -> str:
 
 
 def _least_saving(near: PlanRow) -> float:
-    """Bytes below which what is saved is not worth saying."""
+    """Bytes below which a saving is not shown."""
     memory = near.answer.memory_bytes
     return LEAST_SHARE * memory.total.value if memory else 0.0
 
 
 def _tradeoff(plans: ChangedPlans, change: Change, best: PlanRow | None, near: PlanRow) -> Tradeoff | None:
-    """Tradeoff of `change` on the row it makes fit, else on the closest one."""
+    """Tradeoff of `change` on the row that it makes fit, else on the closest one."""
     after = plans.with_keys(change.keys)
     if change.costs == "hardware":
         return tradeoff_of_hardware(plans.task, after, plans.supply, near, best or near)
@@ -173,7 +173,7 @@ def _tradeoff(plans: ChangedPlans, change: Change, best: PlanRow | None, near: P
 
 
 def _fewest_gpus(plans: ChangedPlans, change: Change) -> Change:
-    """A change to more GPUs, to as few more as do."""
+    """A change to more GPUs, reduced to the fewest additional GPUs that are enough."""
     plan = plans.plan(change.keys | {"objective": "fewest-gpus"})
     best = next((row for row in plan.rows if row.rank and not row.here and row.answer.layout), None) if plan else None
     if best is None or best.answer.layout is None:
@@ -190,7 +190,7 @@ def _up_to(change: Change, gpus: int) -> Change:
 def _combinations(plans: ChangedPlans, pool: Sequence[Change], near: PlanRow) -> list[_Found]:
     """The cheapest pairs of changes that are a solution on the closest GPU; where none is, the best pair with a third.
 
-    Where that misses a target too, what at least fits.
+    If that misses a target too, combinations that at least fit.
     """
     on_gpu = plans.on_gpus([near.gpu])
     pairs = [_attempt(on_gpu, pair) for pair in combinations(pool, 2) if _distinct(pair)]
@@ -213,7 +213,7 @@ def _combinations(plans: ChangedPlans, pool: Sequence[Change], near: PlanRow) ->
 
 
 def _distinct(changes: tuple[Change, ...]) -> bool:
-    """Whether no two of them change the same."""
+    """Whether no two of them change the same setting."""
     keys = [key for change in changes for key in change.keys]
     return len({change.group for change in changes}) == len(changes) and len(set(keys)) == len(keys)
 
@@ -222,12 +222,12 @@ class _Attempt(NamedTuple):
     needed: float
     """Share of the GPU that is needed with all changes, or `SOLVED`, or `FITS`."""
     change: Change
-    """All of them as one."""
+    """All changes as one."""
     parts: tuple[Change, ...]
 
 
 def _attempt(plans: ChangedPlans, changes: tuple[Change, ...]) -> _Attempt:
-    """Several changes together, and how far they get."""
+    """Several changes together, and their result."""
     ordered = tuple(sorted(changes, key=lambda change: change.worth))
     whole = combined(ordered)
     plan = plans.plan(whole.keys)
@@ -237,7 +237,7 @@ def _attempt(plans: ChangedPlans, changes: tuple[Change, ...]) -> _Attempt:
 
 
 def _with_other_dtype(plans: ChangedPlans) -> list[Lever]:
-    """A compute dtype the GPUs have, as the first lever and as the basis of the others."""
+    """A compute dtype that the GPUs have, as the first lever and as the basis of the others."""
     plan = plans.plan({"dtype": None})
     near = closest(plan.rows) if plan else None
     if plan is None or near is None:

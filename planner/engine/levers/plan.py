@@ -1,4 +1,4 @@
-"""A plan with what would help: changes that make the workload fit or cheaper, and a hint on each row that is no solution."""
+"""A plan with suggestions: changes that make the workload fit or cheaper, and a hint on each row that is no solution."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from planner.units import percent_text
 from planner.workload.tasks import Workload
 
 LEAST_SLOWDOWN = 0.005
-"""A change that costs less time than this is not called slower."""
+"""Relative slowdown below which a change is not called slower."""
 
 
 def with_levers(
     plan: Plan, task: Task, supply: Supply, *, top: int | None, each_gpu: bool = False, levers: bool, hints: bool
 ) -> Plan:
-    """The whole `plan` for `task` cut to `top` rows, or GPUs (this machine's stay), and what would help.
+    """The whole `plan` for `task` cut to `top` rows, or GPUs (this machine's stay), with suggestions.
 
-    `levers`: when nothing fits, look for changes that help. `hints`: name such a change for every GPU that is no solution, and, where
+    `levers`: when nothing fits, search for changes that help. `hints`: name such a change for every GPU that is no solution, and, where
     something fits, changes that make it cheaper.
     """
     plans = ChangedPlans(task, supply)
@@ -40,7 +40,7 @@ def with_levers(
 
 
 def _with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
-    """`rows`, each that is no solution with the change that would make its GPU one, judged by the same engine."""
+    """`rows`, where each that is no solution has the change that would make its GPU one, evaluated by the same engine."""
     pending = {_place(row) for row in rows if row.rank is None and not row.here and row.answer.memory_bytes is not None}
     hints: dict[tuple[str, str], str] = {}
     for change in plans.changes:
@@ -61,19 +61,19 @@ def _with_hints(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[PlanRow]:
 
 
 def _place(row: PlanRow) -> tuple[str, str]:
-    """GPU and place of `row`, as `NodeType.place`: what rented GPUs could do is no hint on those of one's own."""
+    """GPU and place of `row`, as `NodeType.place`: hints for rented GPUs do not apply to owned ones."""
     return row.gpu, "" if row.owned is None else "bought" if row.owned.bought else "own"
 
 
 def _is_hint(change: Change, workload: Workload) -> bool:
-    """Whether `change` leaves the GPU and the job as they are; adapters are how most fine-tuning is done."""
+    """Whether `change` leaves the GPU and the job as they are; adapters count, because most fine-tuning uses them."""
     if "gpus_considered" in change.keys:
         return False
     return change.costs != "job" or (change.group == "adapters" and workload.task == "finetune")
 
 
 def _hints(plans: ChangedPlans, change: Change, keys: dict[str, object], solved: Sequence[Choice]) -> Iterator[str]:
-    """A sentence on each of the `solved` candidates of the plan with `keys` changed: the GPUs it takes, and how much slower `change` makes it."""
+    """A sentence on each of the `solved` candidates of the plan with `keys` changed: the GPUs it needs, and how much slower `change` makes it."""
     found: list[Tradeoff | None] = [None] * len(solved)
     if change.costs in {"time", "precision"}:
         rows = plans.rows(solved)

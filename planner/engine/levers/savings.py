@@ -17,15 +17,15 @@ from planner.units import duration_text, percent_text
 from planner.workload.tasks import Workload
 
 LEAST_SAVING = 0.05
-"""Share of the price that a change has to save to be named."""
+"""Share of the price that a change has to save to be shown."""
 MOST_PROVED, MOST_NAMED = 4, 3
-"""Changes that are planned as their command does, simulation included, and that are named."""
+"""Changes that are planned in full, simulation included, and changes that are shown."""
 
 
 def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
     """Changes after which the first row costs less, the largest saving first; one of each group.
 
-    Screened by closed formulas, then planned in full: the figures named are those of the plan that the lever's own command prints.
+    Screened by closed formulas, then planned in full: the figures shown are those of the plan that the lever's own command prints.
     """
     workload = plans.task.workload
     first = next((row for row in plan.rows if row.rank == 1), None)
@@ -54,7 +54,7 @@ def savings_for(plans: ChangedPlans, plan: Plan) -> list[Lever]:
 
 
 def cost_of(row: PlanRow, workload: Workload) -> float | None:
-    """Dollars by which rows of one workload compare: of the job, of an hour of a service, else of a million tokens."""
+    """Dollars by which rows of one workload are compared: of the job, of an hour of a service, else of a million tokens."""
     if row.job_usd is not None:
         return row.job_usd.value
     if workload.request_rate_per_s:
@@ -86,7 +86,7 @@ def cheaper(plans: ChangedPlans) -> Iterator[Change]:
 
 
 class _Solution(msgspec.Struct, frozen=True, dict=True):
-    """A solution of a changed workload, made a row where that is needed."""
+    """A solution of a changed workload, converted to a row where needed."""
 
     plans: ChangedPlans
     choice: Choice
@@ -98,7 +98,7 @@ class _Solution(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def cost(self) -> float | None:
-        """Dollars that `cost_of` gives for the row; those of an hour of a service without an end are known before the row is made."""
+        """Dollars of `cost_of` for the row; for an hour of a service without an end they are known before the row is made."""
         workload = self.choice.deployments.workload
         if workload.requests or not workload.request_rate_per_s:
             return cost_of(self.row, workload)

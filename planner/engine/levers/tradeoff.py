@@ -1,4 +1,4 @@
-"""Tradeoff of a change of a workload: the same GPUs in the same layout, with the change and without it."""
+"""Tradeoff of a change of a workload: the same GPUs in the same layout, with and without the change."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Tradeoff(msgspec.Struct, frozen=True):
 def tradeoffs_of_change(
     before: Task, after: Task, supply: Supply, rows: Sequence[PlanRow], keys: Keys, *, as_planned: bool
 ) -> list[Tradeoff | None]:
-    """Tradeoff of `after` in the layout of each of `rows`, had `before` the memory; `as_planned`: they are rows of `after`'s plan.
+    """Tradeoff of `after` in the layout of each of `rows`, as if `before` had enough memory; `as_planned`: they are rows of `after`'s plan.
 
-    None where one of both cannot be evaluated there.
+    None where one of the two cannot be evaluated there.
     """
     pairs = dict[int, tuple[Candidates, Candidates]]()
     for number, row in enumerate(rows):
@@ -54,7 +54,7 @@ def tradeoffs_of_change(
 
 
 def tradeoff_of_hardware(before: Task, after: Task, supply: Supply, near: PlanRow, row: PlanRow) -> Tradeoff | None:
-    """Tradeoff of `row` of `after`'s plan, on more or other GPUs, against `near`, had that the memory."""
+    """Tradeoff of `row` of `after`'s plan, on more or other GPUs, compared with `near` as if that had enough memory."""
     if near.answer.layout is None or row.answer.layout is None:
         return None
     layout = msgspec.structs.replace(near.answer.layout, batch=row.answer.layout.batch)
@@ -79,10 +79,10 @@ def _with_keys(layout: LayoutAnswer, workload: Workload, keys: Keys) -> LayoutAn
 
 
 def _candidate(task: Task, supply: Supply, row: PlanRow, layout: LayoutAnswer) -> Candidates | None:
-    """The candidate of `row` in `layout` with the job that `task` has on its GPU; None where the GPU has no figures for that job.
+    """The candidate of `row` in `layout` with the job of `task` on its GPU; None where the GPU has no figures for that job.
 
-    The dtype is the one that a plan for `task` computes in there, and may differ from the row's: weights in FP8 compute in FP8, where the
-    ones they replace do not.
+    The dtype is the one in which a plan for `task` computes there, and may differ from the row's: weights in FP8 compute in FP8, unlike the
+    weights they replace.
     """
     gpu = supply.gpu_of(row)
     for dtype in dtypes_to_try(task.workload, task.models.main):
@@ -99,7 +99,7 @@ def _needs(parts: Sequence[Candidates]) -> tuple[Floats, Floats]:
 
 
 def _seconds(e: Evaluated) -> Floats:
-    """Seconds of a trained token of the whole job, or of an answered request of one replica."""
+    """Seconds per trained token of the whole job, or per answered request of one replica."""
     if e.step:
         return e.step.step_s / e.step.tokens
     assert e.serve is not None

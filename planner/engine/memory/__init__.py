@@ -1,6 +1,6 @@
-"""Bytes on the fullest GPU of each candidate: what takes them, term by term, and what is left of the GPU.
+"""Bytes on the fullest GPU of each candidate: what uses them, term by term, and what is left of the GPU.
 
-`training` and `inference` list the terms, `stages` says what of the model one GPU holds, `activations` what backward
+`training` and `inference` list the terms, `stages` computes which part of the model one GPU holds, `activations` what backward
 needs; `total` adds the terms up and compares them with the GPU.
 """
 

@@ -1,4 +1,4 @@
-"""Memory beside the model's own: further models on the same GPUs, spread as it is, and generating of answers between two updates.
+"""Memory in addition to the model's: further models on the same GPUs, spread in the same way, and generation of answers between updates.
 
 Symbols: C answers of one copy at once · A answers of one copy in a rollout.
 """
@@ -19,13 +19,13 @@ AWAKE = "the generating engine with one answer, beyond what the update needs"
 
 
 def draft_cache_per_sequence(t: Table) -> Floats:
-    """Bytes on one GPU that a draft model caches of one sequence at its end."""
+    """Bytes on one GPU that a draft model caches for one sequence at its end."""
     j, s = t.job, t.layout
     return j.draft_cached * (j.input_tokens + j.output_tokens) * j.kv_bytes / (s.tp * s.pp)
 
 
 def companion_terms(t: Table) -> list[Term]:
-    """Weights of frozen models and adapters, states of trained ones, the cache of drafts; nothing where there are none."""
+    """Weights of frozen models and adapters, states of trained ones, the cache of drafts; empty where there are none."""
     j, s = t.job, t.layout
     if not np.any(j.frozen_bytes + j.trained_beside + j.adapter_bytes):
         return []
@@ -70,7 +70,7 @@ def _states(component: str, name: str, trained: Floats, size: Floats, ranks: Flo
 
 
 def generating_table(t: Table) -> Table:
-    """The candidates as they generate: copies of the model over `rollout_tp` GPUs each, with C answers at once."""
+    """The candidates while they generate: copies of the model over `rollout_tp` GPUs each, with C answers at once."""
     assert t.rollout_job is not None
     assert t.rollout_engine is not None
     s, j = t.layout, t.job
@@ -99,7 +99,7 @@ def cache_of_answer(g: Table) -> Floats:
 
 
 def rollout_terms(t: Table, terms: list[Term]) -> list[Term]:
-    """Memory of generating beyond `terms`, those of the update: the pool that an engine keeps, or what an engine that slept needs beyond the update's peak."""
+    """Memory of generation beyond the `terms` of the update: the pool that an engine keeps, or what an engine that slept needs in addition."""
     if t.rollout_job is None:
         return []
     g = generating_table(t)
@@ -134,7 +134,7 @@ def _room(t: Table, g: Table) -> Floats:
 
 
 def _resident(t: Table) -> Floats:
-    """Weights and optimizer states of the model and its companions, which stay where they are between updates; gradients are freed."""
+    """Weights and optimizer states of the model and its companions, which stay in memory between updates; gradients are freed."""
     j, stage = t.job, stage_parameters(t)
     weights = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) / zero_ranks(t, 3)
     trained = np.where(j.adapters > 0, stage_adapters(t), stage.linear + stage.other)
@@ -144,6 +144,6 @@ def _resident(t: Table) -> Floats:
 
 
 def _engine_bytes(g: Table) -> Floats:
-    """Weights of a copy on one GPU, and what the engine's process takes beside them."""
+    """Weights of a copy on one GPU, and the other memory of the engine's process."""
     stage = stage_parameters(g)
     return stage.linear * g.job.linear_bytes + stage.other * g.job.other_bytes + g.engine.context_bytes

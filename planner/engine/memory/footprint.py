@@ -32,7 +32,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def autocast(self) -> bool:
-        """Weights are FP32, products are computed in 16 bit."""
+        """Whether weights are FP32 and products are computed in 16 bit."""
         return self.cast_bytes > 0
 
 
@@ -45,15 +45,17 @@ RECIPES = {
 """Name of a recipe -> its bytes: everything FP32; FP32 under autocast; 16-bit weights with an FP32 master copy; everything 16 bit."""
 
 CHUNKS = 8
-"""Pieces a chunked loss cuts the tokens into (torchtune's default)."""
+"""Number of pieces into which a chunked loss divides the tokens (torchtune's default)."""
 LOSS_TRAFFIC, FUSED_LOSS_TRAFFIC = 24.0, 8.0
 """Bytes per token and vocabulary entry. Operator by operator: 16-bit logits read, FP32 copy and log-softmax written forward; both read, two
 FP32 gradients and a 16-bit one written backward. In fused kernels (torch.compile; Liger, arXiv:2410.10989 §3.2): 16-bit logits read for the
 maximum and for the sum, and read and their gradient written backward."""
 
 
-def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer: Optimizer, loss: str) -> Footprint[float]:
-    """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked", "fused" or "none"."""
+def footprint(
+    a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer: Optimizer, loss: str, other_loss: str | None = None
+) -> Footprint[float]:
+    """Bytes per token and per parameter of training `a`; `loss`: "full", "compiled", "chunked", "fused" or "none"; `other_loss`: what it may be instead."""
     one = activation_bytes(a, how)
     again = activation_bytes(a, replace(how, eager=False, recomputed=True)) if how.eager else one
     cast = recipe.gradient_bytes if recipe.autocast else 0.0  # the FP32 gradient that a 16-bit product is cast to
@@ -75,11 +77,12 @@ def footprint(a: Architecture, how: LayerExecution, *, recipe: Recipe, optimizer
         layer_matrix=float(largest),
         **_source(a, how),
         **_logits(a, how, loss),
+        logits_otherwise=0.0 if other_loss is None else _most_logits(a, how, other_loss) - _most_logits(a, how, loss),
     )
 
 
 def _source(a: Architecture, how: LayerExecution) -> dict[str, float]:
-    """Bytes of a token that an encoder reads: in its layers, its output, and its keys and values in every layer of the decoder."""
+    """Bytes per token that an encoder reads: in its layers, its output, and its keys and values in every layer of the decoder."""
     if a.source is None:
         return {}
     encoder, reading = a.source, replace(how, sequence=how.source)
@@ -99,10 +102,17 @@ def _source(a: Architecture, how: LayerExecution) -> dict[str, float]:
     }
 
 
+def _most_logits(a: Architecture, how: LayerExecution, loss: str) -> float:
+    """Bytes per token and vocabulary entry at the moment of the most: when `loss` has been computed, or as backward starts."""
+    found = _logits(a, how, loss)
+    return found.get("logits_alive", 0.0) + max(found.get("logits_forward", 0.0), found["logits_backward"])
+
+
 def _logits(a: Architecture, how: LayerExecution, loss: str) -> dict[str, float]:
     """Bytes per token and vocabulary entry: logits; their FP32 copy and log-softmax for the loss; as backward starts, both gradients.
 
-    A compiled one keeps the logits as they were computed and their gradient, as PyTorch partitions it since 2.5 (pytorch/pytorch#129043; 4 bytes more before). A chunked loss makes the logits of an eighth of the tokens at a time, a fused one those of as many tokens as make a width.
+    A compiled loss keeps the logits as they were computed and their gradient, as PyTorch partitions it since 2.5 (pytorch/pytorch#129043; 4
+    bytes more before). A chunked loss makes the logits of an eighth of the tokens at a time, a fused one those of as many tokens as the width.
     """
     if loss == "none":
         return {}

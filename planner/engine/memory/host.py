@@ -1,4 +1,4 @@
-"""Memory of the host that an offloaded job takes for each GPU.
+"""Memory of the host that an offloaded job needs for each GPU.
 
 ZeRO-Offload (arXiv:2101.06840 §4): FP32 states and master weights and the 16-bit gradients they are updated with.
 """
@@ -17,7 +17,7 @@ MOVED_GRADIENT_BYTES = 2.0
 
 
 def host_bytes(t: Table) -> Floats:
-    """Bytes of host memory a GPU's share takes, shape [rows]; 0 where nothing is offloaded."""
+    """Bytes of host memory for a GPU's share, shape [rows]; 0 where nothing is offloaded."""
     j = t.job
     stage = stage_parameters(t)
     parameters = stage.linear + stage.other

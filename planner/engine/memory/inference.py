@@ -1,7 +1,7 @@
 """Memory of inference on the fullest GPU: weights, cache, and temporaries in whichever of three phases needs most.
 
 The prompt passes its largest layer; its logits are made; the last token is appended to a full cache. Engines that own a
-pool of blocks take the cache of whole requests at once, so that only the first two differ for them.
+pool of blocks allocate the cache of whole requests at once, so only the first two differ for them.
 
 Symbols: h width · f feed-forward width of the MLP or the experts a token passes.
 """
@@ -26,22 +26,22 @@ from planner.engine.memory.stages import (
 from planner.engine.memory.terms import STORAGE_FORMAT, Term, at_peak
 
 MLP_COPIES, RESIDUAL_COPIES, SCORE_BYTES = 6, 8, 4
-"""Bytes a token needs per f and per h while it passes a layer in 16 bit: gate, up and their product; the residual stream, its
-norm, and attention's output before and after projection; and of one eager attention score and its softmax."""
+"""Bytes per f and per h that a token needs in a layer in 16 bit: gate, up and their product; the residual stream, its norm, and attention's
+output before and after projection; and bytes of one eager attention score and its softmax."""
 WEIGHTS = "weights"
 LOGIT_BYTES = 6
-"""16-bit logits and the FP32 copy they are sampled from."""
+"""Bytes of 16-bit logits and the FP32 copy from which tokens are sampled."""
 
 
 STATES_SHARE = 0.9 / 1.9
-"""Share of the memory for caches that a pool of states of its own has (SGLang: mamba_full_memory_ratio 0.9, states over keys and values)."""
+"""Share of the memory for caches that a separate pool of states has (SGLang: mamba_full_memory_ratio 0.9, states over keys and values)."""
 
 
 def pool_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
-    """Bytes that one sequence of `tokens` takes of the memory for caches on one GPU: its cache, or the larger of its shares of two pools.
+    """Bytes that one sequence of `tokens` needs of the memory for caches on one GPU: its cache, or the larger of its shares of two pools.
 
-    Where states of recurrences have a pool of their own (`Engine.state_slots`), a request has several of them in it, and what one pool has left
-    the other cannot use.
+    Where states of recurrences have a pool of their own (`Engine.state_slots`), a request has several states in it, and neither pool can
+    use the free memory of the other.
     """
     cache, states, slots = *_cache_parts(t, tokens), t.engine.state_slots
     apart = (slots > 0) & (states > 0)
@@ -57,9 +57,9 @@ def kv_bytes_per_sequence(t: Table, tokens: Floats) -> Floats:
 def _cache_parts(t: Table, tokens: Floats) -> tuple[Floats, Floats]:
     """(bytes of keys and values of one sequence of `tokens` on one GPU, bytes of its states).
 
-    Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every
-    rank; engines that expand it cache keys and values of all heads. States of recurrences are the same at any length. Where an encoder
-    reads the prompt, layers keep keys and values of its output, and their own of the answer alone.
+    Key and value heads are split over tp ranks, and repeated where there are more ranks than heads. The latent of MLA is on every rank;
+    engines that expand it cache keys and values of all heads. States of recurrences have the same size at any length. Where an encoder
+    reads the prompt, layers keep keys and values of its output, and their own only for the answer.
     """
     m, s = t.model, t.layout
     block = np.maximum(t.engine.cache_block_tokens, 1)
@@ -75,14 +75,14 @@ def _cache_parts(t: Table, tokens: Floats) -> tuple[Floats, Floats]:
 
 
 def prefix_bytes(t: Table) -> Floats:
-    """Bytes of one prefix on one GPU that sequences share; 0 where each has its own."""
+    """Bytes on one GPU of one prefix that sequences share; 0 where each has its own."""
     return np.where(t.job.prefixes > 0, cached_prefix_bytes(t), 0.0)
 
 
 def cached_prefix_bytes(t: Table) -> Floats:
     """Bytes of the cache of one prefix for one GPU: its whole blocks in layers that attend to everything.
 
-    Windows and states of recurrences are of one sequence alone.
+    Windows and states of recurrences belong to a single sequence.
     """
     m, s, j = t.model, t.layout, t.job
     block = np.maximum(t.engine.cache_block_tokens, 1)
@@ -118,7 +118,7 @@ def prompt_pass(t: Table) -> PromptPass:
 
 
 class UnusedBlocks(msgspec.Struct, frozen=True):
-    """Blocks that the allocator keeps beside what is alive at one moment."""
+    """Blocks that the allocator keeps in addition to what is alive at one moment."""
 
     cache: Floats
     """Bytes of the cache; `cache_slack` is the share that is left behind while it grows."""
@@ -130,7 +130,7 @@ class UnusedBlocks(msgspec.Struct, frozen=True):
 
 
 def unused_blocks(t: Table, terms: Iterable[Term], largest: PromptPass) -> UnusedBlocks:
-    """Unused blocks of the allocator beside `terms`; `largest`: the largest pass over a prompt."""
+    """Unused blocks of the allocator in addition to `terms`; `largest`: the largest pass over a prompt."""
     e, alive = t.engine, list(terms)
     cache, activations = (
         added([np.zeros(1), *(term.bytes for term in alive if term.component == name)]) for name in ("kv_cache", "activations")
@@ -209,7 +209,7 @@ def inference_terms(t: Table) -> list[Term]:
 
 
 def _padded_experts(t: Table) -> Term:
-    """Zeros beside experts in MXFP4 whose widths are no multiple of what the kernels take: gpt-oss has 2,880 of both."""
+    """Padding of experts in MXFP4 whose widths are not multiples of what the kernels need: gpt-oss has 2,880 for both."""
     m, s, multiple = t.model, t.layout, np.maximum(t.engine.mxfp4_multiple, 1.0)
     inner, width = m.expert_ffn * s.ep / s.expert_gpus, m.expert_width
     padded = np.ceil(inner / multiple) * multiple * np.ceil(width / (2 * multiple)) * 2 * multiple
@@ -256,7 +256,7 @@ def _gptq_scratch(t: Table) -> Term:
 
 
 def _permuted_tokens(t: Table, largest: PromptPass) -> Term:
-    """Room of kernels that bring the tokens of an expert together: a copy of each token for every expert it may go to, as all may be on one rank."""
+    """Buffers of kernels that gather the tokens of an expert: a copy of each token for every expert it may go to, as all may be on one rank."""
     m, j, s = t.model, t.job, t.layout
     permutes = t.engine.permutes_tokens * (m.experts > 0)
     read = np.where(j.narrow_bytes > 0, j.narrow_bytes, 2.0)

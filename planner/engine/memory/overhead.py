@@ -1,4 +1,4 @@
-"""Memory of a process beyond PyTorch's own peak: its context, the buffers of communicators, blocks its allocator does not use."""
+"""Memory of a process beyond PyTorch's own peak: its context, the buffers of communicators, and unused blocks of the allocator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNUSED = "reserved by the allocator and not used"
 
 
 def overhead_terms(t: Table, terms: list[Term]) -> list[Term]:
-    """Context, communicators and unused blocks beside `terms`."""
+    """Context, communicators and unused blocks in addition to `terms`."""
     s, e = t.layout, t.engine
     train = bool(t.job.train[0])
     ranks = s.gpus if train else s.expert_gpus * s.pp * s.cp
@@ -36,7 +36,7 @@ def overhead_terms(t: Table, terms: list[Term]) -> list[Term]:
 
 
 def _context(t: Table) -> Term:
-    """The context measured on the part and what the engine adds to a plain process; where it is not measured, the engine's record."""
+    """The context measured on the GPU and what the engine adds to a plain process; where it is not measured, the engine's record."""
     measured, on_cpu = t.chip.context_bytes, t.chip.is_cpu > 0
     unmeasured = np.isnan(measured)
     added_by_engine = np.where(on_cpu, 0.0, np.maximum(0.0, t.engine.context_bytes - BARE_CONTEXT_BYTES))
@@ -48,7 +48,7 @@ def _context(t: Table) -> Term:
 
 
 def _source(measured: Floats, record: str) -> str:
-    """Source of a figure that is `measured` on some parts (NaN: not) and in the engine's `record` for the others."""
+    """Source of a figure that is `measured` on some GPUs (NaN: not) and in the engine's `record` for the others."""
     known = ~np.isnan(measured)
     if known.all():
         return "measured on this part"
@@ -56,7 +56,7 @@ def _source(measured: Floats, record: str) -> str:
 
 
 def training_slack(t: Table, terms: list[Term]) -> Term:
-    """The allocator's slack above everything that comes and goes, recomputed activations half as much again, and whole gradients.
+    """The allocator's slack above everything that comes and goes: recomputed activations count one and a half times, and whole gradients too.
 
     It broadcasts like `terms`, which may be those of several phases.
     """
@@ -76,7 +76,7 @@ def training_slack(t: Table, terms: list[Term]) -> Term:
 
 
 def _stream_gradients(t: Table) -> Floats:
-    """Blocks of whole gradients, less this rank's share, where FSDP frees them on another stream than the one that takes them."""
+    """Blocks of whole gradients, less this rank's share, where FSDP frees them on another stream than the one that allocates them."""
     j, s = t.job, t.layout
     sharded = (t.engine.stream_gradients > 0) & (s.zero >= 3) & (s.shard > 1) & (j.adapters == 0)
     stage = stage_parameters(t)
@@ -85,11 +85,11 @@ def _stream_gradients(t: Table) -> Floats:
 
 
 def _freed_gradients(t: Table, terms: list[Term]) -> Floats:
-    """Blocks of the step before whose gradients are not among `terms`, where ranks share them out by FSDP2.
+    """Blocks of the previous step whose gradients are not among `terms`, where ranks divide them by FSDP2.
 
-    The reduce-scatter writes a rank's share on a stream of its own (torch.distributed.fsdp: foreach_reduce), and the allocator gives the blocks of one
-    stream to no other. torchtitan reserves 15.6 to 17.6 bytes a parameter less in three of four pairs of runs with more ranks, though 12 are alive as
-    backward starts.
+    The reduce-scatter writes a rank's share on a stream of its own (torch.distributed.fsdp: foreach_reduce), and the allocator gives the
+    blocks of one stream to no other. torchtitan reserves 15.6 to 17.6 bytes per parameter less in three of four pairs of runs with more
+    ranks, though 12 are alive as backward starts.
     """
     j, s, stage = t.job, t.layout, stage_parameters(t)
     shared = (t.engine.keeps_freed_gradients > 0) & (s.zero >= 3) & (s.shard > 1) & (j.adapters == 0) & (j.in_backward == 0)
@@ -99,7 +99,7 @@ def _freed_gradients(t: Table, terms: list[Term]) -> Floats:
 
 
 def _inference_slack(t: Table, terms: list[Term]) -> Term:
-    """Blocks left behind by a cache that grows, and by the largest layer: all of them when the peak comes later."""
+    """Blocks left behind by a growing cache, and by the largest layer: all of them when the peak comes later."""
     e, unused = t.engine, unused_blocks(t, terms, prompt_pass(t))
     blocks = "{kept:percent} · {left:bytes} of activations"
     return Term(

@@ -8,7 +8,7 @@ import numpy as np
 from planner.engine.columns import Floats, Table
 
 MICRO_BATCHES_OF_A_STAGE = 4
-"""Micro batches of a step for each stage of a pipeline where no global batch is given, which keep its bubble at a fifth."""
+"""Micro batches per step for each stage of a pipeline where no global batch is given, which keep its bubble at a fifth."""
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 def stage_parameters(t: Table) -> Stage:
-    """Parameters one GPU holds: the stage's layers ÷ tp, its experts ÷ the GPUs that share them, and the larger of embedding and head."""
+    """Parameters that one GPU holds: the stage's layers ÷ tp, its experts ÷ the GPUs that share them, and the larger of embedding and head."""
     m, s = t.model, t.layout
     layers = np.ceil(m.layers / s.pp)
     share = layers / m.layers
@@ -38,18 +38,18 @@ def layers_of_gpu(t: Table) -> Floats:
 
 
 def linear_weights_bytes(t: Table) -> Floats:
-    """Bytes of the layers' weights on one GPU of the fullest stage before ZeRO: routed experts are stored in bytes of their own."""
+    """Bytes of the layers' weights on one GPU of the fullest stage before ZeRO; routed experts have their own format."""
     experts = experts_held(t)
     return (stage_parameters(t).linear - experts) * t.job.dense_bytes + experts * t.job.expert_bytes
 
 
 def encoder_parameters(t: Table) -> Floats:
-    """Parameters of the layers of an encoder of prompts, which are among those of the layers; 0 where there is none."""
+    """Parameters of the layers of an encoder of prompts, which are included in the layers; 0 where there is none."""
     return np.zeros(1) if t.source is None else t.source.layers_shared * t.model.reads_source
 
 
 def all_layers(t: Table) -> Floats:
-    """Layers of the model, those of an encoder of prompts among them."""
+    """Layers of the model, including those of an encoder of prompts."""
     return t.model.layers if t.source is None else t.model.layers + t.source.layers * t.model.reads_source
 
 
@@ -59,7 +59,7 @@ def experts_held(t: Table) -> Floats:
 
 
 def copied_experts(t: Table, sequences: Floats) -> Floats:
-    """Elements of experts' weights that one GPU copies in a layer with experts of a decoding step, where an engine does so: those of each expert of each sequence."""
+    """Elements of weights that one GPU copies in a layer of a decoding step, for each expert of each sequence; 0 where engines do not copy."""
     copies = (t.engine.copies_experts > 0) & (t.job.train <= 0)
     return np.where(copies, sequences * t.model.experts_per_token * t.model.expert_matrix * t.layout.ep / t.layout.expert_gpus, 0.0)
 
@@ -93,14 +93,14 @@ def micro_batches(t: Table) -> Floats:
 
 
 def exchanged_once(t: Table) -> Floats:
-    """1 where sharded gradients are exchanged in the last micro batch alone, so that each GPU has them whole until then (FSDP's no_sync)."""
+    """1 where sharded gradients are exchanged only in the last micro batch, so that each GPU has them whole until then (FSDP's no_sync)."""
     s, e = t.layout, t.engine
     weights = (s.zero >= 3) & (s.shard > 1) & ((e.flat_gradients > 0) | (e.accelerates > 0))
     return np.where((weights | (whole_stage(t) > 0)) & (micro_batches(t) > 1), 1.0, 0.0)
 
 
 def whole_stage(t: Table) -> Floats:
-    """1 where a sharded pipeline stage has its weights and gradients whole until the last micro batch, gathered and exchanged once in a step.
+    """1 where a sharded pipeline stage has its weights and gradients whole until the last micro batch, gathered and exchanged once per step.
 
     ZeRO 2 is FSDP2 with `reshard_after_forward=False`, which the schedule of a stage turns off for ZeRO 3, too.
     """
@@ -109,10 +109,10 @@ def whole_stage(t: Table) -> Floats:
 
 
 def tensor_share(t: Table, heads: Floats) -> Floats:
-    """Share of `heads` key and value heads on one tensor-parallel rank, which holds one at least."""
+    """Share of `heads` key and value heads on one tensor-parallel rank, which holds at least one."""
     return np.ceil(np.maximum(heads, 1) / t.layout.tp) / np.maximum(heads, 1)
 
 
 def state_bytes(t: Table) -> Floats:
-    """Bytes a sequence keeps whatever its length, over all layers: inputs of convolutions, and states of recurrences in FP32."""
+    """Bytes that a sequence of any length keeps, over all layers: inputs of convolutions, and states of recurrences in FP32."""
     return (t.model.state * np.maximum(t.job.activation_bytes, 2) + t.model.wide_state * 4) / t.layout.tp

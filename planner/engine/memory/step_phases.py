@@ -30,7 +30,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     layers: Floats
     """Layers, over all micro batches in flight, whose activations are all kept."""
     boundaries: Floats
-    """Layers, over all micro batches in flight, that will be computed again."""
+    """Layers, over all micro batches in flight, that will be recomputed."""
     boundary: Floats
     """Bytes per token that each of them keeps."""
     attention: Floats
@@ -38,15 +38,15 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     scores: Floats
     """1: attention scores are kept."""
     rescored: Floats
-    """1: the scores of one layer have been computed again."""
+    """1: the scores of one layer have been recomputed."""
     backward: Floats
     """1: inside a layer's backward."""
     read: Floats
-    """Bytes that each token an encoder reads has left."""
+    """Bytes that each token an encoder reads keeps."""
     reading: Floats
     """1: inside a layer's backward of the encoder."""
     head: Floats
-    """1: what the head keeps is still there."""
+    """1: the tensors that the head keeps are still alive."""
     logits: Floats
     """Bytes per token and vocabulary entry."""
     cast: Floats
@@ -70,14 +70,14 @@ class _EndStage(msgspec.Struct, frozen=True):
     """1: embedding and head on this stage are one matrix."""
     layers: Floats
     encoder: Floats
-    """Parameters of the layers of an encoder, which are among `linear`; 0: there is none."""
+    """Parameters of the layers of an encoder, included in `linear`; 0: there is none."""
     encoder_layers: Floats
     in_flight: Floats
     """Micro batches whose activations the stage keeps at once."""
 
 
 def phases_of(t: Table) -> list[Phase]:
-    """The phases of a stage: of the first one, and of the last one too where any candidate is a pipeline."""
+    """The phases of a stage: of the first one, and also of the last one where any candidate is a pipeline."""
     stages = [_end_stage(t, first=True)]
     if np.any(t.layout.pp > 1):
         stages.append(_end_stage(t, first=False))
@@ -85,7 +85,7 @@ def phases_of(t: Table) -> list[Phase]:
 
 
 def _end_stage(t: Table, *, first: bool) -> _EndStage:
-    """The first or last stage of the 1F1B schedule: pp micro batches in flight in the first of pp stages, one in the last; interleaving adds to both."""
+    """The first or last stage of the 1F1B schedule: pp micro batches in flight in the first stage, one in the last, more with interleaving."""
     m, s = t.model, t.layout
     alone = (s.pp == 1) * 1.0
     layers = np.ceil(m.layers / s.pp)
@@ -111,7 +111,7 @@ def _end_stage(t: Table, *, first: bool) -> _EndStage:
 
 
 class _Step:
-    """The phases of a step on one stage, in their order, and the amounts that they share."""
+    """The phases of a step on one stage, in order, and the amounts that they share."""
 
     def __init__(self, t: Table, stage: _EndStage) -> None:
         j, s, f = t.job, t.layout, t.footprint
@@ -143,14 +143,14 @@ class _Step:
         self.layer_cast = self.decoder / stage.layers
 
     def phases(self) -> list[Phase]:
-        """All of them; those of an encoder last, if any row has one."""
+        """All phases; those of an encoder last, if any row has one."""
         first_layer = self._first_layer()
         found = [self._forward_done(), self._backward_starts(), self._head_gradient_made(), self._last_layer(), first_layer]
         found += [self._backward_done(), self._optimizer_step()]
         return found if self.table.source is None else [*found, *_encoder_phases(self.table, self.stage, first_layer)]
 
     def _phase(self, **amounts: Floats) -> Phase:
-        """A phase of forward or backward in which nothing but `amounts` is unusual."""
+        """A phase of forward or backward in which only `amounts` are unusual."""
         f, stage, full, nothing = self.table.footprint, self.stage, self.full, np.zeros(1)
         usual = {
             "linear": stage.linear,
@@ -243,7 +243,7 @@ class _Step:
 
 
 def _encoder_phases(t: Table, stage: _EndStage, reached: Phase) -> list[Phase]:
-    """Backward of an encoder's last layer and of its first, after `reached`; that again where there is none."""
+    """Backward of an encoder's last layer and of its first, after `reached`; `reached` again where there is no encoder."""
     f, encodes, nothing = t.footprint, t.model.reads_source > 0, np.zeros(1)
     full, apart = t.layout.checkpointing > 1, t.job.in_backward == 0
     layers, one_layer = stage.encoder_layers, stage.encoder / stage.encoder_layers

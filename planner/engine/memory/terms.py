@@ -1,4 +1,4 @@
-"""One thing that takes memory, with the formula its bytes come from."""
+"""One item of memory, with the formula for its bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTEXT_RECORD, COMMUNICATOR_RECORD, SLACK_RECORD = (
     f"the engine's record of its {part}" for part in ("context", "communicators", "allocator")
 )
 STORAGE_FORMAT = "the storage format"
-"""Sources that depend on the row, with those above; `candidate.memory_detail` has them in full."""
+"""Sources that depend on the row, including those above; `candidate.memory_detail` has them in full."""
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -27,15 +27,15 @@ class Term(msgspec.Struct, frozen=True):
     bytes: Floats
     """Broadcasts to [rows]."""
     formula: str
-    """Formula in the names of `values`, each in braces and with how its number reads where that is not as it is: `{logits:bytes}`,
-    `{slack:percent}` (`explain.details.WAYS_TO_READ`). Words beside them are shown as they are: `{layers} layers · {tokens} tokens`."""
+    """Formula in the names of `values`, each in braces and with its format where it is not the default: `{logits:bytes}`, `{slack:percent}`
+    (`explain.details.WAYS_TO_READ`). Words between them are shown as they are: `{layers} layers · {tokens} tokens`."""
     values: Mapping[str, Floats]
     """The symbols of `formula`; each broadcasts to [rows]."""
     source: str
     """Source of the formula."""
 
     def times(self, share: Floats) -> Term:
-        """The term where `share` is 1, and nothing where it is 0."""
+        """The term where `share` is 1, and 0 bytes where it is 0."""
         return replace(self, bytes=self.bytes * share)
 
 
@@ -45,7 +45,7 @@ def component_bytes(terms: list[Term], component: str, rows: int) -> Floats:
 
 
 def at_peak(phases: list[list[Term]], beside: list[Floats], rows: int) -> list[Term]:
-    """The terms of whichever phase is largest with the bytes `beside` it, row by row; a term of another phase is there with no bytes."""
+    """The terms of whichever phase is largest with the bytes `beside` it, row by row; terms of other phases have 0 bytes."""
     totals = np.stack(
         [full(added([other, *(term.bytes for term in phase)]), rows) for phase, other in zip(phases, beside, strict=True)]
     )

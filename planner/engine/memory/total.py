@@ -1,4 +1,4 @@
-"""Memory of a candidate: its terms added up, and compared with what the GPU has."""
+"""Memory of a candidate: its terms added up, and compared with the GPU."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from planner.workload.published.spreads import ENGINE_OPEN, PROGRAM_OPEN, publis
 N = TypeVar("N", float, Floats)
 COMING_AND_GOING = ("activations", "logits", "buffers", "overhead")
 TRANSIENT = "share of the memory that comes and goes"
-MAY_DIVIDE = "optimizer states that replicas may divide, and gradients that may be 16 bit"
+MAY_DIVIDE = "optimizer states that replicas may divide, gradients that may be 16 bit, or a loss that may be compiled"
 """Fact that lowers the low end of a range; its amount is the logarithm of the total over the total without these states."""
 SEVERAL_THAT_TRAIN = "training over several GPUs"
-"""Fact that widens ranges of training over several GPUs, whose engines differ in what they shard and gather; weights of inference are divided to
-the byte."""
+"""Fact that widens ranges of training over several GPUs, whose engines shard and gather differently; weights of inference are divided exactly."""
 MAY_KEEP = "gradients that FSDP may keep, weights and states in FP32, or whole logits"
 """Fact that raises the high end of a range; its amount is the logarithm of the total with these bytes over the total."""
 GROWING = "cache that grows token by token"
-"""Fact that raises the high end of a range; its amount is the logarithm of the total with a second cache over the total. Blocks of sizes a tensor grew through
-may stay reserved, or not: of one model, engine and GPU, batches of 4, 8 and 16 were published with 17, 65 and 26 GB. Of 0, 1, 2, 4 and 8 caches 0 and 1 have
-the same interval score, each source left out (0.74), and 1 holds 89 % instead of 86 % (published folder, 2026-11-26)."""
+"""Fact that raises the high end of a range; its amount is the logarithm of the total with a second cache over the total. Blocks of earlier
+sizes of a growing tensor may stay reserved, or not: for one model, engine and GPU, batches of 4, 8 and 16 were published with 17, 65 and 26
+GB. Of 0, 1, 2, 4 and 8 caches 0 and 1 have the same interval score, each source left out (0.74), and 1 covers 89 % instead of 86 %
+(published folder, 2026-11-26)."""
 
 
 STEEP, MEETING_STEPS = 0.9, 4
@@ -56,32 +56,32 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
 
     total: Floats
     above: Floats
-    """Logarithm of the upper end of the range (90 %) over `total`."""
+    """Logarithm of the upper end of the range (90 %) ÷ `total`."""
     below: Floats
-    """Logarithm of `total` over the lower end."""
+    """Logarithm of `total` ÷ the lower end."""
     may_divide: Floats
-    """Optimizer states that every replica keeps whole in this layout, and that the program may divide among them all the same, and half of
-    gradients in FP32: the low end of the range is without them."""
+    """Optimizer states that every replica keeps whole in this layout but the program may divide, half of gradients in FP32, and logits of a
+    loss that may be compiled: the low end of the range is without them."""
     may_keep: Floats
-    """Bytes that a program which is not named may keep under FSDP or tensor parallelism (`_may_flatten`, `_may_widen`, `_may_hold`, `_may_gather`), or a cache
-    that grew (`GROWING`): `above` is with them."""
+    """Bytes that a program may keep under FSDP or tensor parallelism if it is not named (`_may_flatten`, `_may_widen`, `_may_hold`,
+    `_may_gather`), logits of a loss that may not be compiled, or a cache that grew (`GROWING`): included in `above`."""
     usable: Floats
-    """Bytes the job may take; see `usable_bytes`."""
+    """Bytes that the job may use; see `usable_bytes`."""
     kv_per_sequence: Floats
-    """Cache of one sequence of whole length, without what it shares."""
+    """Cache of one sequence of full length, without what it shares."""
     kv_shared: Floats
-    """Prefixes that sequences share, a part of `kv_cache`."""
+    """Prefixes that sequences share, included in `kv_cache`."""
     host: Floats
-    """Memory of the host for each GPU; 0 where nothing is offloaded."""
+    """Memory of the host per GPU; 0 where nothing is offloaded."""
 
     @cached_property
     def fits(self) -> Flags:
-        """Whether the job takes no more than it may."""
+        """Whether the job needs no more than it may use."""
         return self.total <= self.usable
 
     @cached_property
     def max_sequences(self) -> Floats:
-        """Whole sequences whose cache fits beside everything else; NaN where none is kept (training)."""
+        """Whole sequences whose cache fits with everything else; NaN where none is kept (training)."""
         return _whole_sequences(self.usable, self.total - self.kv_cache, self.kv_per_sequence, self.kv_shared)
 
     def at(self, index: Rows, usable: Floats) -> MemoryColumns:
@@ -92,8 +92,8 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
 def sequences_that_fit(t: Table) -> Floats:
     """Sequences that fit at once, whole and at least one, with all that grows with them; infinite where no cache is kept.
 
-    What is free for caches falls nearly linearly with the sequences in flight. Where it hardly falls, what is left at the number that fits
-    alone is the answer; where it falls steeply, it is where both numbers meet, by the rule of false position.
+    The memory that is free for caches falls nearly linearly with the sequences in flight. Where it hardly falls, the answer is computed
+    from what is left at the number that fits alone. Where it falls steeply, the answer is where both numbers meet, by the rule of false position.
     """
     each, shared = _cache_of_sequence(t)
 
@@ -120,14 +120,14 @@ def sequences_that_fit(t: Table) -> Floats:
 
 
 def _whole_sequences(usable: Floats, beside: Floats, each: Floats, shared: Floats) -> Floats:
-    """Sequences of `each` byte of cache that fit with the `shared` ones beside everything else; NaN where none is kept."""
+    """Sequences of `each` bytes of cache that fit with the `shared` ones and everything else; NaN where none is kept."""
     kept = each > 0
     free = usable - beside - shared
     return np.where(kept, np.maximum(0, np.floor(free / np.where(kept, each, 1))), np.nan)
 
 
 def _cache_of_sequence(t: Table) -> tuple[Floats, Floats]:
-    """(bytes of the cache of one sequence of whole length without what it shares, bytes of the prefixes that sequences share)."""
+    """(bytes of the cache of one sequence of full length without what it shares, bytes of the prefixes that sequences share)."""
     prefix = prefix_bytes(t)
     each = pool_bytes_per_sequence(t, t.job.input_tokens + t.job.output_tokens) - prefix + draft_cache_per_sequence(t)
     return each, t.job.prefixes * prefix
@@ -140,7 +140,7 @@ def _parts_of(terms: list[Term], rows: int) -> tuple[dict[str, Floats], Floats]:
 
 
 def terms_of(t: Table) -> list[Term]:
-    """Everything that takes memory; all rows train, or none does."""
+    """All terms; either all rows train, or none does."""
     train = bool(t.job.train[0])
     terms = training_terms(t) if train else inference_terms(t)
     terms = terms + companion_terms(t) + overhead_terms(t, terms)
@@ -154,9 +154,9 @@ def terms_of(t: Table) -> list[Term]:
 
 
 def _warm_up(t: Table, terms: list[Term]) -> Term:
-    """Bytes that an engine takes at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
+    """Bytes that an engine allocates at its start for the largest pass and the most requests it admits, beyond the temporaries among `terms`.
 
-    vLLM computes both before it gives the cache what is left. Where its usual number of requests leaves no room and none is asked for, it is
+    vLLM computes both before it gives the rest to the cache. Where its usual number of requests leaves no room and none is given, it is
     started with that of small GPUs ("Please try lowering `max_num_seqs`").
     """
     passing = added(term.bytes for term in terms if term.component in {"activations", "logits"})
@@ -182,7 +182,7 @@ def _warm_up(t: Table, terms: list[Term]) -> Term:
 
 
 def weights_on_host(t: Table) -> Floats:
-    """Bytes of its layers' weights that a GPU keeps in the host's memory while generating: as many as do not fit, if that is asked for."""
+    """Bytes of its layers' weights that a GPU keeps in the host's memory while generating: as many as do not fit, if offloading is on."""
     if t.job.train[0] or not np.any(t.job.offload_parameters):
         return np.zeros(1)
     terms = inference_terms(t)
@@ -207,8 +207,9 @@ def memory_of(t: Table) -> MemoryColumns:
     """Memory of every candidate."""
     parts, total = _parts_of(terms_of(t), t.rows)
     train, nothing = bool(t.job.train[0]), np.zeros(t.rows)
+    otherwise = _loss_otherwise(t) if train else nothing
     may_keep = (
-        _may_flatten(t) + _may_widen(t) + _may_hold(t) + _may_gather(t, parts["logits"])
+        _may_flatten(t) + _may_widen(t) + _may_hold(t) + _may_gather(t, parts["logits"]) + np.maximum(otherwise, 0.0)
         if train
         else t.engine.cache_grows * parts["kv_cache"]
     )
@@ -220,7 +221,7 @@ def memory_of(t: Table) -> MemoryColumns:
         total=total,
         above=spread * (1 + skew) + np.log1p(may_keep / total),
         below=spread * (1 - skew),
-        may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]) if train else nothing,
+        may_divide=_may_divide(t, parts["optimizer"], parts["gradients"]) + np.maximum(-otherwise, 0.0) if train else nothing,
         may_keep=may_keep,
         usable=np.broadcast_to(usable_bytes(t, total - parts["kv_cache"]), (t.rows,)),
         kv_per_sequence=np.broadcast_to(each, (t.rows,)),
@@ -230,9 +231,9 @@ def memory_of(t: Table) -> MemoryColumns:
 
 
 def _may_divide(t: Table, states: Floats, gradients: Floats) -> Floats:
-    """Bytes of `states` and `gradients` that a program which is not named would not keep, as reports seldom say so.
+    """Bytes of `states` and `gradients` that a program which is not named may not keep, because reports seldom state it.
 
-    Most divide states among replicas (ZeRO 1); beside master weights DeepSpeed, NeMo and Megatron-Bridge keep gradients in 16 bit, Megatron in FP32.
+    Most divide states among replicas (ZeRO 1). With master weights DeepSpeed, NeMo and Megatron-Bridge keep gradients in 16 bit, Megatron in FP32.
     """
     s, j = t.layout, t.job
     replicas = np.maximum(s.dp * s.cp, 1.0)
@@ -255,7 +256,7 @@ def _may_flatten(t: Table) -> Floats:
 
 
 def _may_widen(t: Table) -> Floats:
-    """Bytes of weights, gradients and states said to be 16-bit that accelerate makes FP32 under FSDP, unless it runs without mixed precision.
+    """Bytes of weights, gradients and states stated as 16-bit that accelerate makes FP32 under FSDP, unless it runs without mixed precision.
 
     "Upcasted low precision parameters because mixed precision turned on in FSDP" (accelerate: Accelerator.prepare_model, fsdp2_prepare_model).
     """
@@ -276,31 +277,42 @@ def _may_hold(t: Table) -> Floats:
 
 
 def _may_gather(t: Table, logits: Floats) -> Floats:
-    """Bytes of the other ranks' `logits` where the program is not named: PyTorch's tensor parallelism gathers them unless the loss is made parallel, too.
+    """Bytes of the other ranks' `logits` where the program is not named: PyTorch's tensor parallelism gathers them unless the loss is parallel.
 
-    output_layouts=Replicate() (pytorch.org, TP_tutorial), "lm_head": "colwise_rep" (transformers' _tp_plan); Megatron's loss and torchtitan's are parallel.
+    output_layouts=Replicate() (pytorch.org, TP_tutorial), "lm_head": "colwise_rep" (transformers' _tp_plan); Megatron's loss and
+    torchtitan's are parallel.
     """
     asked = t.engine.gathers_logits * (t.job.engine_open + t.job.program_open > 0)
     return np.broadcast_to(logits * (t.layout.tp - 1) * asked, (t.rows,))
 
 
+def _loss_otherwise(t: Table) -> Floats:
+    """Bytes of logits that a compiled loop of PyTorch takes more if it leaves the loss outside of what it compiles, less (negative) if it does not.
+
+    torchtitan compiled the loss with the layers until 2024-12 and again from 2025-04, and did not between (pytorch/torchtitan#755, #1033).
+    """
+    s = t.layout
+    entries = s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
+    return np.broadcast_to(t.footprint.logits_otherwise * entries, (t.rows,))
+
+
 def usable_bytes(t: Table, taken: Floats) -> Floats:
-    """Bytes the job may take of each GPU; `taken` of them are for everything but its cache."""
+    """Bytes that the job may use of each GPU; `taken` of them are for everything but its cache."""
     return usable_of(t.chip, t.job) + share_beside(t.job, t.engine) * taken
 
 
 def usable_of(chip: ChipNumbers[N], job: JobNumbers[N]) -> N:
-    """Bytes that `job` may take of `chip`: capacity · engine fraction · (1 - headroom), and more where the fraction is one of free memory."""
+    """Bytes that `job` may use of `chip`: capacity · engine fraction · (1 - headroom), and more where the fraction is one of free memory."""
     return chip.capacity_bytes * job.memory_fraction * (1 - job.headroom)
 
 
 def share_beside(job: JobNumbers[N], engine: EngineNumbers[N]) -> N:
-    """Share of all but the cache that does not count for the engine's fraction, as that is one of the memory left free."""
+    """Share of all but the cache that does not count for the engine's fraction, where that is one of the free memory."""
     return engine.pool_of_free * (1 - job.memory_fraction) * (1 - job.headroom)
 
 
 def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
-    """Cause of a wider range of `total` -> the amount of it in a row."""
+    """Cause of a wider range of `total` -> its amount in each row."""
     several: Floats = np.where((t.job.train > 0) & (t.layout.gpus > 1), 1.0, 0.0)
     mixture: Floats = np.where(t.model.experts > 0, 1.0, 0.0)
     transient = added(parts[name] for name in COMING_AND_GOING) / total
@@ -316,7 +328,7 @@ def memory_facts(t: Table, parts: Mapping[str, Floats], total: Floats) -> dict[s
 
 
 def _spread(t: Table, parts: Mapping[str, Floats], total: Floats) -> tuple[Floats, float]:
-    """Half width of the logarithm of `total`, by published peaks and this user's own, and how much further up it reaches than down."""
+    """Half width of the logarithm of `total`, from published peaks and this user's own, and how much further up it reaches than down."""
     kind, own = "inference memory", t.chip.own_inference_memory
     if t.job.train[0]:
         kind, own = "training memory", t.chip.own_training_memory

@@ -1,7 +1,7 @@
 """Memory of training on the fullest GPU, in the phase of a step that needs most.
 
 Each candidate goes through the phases of a step (`step_phases`) on the first and on the last pipeline stage; the terms are
-those of the phase with the largest sum, with what the allocator leaves unused beside them.
+those of the phase with the largest sum, including what the allocator leaves unused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def training_terms(t: Table) -> list[Term]:
 
 
 def peak_of(t: Table) -> Phase:
-    """The phase of every candidate in which it needs most, with the allocator's slack: what comes and goes differs from phase to phase."""
+    """The phase in which each candidate needs most, with the allocator's slack, because what comes and goes differs from phase to phase."""
     phases = phases_of(t)
     shape = (len(phases), t.rows)
     amounts = {}
@@ -44,12 +44,12 @@ def peak_of(t: Table) -> Phase:
 
 
 def terms_at(t: Table, at: Phase) -> list[Term]:
-    """Everything that takes memory in one phase."""
+    """All terms of one phase."""
     return [*_weights(t, at), *_gradients(t, at), *_activations(t, at), _logits(t, at), *_buffers(t, at)]
 
 
 def _trained(t: Table, at: Phase) -> Floats:
-    """Parameters one GPU trains, before ZeRO."""
+    """Parameters that one GPU trains, before ZeRO."""
     return np.where(t.job.adapters > 0, stage_adapters(t), at.linear + at.other)
 
 
@@ -114,10 +114,10 @@ def _gradients(t: Table, at: Phase) -> list[Term]:
 
 
 def _activations(t: Table, at: Phase) -> list[Term]:
-    """Split over tensor-parallel ranks: with their sequence parallelism only the tensors of `keeps_gathered` are kept whole.
+    """Activations, divided among tensor-parallel ranks: with sequence parallelism only the tensors of `keeps_gathered` are kept whole.
 
-    Without it every rank holds what lies between products, norms and dropout, and the inputs of attention and MLP:
-    10 of the 34 bytes a width of arXiv:2205.05198 §4.1.
+    Without it every rank holds the tensors between products, norms and dropout, and the inputs of attention and MLP:
+    10 of the 34 bytes per width of arXiv:2205.05198 §4.1.
     """
     s, f = t.layout, t.footprint
     tokens = s.micro_batch * t.job.sequence / s.cp / s.tp
@@ -160,7 +160,7 @@ def _of_tokens(name: str, tokens: Floats, size: Floats, source: str = _SAVED) ->
 
 
 def _gathered_bytes(t: Table, at: Phase) -> Floats:
-    """Bytes of a token that sequence parallelism gathers for a product over ranks of tensor parallelism, beyond the share that is kept.
+    """Bytes per token that sequence parallelism gathers for a product over ranks of tensor parallelism, beyond the share that is kept.
 
     A layer's backward holds the input, gathered again for the gradient of the weights, and the input's gradient before it is reduced and
     scattered; the head holds its input. Frozen weights need no input.
@@ -185,13 +185,13 @@ def _logits(t: Table, at: Phase) -> Term:
 
 
 def _buffers(t: Table, at: Phase) -> list[Term]:
-    """Beside the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
+    """Buffers of the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
     j, s, f = t.job, t.layout, t.footprint
     layers = np.ceil(all_layers(t) / s.pp)
     layer, at_once = at.linear / layers, np.where(whole_stage(t) > 0, layers, 2.0)
     trained = _trained(t, at)
     over = zero_ranks(t, 1)
-    linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast before
+    linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast first
     gathered = (at_once * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     made = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients) * j.gradient_bytes
     elsewhere = made * (1 - 1 / zero_ranks(t, 2))  # of other ranks: all that a bucket may hold

@@ -41,16 +41,16 @@ from planner.workload.traffic.lengths import sigma_of
 SHARES = ((0.5, 0.0), (0.95, NORMAL_TAILS[0]), (0.99, NORMAL_TAILS[1]))
 """Percentiles as shares, and the standard deviations to each."""
 MOST_ITERATIONS, CONVERGED = 40, 1e-3
-"""Most iterations of Little's law, and the relative change at which it has converged."""
+"""Most iterations of Little's law, and the relative change below which it has converged."""
 KEEPS_UP = 0.98
-"""Share of the requests that decoding replicas have to answer to count as keeping up: as near as Little's law converges."""
+"""Share of the requests that decoding replicas have to answer to keep up: as close as Little's law converges."""
 
 
 class PoolDemand(msgspec.Struct, frozen=True):
     """Requests to the whole deployment, shape [rows]."""
 
     rate_per_s: Floats
-    """Burst included; 0: a closed loop."""
+    """Requests per second, including bursts; 0: a closed loop."""
     concurrency: Floats
     """Concurrent requests of a closed loop; infinite: as many as keep the slower pool busy, arriving evenly."""
     variation: Floats
@@ -64,17 +64,17 @@ class PoolRates(msgspec.Struct, frozen=True):
     """Seconds of one request and rates of one replica, shape [rows]."""
 
     prompt_s: Floats
-    """One prompt through all stages, though it keeps only one of them at a time."""
+    """One prompt through all stages, though it occupies only one of them at a time."""
     transfer_s: Floats
     decode_s: Floats
     """(o - 1)·D."""
     prompts_per_s: Floats
     answers_per_s: Floats
-    """Infinite where an answer is one token."""
+    """Answers per second; infinite where an answer is one token."""
 
     @property
     def alone_s(self) -> Floats:
-        """Seconds of a request that waits for nothing."""
+        """Seconds of a request without any wait."""
         return self.prompt_s + self.transfer_s + self.decode_s
 
 
@@ -92,7 +92,7 @@ def pool_demand(jobs: Sequence[Job], job_index: Rows) -> PoolDemand:
 
 
 def rates_of(t: Table, s: ServeColumns) -> PoolRates:
-    """Times and rates with `t.layout.sequences` in flight; the cache goes over the node's link if the deployment is one node."""
+    """Times and rates with `t.layout.sequences` in flight; the cache is sent over the node's link if the deployment is one node."""
     layout = t.layout
     link = peer_bytes_per_s(t, layout.gpus > layout.gpus_per_node)
     transfer_s = np.broadcast_to(kv_bytes_per_sequence(t, t.job.input_tokens) / link, (t.rows,))
@@ -104,7 +104,7 @@ def rates_of(t: Table, s: ServeColumns) -> PoolRates:
 
 
 def pool_times(t: Table, s: ServeColumns, demand: PoolDemand) -> tuple[ServeColumns, Queue]:
-    """Times and queue where `t.layout.prefill` of the dp replicas read prompts and the others decode; `s`: of replicas that do both."""
+    """Times and queue where `t.layout.prefill` of the dp replicas read prompts and the others decode; `s`: for replicas that do both."""
     prefill, replicas = t.layout.prefill, t.layout.dp
     r = rates_of(t, s)
     prompts, answers = prefill * r.prompts_per_s, (replicas - prefill) * r.answers_per_s
@@ -143,7 +143,7 @@ def _queue_factor(demand: PoolDemand, prefill: Floats) -> Floats:
 
 
 def _closed_loop_prompts_per_s(demand: PoolDemand, prefill: Floats, r: PoolRates) -> Floats:
-    """Prompts a second of a closed loop of c clients: λ·(alone + wait(λ)) = c, a quadratic in ρ; the most there can be for c = ∞."""
+    """Prompts per second of a closed loop of c clients: λ·(alone + wait(λ)) = c, a quadratic in ρ; the maximum for c = ∞."""
     prompts = prefill * r.prompts_per_s
     clients = np.where(np.isfinite(demand.concurrency), demand.concurrency, 1.0)
     reading = prompts * r.alone_s
@@ -158,7 +158,7 @@ def _quantile(sigma: Floats, tail: float) -> Floats:
 
 
 def best_split(replicas: Floats, r: PoolRates) -> Floats:
-    """Number of `replicas` that should read prompts for the most requests a second: at least one and not all."""
+    """Number of `replicas` that should read prompts for the most requests per second: at least one and not all."""
     even = replicas / (1 + r.prompts_per_s / r.answers_per_s)
     fewer, more = (np.clip(whole, 1.0, replicas - 1) for whole in (np.floor(even), np.ceil(even)))
     rate = [np.minimum(prefill * r.prompts_per_s, (replicas - prefill) * r.answers_per_s) for prefill in (fewer, more)]

@@ -1,7 +1,7 @@
-"""Time of a long job that is interrupted: checkpoints are written, and after each interruption the work since the last one is done again.
+"""Time of a long job that is interrupted: checkpoints are written, and after each interruption the work since the last one is repeated.
 
-Symbols: M seconds between interruptions of the job · C seconds to write a checkpoint · R seconds until work goes on after an interruption ·
-τ seconds of work between checkpoints.
+Symbols: M seconds between interruptions of the job · C seconds to write a checkpoint · R seconds until work continues after an interruption
+· τ seconds of work between checkpoints.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ GPU_HOURS_BETWEEN_FAILURES = 50_000.0
 """419 unexpected interruptions in 54 days on 16,384 H100 are one in 50,700 GPU-hours (Llama 3, arXiv:2407.21783, table 5); 1 to 2 GPUs a week of
 384 A100 are one in 43,000 (BLOOM, arXiv:2211.05100, 3.3). Research clusters of many users: one in 8,000 to 30,000 (arXiv:2410.21680)."""
 RESTART_S = 600.0
-"""Until work goes on after a failure: found, placed anew, weights loaded. An assumption, with which the former run computes for more than 90 % of
-its time, as it is reported to."""
+"""Seconds until work continues after a failure: detection, new placement, loading of weights. An assumption, with which the run above
+computes for more than 90 % of its time, as reported."""
 MOST_FAILURES = 10.0
-"""Interruptions before a piece of work is done beyond which the job does not end."""
+"""Interruptions during a piece of work above which the job does not end."""
 WORTH_TELLING = 1.01
-"""Time over that without failures below which they are left out."""
+"""Ratio to the time without failures below which failures are not shown."""
 NODE_WRITES_BYTES_PER_S = 1e9
 """2 TB/s sustained for some 2,000 nodes (arXiv:2407.21783, 3.3.1)."""
 
 
 def checkpoint_bytes(job: Job) -> float:
-    """Bytes of a checkpoint: the weights that are trained and all states of the optimizer."""
+    """Bytes of a checkpoint: the trained weights and all optimizer states."""
     trained = job.adapters or float(job.architecture.total)
     weights = job.gradient_bytes if job.adapters else job.linear_bytes
     return trained * (weights + job.master_bytes + job.state_bytes)
@@ -38,12 +38,12 @@ def write_seconds(written_bytes: Floats | float, nodes: Floats | float) -> Float
 
 
 def best_work_seconds(between_s: Floats, write_s: Floats) -> Floats:
-    """τ = sqrt(2·C·M), near that of the shortest job (Young, 1974, doi 10.1145/361147.361115), and no shorter than C."""
+    """τ = sqrt(2·C·M), close to the value for the shortest job (Young, 1974, doi 10.1145/361147.361115), and at least C."""
     return np.maximum(np.sqrt(2 * write_s * between_s), write_s)
 
 
 def lengthened(between_s: Floats, write_s: Floats, restart_s: float, work_s: Floats) -> Floats:
-    """Expected time of a job over its time without interruptions and checkpoints: M·e^(R/M)·(e^((τ+C)/M) - 1)/τ.
+    """Expected time of a job ÷ its time without interruptions and checkpoints: M·e^(R/M)·(e^((τ+C)/M) - 1)/τ.
 
     Daly, 2006, doi 10.1016/j.future.2004.11.016, eq. 13. Infinite where a job does not end.
     """
@@ -53,7 +53,7 @@ def lengthened(between_s: Floats, write_s: Floats, restart_s: float, work_s: Flo
 
 
 def lengthened_by_failures(written_bytes: Floats | float, gpus: Floats | float, nodes: Floats | float) -> Floats:
-    """Expected time of a job over its time without failures of its `gpus`, with checkpoints at the best interval; 1 where nothing is written."""
+    """Expected time of a job ÷ its time without failures of its `gpus`, with checkpoints at the best interval; 1 where nothing is written."""
     between_s = GPU_HOURS_BETWEEN_FAILURES * 3600 / np.asarray(gpus, dtype=np.float64)
     write_s = write_seconds(written_bytes, nodes)
     work_s = best_work_seconds(between_s, write_s)

@@ -1,4 +1,4 @@
-"""Seconds in which ranks of data parallelism exchange gradients and weights, beside the computation that hides most of it.
+"""Seconds in which ranks of data parallelism exchange gradients and weights, in parallel with the computation that hides most of it.
 
 Symbols: n ranks that share one copy of the parameters.
 """
@@ -12,21 +12,21 @@ from planner.engine.memory.stages import Stage, exchanged_once, experts_held, wh
 from planner.engine.performance.operators.communication import collective_s
 
 OVERLAP = 0.7
-"""Share of the computation that can hide gradient and parameter traffic beside it: DDP's and FSDP's buckets leave the first and the
-last exposed."""
+"""Share of the computation that can hide gradient and parameter traffic: in DDP and FSDP the first and the last bucket stay exposed."""
 CONTENTION = 0.3
-"""Share of hidden traffic that computation loses all the same, as collectives take multiprocessors and bandwidth from it: products beside
-NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""
+"""Share of hidden traffic that slows computation all the same, because collectives use multiprocessors and bandwidth: products in parallel
+with NCCL take 30 to 40 % longer (8 H100, pytorch/pytorch#179937), all kernels 19 % on average (A100, H100, MI250, arXiv:2507.03114)."""
 
 
 def exchange_s(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s: Floats) -> Floats:
-    """Exposed seconds of exchanging gradients and weights over n ranks beside `compute_s` of `count` micro batches.
+    """Exposed seconds of exchanging gradients and weights over n ranks in parallel with `compute_s` of `count` micro batches.
 
-    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the
-    updated weights once, beside the last backward and the next forward pass; ZeRO 2 keeps no whole gradients, so that it scatters them in every
-    micro batch. ZeRO 3 gathers the weights twice in each of them, too, but where a stage stays whole, which gathers them in the first; programs that
-    exchange gradients once scatter them in the last one. Hybrid sharding does so over the n ranks that share one copy of the weights, and adds up
-    the gradients of each share over all copies: beside the former where that stays inside a node (FSDP2's all_reduce_stream).
+    Without sharding it is an all-reduce of the gradients, 2(n-1)/n of their bytes. ZeRO 1 scatters the gradients and gathers the updated
+    weights once, in parallel with the last backward and the next forward pass. ZeRO 2 keeps no whole gradients, so it scatters them in
+    every micro batch. ZeRO 3 also gathers the weights twice in each micro batch, except where a stage stays whole, which gathers them in
+    the first one; programs that exchange gradients once scatter them in the last one. Hybrid sharding does so over the n ranks that share
+    one copy of the weights, and adds up the gradients of each share over all copies: in parallel with the former where that stays inside a
+    node (FSDP2's all_reduce_stream).
     """
     j, s = t.job, t.layout
     ranks, copies = s.shard, s.dp * s.cp / s.shard

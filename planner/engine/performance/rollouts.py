@@ -1,9 +1,9 @@
 """Seconds of generating the answers that a model is trained on, and of scoring them, for one optimizer step.
 
-Symbols: A answers of one copy in a rollout · C of them at once · o tokens of an answer, the mean · L(n) tokens of the longest of n answers.
+Symbols: A answers of one copy in a rollout · C of them at once · o mean tokens of an answer · L(n) tokens of the longest of n answers.
 
-A decoding step with n answers takes about step(1) + (n - 1)·slope. The A answers have A·o tokens; slots are filled again until none is left, and
-then the longest of the last C runs on alone: A·o/C + L(C) - o steps.
+A decoding step with n answers takes about step(1) + (n - 1)·slope. The A answers have A·o tokens. Slots are filled again until no answer is
+left, then the longest of the last C runs on alone: A·o/C + L(C) - o steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from planner.engine.performance.operators.forward_pass import Pass, forward
 from planner.engine.performance.sequences import longest_of
 
 WEIGHT_BYTES = 2.0
-"""Bytes a parameter is handed to the generating engine in."""
+"""Bytes per parameter when weights are sent to the generating engine."""
 
 
 class RolloutColumns(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class RolloutColumns(msgspec.Struct, frozen=True):
     prompts: Floats
     decoding: Floats
     weights: Floats
-    """New weights on their way to the engine."""
+    """Time of sending new weights to the engine."""
     scoring: Floats
     """Forward passes of the model, its reference, reward model and critic over the answers."""
     critic: Floats
@@ -37,11 +37,11 @@ class RolloutColumns(msgspec.Struct, frozen=True):
 
     @property
     def generating(self) -> Floats:
-        """All of the engine's work."""
+        """Total time of the engine."""
         return self.prompts + self.decoding
 
     def beside(self, t: Table, update_s: Floats) -> dict[str, Floats]:
-        """Seconds by class beside the update's; GPUs that generate alone do so during the update before, and count where they take longer."""
+        """Seconds by class in addition to the update's; GPUs that only generate work during the previous update, and count if they take longer."""
         scoring = self.scoring + self.critic
         apart = t.job.rollout_gpus > 0
         rollout = np.where(apart, np.maximum(0.0, self.generating - update_s - scoring), self.generating)
@@ -49,7 +49,7 @@ class RolloutColumns(msgspec.Struct, frozen=True):
 
 
 def rollout_of(t: Table, one: Pass, micro_s: Floats) -> RolloutColumns | None:
-    """The rollout of every candidate; None where no row has one. `one`, `micro_s`: forward pass and whole time of a micro batch's update."""
+    """The rollout of every candidate; None where no row has one. `one`, `micro_s`: forward pass and total time of a micro batch's update."""
     if t.rollout_job is None:
         return None
     j, s, g = t.job, t.layout, generating_table(t)
@@ -92,7 +92,7 @@ def _decoding_s(t: Table, g: Table, answers: Floats, at_once: Floats) -> Floats:
 
 
 def _handed_over_s(t: Table, g: Table) -> Floats:
-    """Seconds in which every GPU that generates takes its share of the new weights; none where it has trained the same share whole."""
+    """Seconds in which every generating GPU receives its share of the new weights; 0 where it has trained the same share whole."""
     s = t.layout
     size = WEIGHT_BYTES * t.model.total / g.layout.tp
     elsewhere = (t.job.rollout_gpus > 0) | (s.zero >= 3) | (s.pp > 1) | (g.layout.tp != s.tp) | (s.ep > 1)

@@ -1,7 +1,7 @@
 """Training sequences as the GPU computes them: filled with documents, or with one document and padding.
 
-Symbols: S tokens of a sequence · l tokens kept of a document · n sequences that are padded to the longest of them, whose length has the mean
-∫ (1 - P(l ≤ x)^n) dx from 0 to S.
+Symbols: S tokens of a sequence · l tokens kept of a document · n sequences that are padded to the longest of them, whose length has the
+mean ∫ (1 - P(l ≤ x)^n) dx from 0 to S.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from planner.engine.columns import Floats, Table
 from planner.engine.memory.stages import micro_batches
 
 _DEVIATIONS = np.linspace(-6.0, 6.0, 65)[:, None]
-"""Standard deviations of the logarithm of a length, at which integrals over lengths are added up."""
+"""Standard deviations of the logarithm of a length at which integrals over lengths are evaluated."""
 _BELOW = np.array(
     [[math.erfc(-(low + high) / 2 / math.sqrt(2)) / 2] for low, high in zip(_DEVIATIONS[:-1, 0], _DEVIATIONS[1:, 0], strict=True)]
 )
@@ -26,13 +26,13 @@ class Sequences(msgspec.Struct, frozen=True):
     """Mean training sequence of a micro batch; each broadcasts to [rows]."""
 
     computed: Floats
-    """Tokens that are computed, padding with them, by the rank that the others wait for."""
+    """Computed tokens, including padding, on the rank that the others wait for."""
     useful: Floats
     """Tokens of documents among them, the mean over ranks."""
     context: Floats
-    """Tokens that a computed one attends to, the mean."""
+    """Mean number of tokens that a computed token attends to."""
     own_context: Floats
-    """Tokens that one of a document attends to: without padding, and in its own document unless documents are joined."""
+    """Mean number of tokens that a document's token attends to: without padding, and in its own document unless documents are joined."""
 
 
 def sequences_of(t: Table) -> Sequences:
@@ -54,8 +54,8 @@ def sequences_of(t: Table) -> Sequences:
 def _longest(t: Table) -> tuple[Floats, Floats]:
     """(tokens, context) of sequences that are as long as the longest of their micro batch.
 
-    Ranks that exchange weights or gradients in every micro batch wait for the longest of all of them; others once in a step of M micro batches,
-    over which their sums differ less, by the root of M.
+    Ranks that exchange weights or gradients in every micro batch wait for the longest of all of them. Other ranks wait once in a step of M
+    micro batches, over which their sums differ less, by the root of M.
     """
     j, s = t.job, t.layout
     rounds = np.where(s.zero >= 2, 1.0, np.sqrt(micro_batches(t)))
@@ -71,7 +71,7 @@ def _largest(t: Table, count: Floats) -> tuple[Floats, Floats]:
 
 
 def longest_of(count: Floats, log_mean: Floats, log_spread: Floats, most: Floats) -> tuple[Floats, Floats]:
-    """Mean of the longest of `count` log-normal lengths cut at `most`, and of its square: sums over steps of a length, whose low ends 1 - P^n pass."""
+    """Means of the longest of `count` log-normal lengths cut at `most`, and of its square: sums over steps, whose low ends 1 - P^n pass."""
     lengths = np.minimum(np.exp(log_mean + log_spread * _DEVIATIONS), most)
     longer = 1 - _BELOW ** np.maximum(count, 1.0)
     mean, square = (powers[0] + np.sum(longer * np.diff(powers, axis=0), axis=0) for powers in (lengths, lengths**2))

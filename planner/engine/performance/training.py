@@ -32,7 +32,7 @@ from planner.engine.records.chip import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_P
 from planner.engine.records.layout import CHECKPOINTING
 
 BACKWARD_LAUNCHES = 113 / 64
-"""ATen operators of a Qwen3 layer, backward over forward, counted with PyTorch 2.13."""
+"""ATen operators of a Qwen3 layer, backward ÷ forward, counted with PyTorch 2.13."""
 EAGER_BACKWARD = 1.5
 """Backward over forward of attention that stores its scores: four products for two, and scores that go through memory as often as forward (softmax reads
 its output and its gradient and writes one, as scaling and dropout do forward)."""
@@ -40,7 +40,7 @@ COPY_BYTES = 6.0
 """Autocast's 16-bit copy of a weight, made anew in each micro batch (FP32 read, 16 bit written), or the gradient of that copy widened (16 bit read,
 FP32 written)."""
 WIDENING = 2.2
-"""Time of widening over that of moving its bytes: 1.8 TB/s on an H200, 102 kernels in a step of a decoder of 2.0 B parameters (torch 2.11,
+"""Time of widening ÷ that of moving its bytes: 1.8 TB/s on an H200, 102 kernels in a step of a decoder of 2.0 B parameters (torch 2.11,
 docs/evidence/h200.md)."""
 
 
@@ -58,27 +58,27 @@ class StepColumns(msgspec.Struct, frozen=True):
     mean: Pass
     """Forward pass of one micro batch through the mean stage of a pipeline."""
     encoder: Pass | None
-    """Forward pass of what encoders read of one micro batch, which takes no time in rows without one; None where no row has one."""
+    """Forward pass over what encoders read for one micro batch, which takes no time in rows without one; None where no row has one."""
     one: Pass
-    """Forward pass of one micro batch through the fullest stage, encoder included, computation alone."""
+    """Forward pass of one micro batch through the fullest stage, including the encoder, computation only."""
     count: Floats
     """Micro batches."""
     host_s: Floats
-    """Seconds in which the host launches the step, most of them beside the device's work."""
+    """Seconds in which the host launches the step, most of them in parallel with the device's work."""
     exposed: dict[str, Floats]
     """Communication outside forward and backward passes, by its purpose."""
     update: dict[str, Floats]
     """The optimizer's update, by its parts."""
     padding: Floats
-    """Share of the tokens computed or waited for that are of no document."""
+    """Share of the computed or awaited tokens that belong to no document."""
     rollout: RolloutColumns | None = None
-    """Generating and scoring of what is trained on; None where no row does so."""
+    """Generation and scoring of what is trained on; None where no row has a rollout."""
 
 
 def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     """Time of one optimizer step of every candidate.
 
-    `alike`: rows with the same number differ in nothing that a forward pass of one micro batch depends on.
+    `alike`: rows with the same number do not differ in anything that a forward pass of one micro batch depends on.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     sequences = sequences_of(t)
@@ -141,9 +141,9 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
 
 
 def autocast_copies(t: Table) -> tuple[Floats, Floats]:
-    """(Bytes, seconds) of one micro batch that autocast takes to copy the weights of its products to 16 bit and to widen their gradients.
+    """(Bytes, seconds) of one micro batch in which autocast copies the weights of its products to 16 bit and widens their gradients.
 
-    Layers that are computed again in the backward pass copy theirs again.
+    Layers that are recomputed in the backward pass copy theirs again.
     """
     s = t.layout
     again = (s.checkpointing > 1) * 1.0
@@ -157,8 +157,8 @@ def autocast_copies(t: Table) -> tuple[Floats, Floats]:
 def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
     """The pass through the stage that all wait for, which has whole layers, without the exchange of tokens that computation hides.
 
-    Tokens travel to experts in other nodes beside the computation of another micro batch (DualPipe, arXiv:2412.19437, 3.2.1; Megatron's overlap
-    of the exchange): over the network, which then takes no less than links would; what those take is not hidden.
+    Tokens travel to experts in other nodes in parallel with the computation of another micro batch (DualPipe, arXiv:2412.19437, 3.2.1;
+    Megatron's overlap of the exchange): over the network, which then takes no less than links would; the time of links is not hidden.
     """
     m, s = t.model, t.layout
     over_links, exchange = (m.layers / s.pp * m.moe_share * seconds for seconds in expert_exchange_s(t, tokens))
@@ -168,9 +168,9 @@ def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
 
 
 def _wait_for_last_stage(t: Table, busy: Floats, ends: Floats) -> Floats:
-    """Seconds that stages wait in each micro batch for the last one, which has no more layers than any other and head and loss beside them.
+    """Seconds that stages wait in each micro batch for the last one, which has no more layers than any other, and head and loss in addition.
 
-    `busy`: of the fullest stage, `ends` among it, its equal share of head and loss.
+    `busy`: time of the fullest stage, including `ends`, its equal share of head and loss.
     """
     stages, layers = t.layout.pp, t.model.layers / t.layout.pp
     last = (busy - ends) * np.floor(layers) / np.ceil(layers) + ends * stages
@@ -183,7 +183,7 @@ def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
 
 
 def _flop_per_token(t: Table, sequences: Sequences) -> Floats:
-    """Model FLOPs of one token of a document, with those of the tokens that an encoder reads for it."""
+    """Model FLOPs of one token of a document, including those of the tokens that an encoder reads for it."""
     m, j = t.model, t.job
     products = np.where(j.adapters > 0, 2.0, 3.0) * 2
     active = m.active_matrix - (m.token_matrix + m.output_matrix) * (1 - j.predicts_tokens)
@@ -196,7 +196,7 @@ def _flop_per_token(t: Table, sequences: Sequences) -> Floats:
 
 
 def _context(t: Table, own: Floats) -> Floats:
-    """Tokens that a token attends to, the mean: `own`, of its sequence, and all that an encoder has read."""
+    """Mean number of tokens that a token attends to: `own`, of its sequence, and all that an encoder has read."""
     return own + t.job.input_tokens * t.model.reads_source
 
 
@@ -207,7 +207,7 @@ def _pass(t: Table, sequences: Sequences | None = None) -> Pass:
 
 
 def _encoder_pass(t: Table) -> Pass:
-    """Encoders of one micro batch; an encoder attends to what comes after a token, too."""
+    """Encoders of one micro batch; an encoder also attends to what follows a token."""
     j, encodes = t.job, t.model.reads_source
     read = np.maximum(j.input_tokens, 2.0)
     return forward(t.prompts, t.layout.micro_batch * read, read / 2, read, head_rows=np.zeros(1)).times(encodes)
@@ -220,7 +220,7 @@ def _pass_once(t: Table, alike: Rows, passed: Callable[[Table], Pass]) -> Pass:
 
 
 def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
-    """Phase -> operator class -> its time over that of a forward pass; "launch": the host's launches.
+    """Phase -> operator class -> its time ÷ that of a forward pass; "launch": the host's launches.
 
     Full checkpointing runs the layers again, checkpointing by operators all but attention and the products and exchange it keeps, selective
     checkpointing the attention's scores. Frozen weights under adapters get no gradients.
@@ -249,7 +249,7 @@ def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
 
 
 def _trained(t: Table, stage: Stage) -> Floats:
-    """Parameters one GPU trains, before ZeRO."""
+    """Parameters that one GPU trains, before ZeRO."""
     adapters = t.job.adapters / t.model.layers * stage.layers / t.layout.tp
     return np.where(t.job.adapters > 0, adapters, stage.linear + stage.other)
 
@@ -257,9 +257,9 @@ def _trained(t: Table, stage: Stage) -> Floats:
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     """Seconds of the update by its parts: states, gradients and weights are moved once, divided among the ranks that share states.
 
-    Products in 16 bit are divided among all ranks of data parallelism, as Muon's own code does (github.com/KellerJordan/Muon).
+    Products in 16 bit are divided among all ranks of data parallelism, as in Muon's own code (github.com/KellerJordan/Muon).
 
-    States in host memory are updated there, those of all GPUs of a node at the rate of one memory (ZeRO-Offload, arXiv:2101.06840 §4).
+    States in host memory are updated there, for all GPUs of a node at the rate of one memory (ZeRO-Offload, arXiv:2101.06840 §4).
     """
     j, s, c = t.job, t.layout, t.chip
     parameters = trained / zero_ranks(t, 1)
@@ -277,14 +277,14 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
 
 
 def _offloaded_s(t: Table, compute_s: Floats) -> Floats:
-    """Exposed seconds of moving a micro batch's activations to the host and back beside `compute_s` of work."""
+    """Exposed seconds of moving a micro batch's activations to the host and back in parallel with `compute_s` of work."""
     in_flight = np.where(t.layout.pp > 1, np.minimum(t.layout.pp, micro_batches(t)), 1.0)
     moved_s = 2 * offloaded_activations(t) / in_flight / HOST_LINK_BYTES_PER_S
     return np.maximum(0.1 * moved_s, moved_s - OVERLAP * compute_s)
 
 
 def _stage_traffic(t: Table, tokens: Floats) -> Floats:
-    """Seconds of activations handed to the next pipeline stage and gradients handed back, for one micro batch."""
+    """Seconds of sending activations to the next pipeline stage and gradients back, for one micro batch."""
     s = t.layout
     size = 2 * tokens * t.model.width * 2 / s.tp
     bandwidth = peer_bytes_per_s(t, s.tp * s.pp > s.gpus_per_node)

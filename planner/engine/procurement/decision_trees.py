@@ -1,4 +1,4 @@
-"""The decision trees of training and of inference, walked by one workload: each question with its answer and the numbers behind it."""
+"""The decision trees of training and of inference for one workload: each question with its answer and the numbers behind it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from planner.workload.tasks import Workload
 from planner.workload.weights import FORMATS
 
 NARROWER = ("bf16", "fp8", "awq")
-"""Storage of weights, each half of the one before."""
+"""Storage formats of weights, each half as large as the one before."""
 PROMPT_BOUND = 0.5
-"""Share of a replica's time beyond which reading prompts decides what it needs."""
+"""Share of a replica's time above which reading prompts decides what it needs."""
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """One question on the way down a tree."""
+    """One question on the path through a tree."""
 
     question: str
     answer: str
@@ -30,7 +30,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 def branches(
     workload: Workload, job: Job, row: PlanRow, plan: Plan, costs: Costs | None, *, may_stop: bool, use: float
 ) -> Iterator[Branch]:
-    """The branches that lead to `row`, the first of `plan`."""
+    """The branches that lead to `row`, the first row of `plan`."""
     yield from _training(workload, job, row, plan) if job.train else _inference(workload, job, row)
     spot = "spot offers count" if may_stop else "only offers that are not taken away count"
     yield _branch("May it be interrupted?", may_stop, spot)
@@ -112,7 +112,7 @@ def _inference(workload: Workload, job: Job, row: PlanRow) -> Iterator[Branch]:
 
 
 def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
-    """Each commitment beside the way that the row is priced by; where that is a commitment, it beside the way by the hour."""
+    """Each commitment compared with the way by which the row is priced; a commitment that prices the row is compared with paying by the hour."""
     if costs is None or not costs.ways:
         return
     first, *others = costs.ways
@@ -131,5 +131,5 @@ def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
 
 
 def _binds(one: WayCosts) -> bool:
-    """Whether its cost is owed even when it is not used."""
+    """Whether its cost is owed even without use."""
     return bool(one.way.commitment_months) or one.way.name == "bought"

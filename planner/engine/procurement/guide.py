@@ -1,4 +1,4 @@
-"""The guided way from what is to run to what is signed: profile, bottleneck, right size, where, commitment."""
+"""The guided way from what is to run to a contract: profile, bottleneck, right size, where, commitment."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from planner.workload.tasks import TaskName, WeightDtype, Workload, trains
 
 StepName = Literal["profile", "bottleneck", "right-size", "where", "commit"]
 UNSURE = ("marketplace", "peer-to-peer")
-"""Kinds of provider that are named beside it: their GPUs belong to third parties."""
+"""Kinds of provider that are named in the answer, because their GPUs belong to third parties."""
 SAVES = 0.1
 """Share of the cost that another way has to save to be worth its terms."""
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The answers to five questions: what runs, how much of it, what it has to keep to, for how long, and what is there already."""
+    """The answers to five questions: what runs, how much of it, within which limits, for how long, and which hardware exists already."""
 
     task: TaskName
     model: Location | dict[str, Any]
@@ -53,7 +53,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     use: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of those months in which it works."""
     interruptible: bool | None = None
-    """Whether it may be taken away for a while; absent: jobs may, services may not."""
+    """Whether it may be interrupted; absent: jobs may, services may not."""
 
     own: list[Own] = []
     owning: Owning | None = None
@@ -61,7 +61,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gpus: list[Name] = []
     """GPUs to choose from; empty: all."""
     also: dict[str, Any] = {}
-    """Further keys of a preset, as kv_dtype or a table of targets; what is answered above goes before them."""
+    """Further keys of a preset, such as kv_dtype or a table of targets; the answers above override them."""
 
     @property
     def may_stop(self) -> bool:
@@ -87,7 +87,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of the way."""
+    """One of the five steps."""
 
     name: StepName
     answer: str
@@ -95,27 +95,27 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guide(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Five steps, the decision tree behind them, and where they end."""
+    """Five steps, the decision tree behind them, and the decision."""
 
     steps: list[Step]
     tree: list[Branch]
     row: PlanRow | None = None
     """Decision at the end of the steps; None: nothing fits."""
     market: str = ""
-    """Terms to take it on: a market, 'bought' or 'own'."""
+    """Term of the decision: a market, 'bought' or 'own'."""
     costs: Costs | None = None
     notes: list[str] = []
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The plan that is followed, by the hour or on spot, and why."""
+    """The chosen plan, by the hour or on spot, and the reason."""
 
     plan: Plan
     reasons: list[str]
 
 
 def chosen_plan(answers: Answers, plan: Plan, spot: Plan | None) -> Choice:
-    """`plan`, at rates by the hour, or `spot`, which has to save a tenth; None: what runs may not be interrupted."""
+    """`plan`, at rates by the hour, or `spot`, which has to save a tenth; None: it must not be interrupted."""
     row, other = _first(plan), _first(spot)
     if spot is None or not answers.may_stop:
         return Choice(plan, ["not on spot: it may not be interrupted"])
@@ -131,7 +131,7 @@ def chosen_plan(answers: Answers, plan: Plan, spot: Plan | None) -> Choice:
 
 
 def share_in_use(answers: Answers, row: PlanRow | None) -> float:
-    """Share of the months in which it works: as answered, or of a job that ends, its hours."""
+    """Share of the months in which it works: as answered, or from the hours of a job that ends."""
     if row is None or row.job_h is None or answers.use < 1:
         return answers.use
     return min(1.0, row.job_h.value / (answers.months * HOURS_PER_MONTH))
@@ -140,7 +140,7 @@ def share_in_use(answers: Answers, row: PlanRow | None) -> float:
 def guide_of(
     answers: Answers, workload: Workload, choice: Choice, job: Job | None, costs: Costs | None, advice: Advice | None
 ) -> Guide:
-    """The way that `answers` lead along the chosen plan, and by what was observed.
+    """The way from `answers` through the chosen plan and past observations.
 
     `job`, `costs`: those of the plan's first row; None where nothing fits.
     """
@@ -174,7 +174,7 @@ def _first(plan: Plan | None) -> PlanRow | None:
 
 
 def _profile(workload: Workload, row: PlanRow | None, job: Job | None, advice: Advice | None) -> Step:
-    """Profile: seen on this machine where it was watched, else worked out."""
+    """Profile: measured on this machine where it was observed, else calculated."""
     reasons = [f"{one.observed.gpu}: {one.judgement.headline}" for one in advice.gpus] if advice else []
     if row is not None and job is not None and row.answer.memory_bytes is not None:
         memory, answer = row.answer.memory_bytes, row.answer
@@ -199,7 +199,7 @@ def _model(workload: Workload) -> str:
 
 
 def _bottleneck(row: PlanRow, advice: Advice | None) -> Step:
-    """Bottleneck, seen where it was watched, else by the class of operators that takes longest."""
+    """Bottleneck: as observed, else the class of operators that takes longest."""
     times = sorted(row.answer.seconds_by_class.items(), key=lambda item: -item[1])
     total = sum(row.answer.seconds_by_class.values()) or 1.0
     by_class, limit = row.answer.seconds_by_class, row.answer.bottleneck
@@ -235,7 +235,7 @@ def _right_size(plan: Plan, row: PlanRow) -> Step:
 
 
 def _price(row: PlanRow | None) -> float | None:
-    """Dollars of the job, or of a month."""
+    """Dollars of the job, or per month."""
     paid = (row.job_usd or row.usd_per_month) if row is not None else None
     return paid.value if paid else None
 
@@ -247,7 +247,7 @@ def _paid_words(row: PlanRow) -> str:
 
 
 def _where(plan: Plan, row: PlanRow, choice: Choice) -> Step:
-    """The step about the provider and the terms, and the reason against machines of one's own."""
+    """The step about the provider and the terms, and the reason against owned machines."""
     if row.owned is not None:
         name = "Bought" if row.owned.bought else "On your own machines"
         return Step(name="where", answer=f"{name}.", reasons=[row.owned.words])
@@ -265,7 +265,7 @@ def _where(plan: Plan, row: PlanRow, choice: Choice) -> Step:
 
 
 def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> tuple[Step, str]:
-    """The way that costs least over the months, unless it saves less than a tenth of the one without terms."""
+    """The way that costs least over the months, unless it saves less than a tenth of the cost of the way without terms."""
     now = ("bought" if row.owned.bought else "own") if row.owned else row.offer.market if row.offer else ""
     if costs is None or not costs.ways:
         return Step(name="commit", answer="To nothing.", reasons=["there is one way to pay for it"]), now

@@ -1,4 +1,4 @@
-"""Every way to pay for the GPUs of one row, at the offers of its part: by the hour, on commitment, bought, or by the token."""
+"""Every way to pay for the GPUs of one row, from the offers of its GPU: by the hour, on commitment, bought, or by the token."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from planner.workload.tasks import Lengths, Term, Workload, trains
 TERMS: Mapping[Term, int] = {"on-demand": 0, "spot": 0, "reserved-1y": 12, "reserved-3y": 36}
 """Term -> months that are owed once begun."""
 IDLE_POWER = 0.1
-"""Draw of an idle GPU without a model over its limit: 74 of an H200's 700 W (conservemode.com/case-studies.html, 2026). Of others an assumption."""
+"""Power of an idle GPU without a model ÷ its limit: 74 of an H200's 700 W (conservemode.com/case-studies.html, 2026). For other GPUs an assumption."""
 CURVE_MONTHS = (1, 3, 6, 12, 24, 36, 48, 60)
 
 
@@ -47,13 +47,13 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the time in use."""
     api: ApiPrice | None = None
     given_usd_per_h: float | None = None
-    """A price of one GPU to hold the others against."""
+    """Price of one GPU to compare the others with."""
 
 
 def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: Terms) -> Costs | None:
-    """The costs of `row` over the months asked for; None for a row without a layout.
+    """The costs of `row` over the given months; None for a row without a layout.
 
-    The first way is the cheapest of those that the row is priced by; the break-evens of the others are against it.
+    The first way is the cheapest of those that the row is priced by; the break-evens of the others are relative to it.
     """
     layout = row.answer.layout
     if layout is None:
@@ -92,7 +92,7 @@ def costs_of(workload: Workload, row: PlanRow, gpu: Gpu, supply: Supply, terms: 
 
 
 def _rented(workload: Workload, gpu: str, layout: LayoutAnswer, supply: Supply) -> Iterator[tuple[Offer, Term, Way]]:
-    """Every offer of the part that the workload admits and that can hold `layout`, on every term, for as many whole nodes as it takes."""
+    """Every offer of the GPU that the workload admits and that can hold `layout`, on every term, for as many whole nodes as needed."""
     for _, size, quote in quotes_of(msgspec.structs.replace(workload, market="any"), supply, {gpu}):
         if not _holds(quote, size, layout, whole=trains(workload.task)):
             continue
@@ -102,9 +102,9 @@ def _rented(workload: Workload, gpu: str, layout: LayoutAnswer, supply: Supply) 
 
 
 def _holds(quote: Quote, size: int, layout: LayoutAnswer, *, whole: bool) -> bool:
-    """Whether nodes of `size` GPUs hold the layout: there are enough, tensor parallelism stays in one, and others are joined where they must.
+    """Whether nodes of `size` GPUs hold the layout: enough of them, tensor parallelism inside one, and joined where necessary.
 
-    `whole`: all GPUs work on one step; else each replica stands alone.
+    `whole`: all GPUs work on one step; else each replica is separate.
     """
     joined = layout.gpus if whole else max(layout.gpus // layout.dp, layout.ep or 1)
     nodes = math.ceil(layout.gpus / size)
@@ -141,7 +141,7 @@ def _price_is_given(workload: Workload, row: PlanRow, supply: Supply) -> bool:
 
 
 def _bought(row: PlanRow, gpu: Gpu, gpus: int, owning: Owning, assumed: dict[str, str], *, given: bool) -> Way | None:
-    """Buying the GPUs: their price once a life, their place every month, and power, most of it while they work."""
+    """Cost of buying the GPUs: their price once per life, hosting every month, and power, most of it while they work."""
     price = row.owned.price_usd if row.owned is not None else None
     if price is None and gpu.purchase is not None:
         price = bought_usd(gpu.purchase.price_usd, owning) * gpus
@@ -193,7 +193,7 @@ def _by_token(workload: Workload, answer: Answer, api: ApiPrice, assumed: dict[s
 
 
 def _tokens(workload: Workload, answer: Answer) -> tuple[float, float, float] | None:
-    """(prompt, cached prefix, answer) of the mean request, as given or else as `answer` assumed them; None where it has none."""
+    """(prompt, cached prefix, answer) of the mean request, as given or as `answer` assumed them; None where there is none."""
     given = {"input_tokens": workload.input_tokens, "output_tokens": workload.output_tokens}
     taken = [answer.assumed.get(name) if tokens is None else tokens for name, tokens in given.items()]
     prompt, made = (tokens.mean if isinstance(tokens, Lengths) else tokens for tokens in taken)

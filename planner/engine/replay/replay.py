@@ -1,4 +1,4 @@
-"""A trace served by replicas of a plan's row, and what is said of it."""
+"""A trace served by replicas of a plan's row, and the resulting figures."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from planner.workload.tasks import Targets
 from planner.workload.traffic.trace import HOUR_S, Trace
 
 LEAD_S, LEAD_REQUESTS = 60.0, 5.0
-"""Time before a stretch whose requests fill its replicas: seconds, or a multiple of the time of a request."""
+"""Time before a stretch in which its replicas are filled: seconds, or a multiple of the time of a request."""
 RUNS, SHORTEST_LEADS = 64, 5.0
-"""Stretches simulated side by side, and the shortest of them as a multiple of its lead."""
+"""Stretches simulated side by side, and the length of the shortest as a multiple of its lead."""
 LONGEST_WAIT = 0.25
-"""Share of a lead; where no request waits longer, requests before the lead do not affect those behind it."""
+"""Share of a lead; where no request waits longer, requests before the lead do not affect those after it."""
 IN_TURN = "requests go to the replicas in turn; a gateway that looks at their queues does better"
 FORGETS_NOTHING = "prefixes are found in a cache that forgets nothing and that all replicas share: at most so much is saved"
 
 
 class Latencies(msgspec.Struct, frozen=True):
-    """The ranges that a row's own latencies have, for those that are replayed."""
+    """The ranges of a row's own latencies, for the replayed ones."""
 
     answer: Answer
 
     def percentiles(self, name: str, seconds: Floats) -> Percentiles | None:
-        """The percentiles of `seconds` (NaN left out), as sure as the row's own of that `name`; None without any."""
+        """The percentiles of `seconds` (NaN left out), with the ranges of the row's own of that `name`; None without any."""
         found = seconds[~np.isnan(seconds)]
         if not found.size:
             return None
@@ -70,7 +70,7 @@ def replay(
     by_hour: bool = True,
     map_chunks: MapChunks = map,
 ) -> Replay:
-    """Serve `trace` by `replicas` of the layout of `row` of the plan for `task`; None: by as many as the hour that needs most.
+    """Serve `trace` by `replicas` of the layout of `row` of the plan for `task`; None: by as many as the most demanding hour needs.
 
     `map_chunks` serves the chunks of the simulation. Raises `UserError` for a row that cannot serve.
     """
@@ -129,7 +129,7 @@ def _recorded(trace: Trace) -> Recorded:
 
 
 def _per_replica(task: Task, row: PlanRow) -> float:
-    """Requests a second of one replica as the plan has it."""
+    """Requests per second of one replica in the plan."""
     layout, rate = row.answer.layout, task.workload.request_rate_per_s
     assert layout is not None
     return (rate or 1.0) / max(layout.dp, 1)
@@ -217,7 +217,7 @@ def _hours(trace: Trace, times: Times, sent: Floats, needed: list[int | None], l
 
 
 def _missed(targets: Targets, times: Times) -> list[str]:
-    """Limits on latencies that the replayed requests are above."""
+    """Limits on latencies that the replayed requests exceed."""
     found = {"ttft": times.ttft_s, "tpot": times.tpot_s[~np.isnan(times.tpot_s)], "request": times.request_s}
     missed = []
     for limit in targets.latency_limits():

@@ -14,34 +14,34 @@ from planner.engine.replay.runs import MapChunks, Recorded, Replica, Run, Times,
 from planner.workload.tasks import Targets
 
 STRETCH_S = 600.0
-"""An hour is judged by its busiest stretch of this many seconds, or a longer one with `FEWEST` requests."""
+"""Length of the busiest stretch that represents an hour, in seconds, or a longer one with `FEWEST` requests."""
 FEWEST = 300
 GRID_S = 60.0
 SURELY_SHORT = 0.7
 """Share of the replicas that keep up with the mean load that surely are too few for its busiest stretch."""
 MOST_ROUNDS = 6
 NEARBY = (0.93, 1.0, 1.07)
-"""Multiples of the number expected that are tried first; of a few replicas, one less and one more."""
+"""Multiples of the expected number that are tried first; for few replicas, one less and one more."""
 FEW, CLOSE = 8, 0.04
-"""Up to this many replicas every number is tried; above, numbers that differ by less than this share are not."""
+"""Number of replicas up to which every number is tried; above, numbers that differ by less than this share are skipped."""
 PLENTY = 8
-"""Times the number expected: an hour for which these are not enough is hopeless, and no more are tried."""
+"""Multiple of the expected number of replicas that is tried at most: an hour that needs more is hopeless."""
 MOST_REPLICAS = 4096
 
 
 class _Hour(msgspec.Struct):
-    """One hour, by its busiest stretch, and the numbers of replicas that were tried for it."""
+    """One hour, represented by its busiest stretch, and the numbers of replicas that were tried for it."""
 
     begin_s: float
     end_s: float
     guess: int
     short: int = 0
-    """The most that are not enough."""
+    """The largest number that is not enough."""
     enough: int | None = None
     tried: set[int] = msgspec.field(default_factory=set)
 
     def options(self, step: int) -> list[int]:
-        """Numbers to try next, multiples of `step`; empty where it is known well enough, or plenty were not enough."""
+        """Numbers to try next, multiples of `step`; empty where the answer is known well enough, or the most were not enough."""
         guess = self.guess
         if not self.tried:
             numbers = {guess - 1, guess, guess + 1} if guess <= FEW else {round(guess * share) for share in NEARBY}
@@ -70,7 +70,7 @@ def replicas_needed(
 ) -> list[int | None]:
     """The fewest replicas of each hour between `edges` that meet `targets` (without any: that keep up); None: none that was tried.
 
-    `per_replica`: requests a second that one is expected to serve; `lead_s`: see `stretch`; `step`: replicas come in so many.
+    `per_replica`: requests per second that one is expected to serve; `lead_s`: see `stretch`; `step`: replicas come in multiples of it.
     """
     hours = _hours(recorded, edges, min(per_replica, capacity := replica.capacity_per_s(recorded)), capacity, step)
     for _ in range(MOST_ROUNDS):
@@ -106,7 +106,7 @@ def _hours(recorded: Recorded, edges: Floats, per_replica: float, capacity: floa
 
 
 def _busiest(own: Floats, begin_s: float, end_s: float) -> tuple[float, float]:
-    """The stretch of an hour's requests that judges it."""
+    """The busiest stretch of an hour, which represents it."""
     long_s = max(STRETCH_S, FEWEST * (end_s - begin_s) / own.size)
     starts = np.arange(begin_s, max(end_s - long_s, begin_s) + GRID_S / 2, GRID_S)
     counts = np.searchsorted(own, starts + long_s) - np.searchsorted(own, starts)

@@ -19,15 +19,15 @@ from planner.engine.performance.simulation.replicas import steady_state
 from planner.engine.performance.simulation.traffic import Traffic
 
 FEWEST_RUNS, MOST_RUNS, REQUESTS_AT_ONCE = 64, 1024, 160_000
-"""Requests of one chunk: enough to spread the cost of a step, few enough that there are chunks to share."""
+"""Limits of one chunk: enough requests to spread the cost of a step, few enough to have chunks to share."""
 RATES = np.geomspace(1e-4, 1e5, 400)
-"""Requests a second that are tried on one replica, each 5 % above the one before."""
+"""Requests per second that are tried on one replica, each 5 % above the previous."""
 FAR_S = 1e7
-"""After the last request of a run: when the one comes that ends it."""
+"""Seconds after the last request of a run at which the request comes that ends it."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """Requests in the order they came; shape [requests]."""
+    """Requests in the order of arrival; shape [requests]."""
 
     arrival_s: Floats
     input_tokens: Floats
@@ -36,7 +36,7 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Requests that one replica serves, by their numbers in the trace."""
+    """Requests served by one replica, by their numbers in the trace."""
 
     requests: Rows
     warm: int
@@ -46,9 +46,9 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def stretch(recorded: Recorded, begin_s: float, end_s: float, replicas: int, lead_s: float) -> list[Run]:
-    """A run for each of `replicas` that serve, in turn, what comes from `begin_s` to `end_s`.
+    """A run for each of `replicas` that serve, in turn, the requests from `begin_s` to `end_s`.
 
-    What comes `lead_s` before fills them, and what comes as long behind keeps them busy.
+    Requests in the `lead_s` before fill them, and requests for as long afterwards keep them busy.
     """
     times = np.array([begin_s - lead_s, begin_s, end_s, end_s + lead_s])
     lead, begin, end, behind = np.searchsorted(recorded.arrival_s, times).tolist()
@@ -83,7 +83,7 @@ class Served(msgspec.Struct, frozen=True):
 
 
 MapChunks = Callable[[Callable[[Chunk], Served], Sequence[Chunk]], Iterable[Served]]
-"""Yields the results of a function for several chunks in their order, as `map` does, in this process or in others."""
+"""Function that yields the results of a function for several chunks in their order, as `map` does, in this process or in others."""
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -102,13 +102,13 @@ class Times(msgspec.Struct, frozen=True):
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """Speed of one replica and iterations of its engine: a row each."""
+    """Speed of one replica and iterations of its engine, each a table of one row."""
 
     time: IterationTime
     rules: BatchingRules
 
     def serve(self, recorded: Recorded, runs: Sequence[Run], map_chunks: MapChunks = map) -> Times:
-        """Serve every run; those of about the same length go together."""
+        """Serve every run; runs of about the same length are simulated together."""
         groups = _groups([run.requests.size for run in runs])
         chunks = [self._chunk(recorded, [runs[number] for number in group]) for group in groups]
         results = list(map_chunks(served, chunks))
@@ -124,7 +124,7 @@ class Replica(msgspec.Struct, frozen=True):
         return Times(request, run, wait_s, ttft_s, tpot_s, request_s, busy_s, preemptions)
 
     def capacity_per_s(self, recorded: Recorded) -> float:
-        """Requests a second of the mean lengths of `recorded` that it can keep up with, by Little's law."""
+        """Highest rate of requests with the mean lengths of `recorded` that it can keep up with, by Little's law."""
         inputs, outputs, prefix = (
             np.full(RATES.size, float(values.mean()))
             for values in (recorded.input_tokens, recorded.output_tokens, recorded.prefix_tokens)
@@ -136,7 +136,7 @@ class Replica(msgspec.Struct, frozen=True):
         return float(RATES[keeps_up].max(initial=RATES[0]))
 
     def longest(self) -> float:
-        """Tokens of the longest request that its cache holds."""
+        """Tokens of the longest request that fits in its cache."""
         return float(np.floor(self.rules.capacity[0]))
 
     def _chunk(self, recorded: Recorded, runs: Sequence[Run]) -> Chunk:

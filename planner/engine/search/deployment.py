@@ -24,42 +24,42 @@ from planner.units import SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
 UNPRICED = 1e6
-"""Overshoot of a budget that an unknown price cannot be held against."""
+"""Overshoot of a budget where the price is unknown."""
 UNAVAILABLE = 1e3
-"""Overshoot of nodes that nobody sells, or not joined: another quote, or another layout, is nearer to a solution."""
+"""Overshoot of nodes that nobody sells, or sells only unjoined: another quote, or another layout, is closer to a solution."""
 ENDLESS = 1e9
 """Overshoot of replicas whose queue grows without end, and of jobs that interruptions may keep from ending."""
 
 
 class Deployments(msgspec.Struct, frozen=True, dict=True):
-    """Evaluated candidates and what each means for the whole workload; columns of shape [rows]."""
+    """Evaluated candidates as deployed for the whole workload; columns of shape [rows]."""
 
     evaluated: Evaluated
     nodes: Nodes
     node_index: Rows
-    """Number of the node type that each row is on."""
+    """Number of the node type of each row."""
     workload: Workload
     gpus: Floats
     instances: Floats
     joined: Floats
-    """Nodes that each group whose GPUs exchange data spans."""
+    """Nodes over which each group of GPUs exchanges data."""
     tokens_per_s: Floats
     """Throughput of the whole deployment."""
     bill: Bill
     """Payment at the quote that suits each row best."""
     spot: Spot
-    """Interruptions on spot instances, and what they do to the job."""
+    """Interruptions on spot instances, and their effect on the job."""
     failures: Floats
-    """Time with failures over that without, where a deadline is held against it; of one size or [rows]."""
+    """Time with failures ÷ time without, where there is a deadline; of one size or [rows]."""
 
     @cached_property
     def expected_h(self) -> Floats:
-        """Hours of the job with failures."""
+        """Hours of the job including failures."""
         return self.bill.job_h * self.failures
 
     @cached_property
     def meets(self) -> Flags:
-        """Fits, and misses no target."""
+        """Whether it fits and misses no target."""
         return self.evaluated.memory.fits & (self.bill.overshoot <= 1)
 
     @cached_property
@@ -80,28 +80,28 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def sure(self) -> Flags:
-        """Whether the memory is enough with the confidence asked for."""
+        """Whether the memory is enough with the required confidence."""
         return self.probability_fits >= self.workload.confidence
 
     @cached_property
     def can_be_had(self) -> Flags:
-        """Whether it is here or one's own, or its price is known."""
+        """Whether it is this machine, is owned, or has a known price."""
         return self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
 
     def node_type(self, row: int) -> NodeType:
-        """The node type that `row` is on."""
+        """The node type of `row`."""
         return self.nodes.types[int(self.node_index[row])]
 
     def quote(self, row: int) -> Quote | None:
-        """The quote that `row` is paid by; None: a price of one's own, or none."""
+        """The quote that `row` is paid by; None: a price of its own, or none."""
         quotes = self.node_type(row).quotes
         return quotes[int(self.bill.quote[row])] if quotes else None
 
 
 def with_replicas(e: Evaluated, workload: Workload, most: Floats | float = np.inf) -> Evaluated:
-    """`e` with as many replicas as the load needs: the request rate with its burst, or the requests within the deadline.
+    """`e` with as many replicas as the load needs: for the request rate with its burst, or for the requests within the deadline.
 
-    A deadline is met with the confidence asked for, as far as the `most` GPUs there are allow: the work costs the same on more replicas.
+    A deadline is met with the required confidence, as far as the `most` available GPUs allow: the work costs the same on more replicas.
     """
     if e.serve is None or e.candidates.jobs[0].task != "serve":
         return e
@@ -123,14 +123,14 @@ def with_replicas(e: Evaluated, workload: Workload, most: Floats | float = np.in
 
 
 def _groups(e: Evaluated, needed: Floats | float) -> Floats:
-    """Groups of replicas that share experts, or single ones, that answer `needed` requests a second; 1 where nothing fits."""
+    """Numbers of groups of replicas that share experts, or of single replicas, that answer `needed` requests per second; 1 where nothing fits."""
     assert e.serve is not None
     groups = np.ceil(needed / e.serve.requests_per_s / e.table.layout.expert_streams)
     return np.where(e.memory.fits, np.maximum(1.0, groups), 1.0)
 
 
 def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workload) -> Deployments:
-    """`e` with what is paid and which targets are met, each row at the quote of its node type that suits it best."""
+    """`e` with its costs and whether targets are met, each row at the quote of its node type that suits it best."""
     gpus = e.table.layout.gpus
     per_node = types.per_node[node_index]
     nodes = np.ceil(gpus / per_node)
@@ -151,7 +151,7 @@ def deployments_of(e: Evaluated, types: Nodes, node_index: Rows, workload: Workl
 
 
 def _of_any_price(e: Evaluated, types: Nodes, node_index: Rows, workload: Workload) -> dict[str, Any]:
-    """The fields of `GpuNeed` that say how near the rows come to what is asked for, whatever they cost."""
+    """The fields of `GpuNeed` that say how close the rows come to the targets that do not depend on prices."""
     here, over = types.here[node_index], e.table.layout.gpus / types.most[node_index]
     for _, column, limit in latency_columns(e, workload):
         over = np.maximum(over, _ratio(column, limit, here))
@@ -165,13 +165,13 @@ def _of_any_price(e: Evaluated, types: Nodes, node_index: Rows, workload: Worklo
 
 
 def _ratio(column: Floats, limit: float, here: Flags) -> Floats:
-    """`column` over its limit; what is not known is far over it, but on this machine, which is paid for."""
+    """`column` ÷ its limit; unknown values are far over it, except on this machine, which is paid for."""
     known, over = np.isfinite(column), column / limit
     return over if known.all() else np.where(known, over, np.where(here, 0.0, UNPRICED))
 
 
 def _exchanging(e: Evaluated, workload: Workload) -> Floats:
-    """GPUs of each group that exchanges data: all of a job, of pools, or of a fixed batch; of a service those of one replica."""
+    """GPUs of each group that exchanges data: all of a job, of pools, or of a fixed batch; for a service those of one replica."""
     layout = e.table.layout
     if e.step or workload.disaggregated or workload.task != "serve":
         return layout.gpus
@@ -179,7 +179,7 @@ def _exchanging(e: Evaluated, workload: Workload) -> Floats:
 
 
 def _bill(e: Evaluated, workload: Workload, quotes: Terms, numbers: Rows, need: GpuNeed, slot: int = 0) -> Bill:
-    """Costs and targets of the rows of `need`, each at its quote among `quotes`, which is number `slot` of its node type."""
+    """Costs and targets of the rows of `need`, each at its quote among `quotes`, which has the number `slot` in its node type."""
     terms = quotes.at(numbers)
     usd_per_h = np.where(terms.each_gpu, need.gpus, need.nodes) * terms.usd_per_h
     job_h, job_usd, effective = need.job_h, need.job_h, usd_per_h
@@ -222,7 +222,7 @@ def _requests_per_s(e: Evaluated) -> Floats:
 
 
 def _job_hours(e: Evaluated, workload: Workload) -> Floats:
-    """Hours of the whole job; NaN where the workload does not say how much there is to do."""
+    """Hours of the whole job; NaN where the workload does not state the amount of work."""
     if workload.tokens_to_train and e.step:
         return workload.tokens_to_train / _tokens_per_s(e, workload) / SECONDS_PER_HOUR
     if workload.requests and e.serve:
@@ -231,12 +231,12 @@ def _job_hours(e: Evaluated, workload: Workload) -> Floats:
 
 
 def is_bounded(workload: Workload) -> bool:
-    """Whether `workload` states an amount of work per time: more GPUs than it needs are then no better."""
+    """Whether `workload` states an amount of work per time: more GPUs than needed are then no better."""
     return bool(workload.request_rate_per_s or isinstance(workload.concurrency, int) or workload.targets.deadline_h)
 
 
 def _score(e: Evaluated, workload: Workload, need: GpuNeed, usd_per_h: Floats) -> Floats:
-    """The objective as a column; unknown prices come after known ones, among themselves the fewer GPUs where the work is bounded, else the faster."""
+    """The objective as a column. Unknown prices come after known ones, ordered by fewer GPUs where the work is bounded, else by speed."""
     gpus, tokens_per_s = need.gpus, need.tokens_per_s
     unpriced = 1e18 * gpus if is_bounded(workload) else 1e18 / np.maximum(tokens_per_s, 1e-30)
     if workload.objective == "fastest":

@@ -26,39 +26,39 @@ PIPELINES = (1, 2, 4, 8, 16)
 SERVED_BY_NODES = (2, 4)
 """Nodes that one replica of a model may span."""
 SHARED_BY_NODES = (2, 4, 8)
-"""Nodes whose replicas of the attention may share one copy of the experts: DeepSeek reads prompts over 4 and decodes over 18 (its overview of
-inference, 2025-03), SGLang's published deployment over 4 and 9."""
+"""Nodes whose replicas of the attention may share one copy of the experts: DeepSeek reads prompts over 4 and decodes over 18 (its overview
+of inference, 2025-03), SGLang's published deployment over 4 and 9."""
 WEIGHTS_OF_ONE_GPU_BYTES = 10e9
-"""A model that leaves a GPU of a node less than this is not spread over several."""
+"""Share of the weights per GPU of a node below which a model is not spread over several nodes."""
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 LARGE_MODEL_PARAMETERS = 10e9
 """Model size below which a pipeline over nodes is not worth its bubble, and above which a few sequences fill the device."""
 SHARED_SEQUENCE = 4096
-"""Tokens below which a rank's part of a sequence is not made smaller."""
+"""Tokens below which a rank's part of a sequence is not divided further."""
 MOST_EXPERT_PARALLEL = 64
 MOST_VIRTUAL = 8
 NO_NETWORK_BYTES_PER_S = 1.0
-"""Stands for a network that is not sold; nothing of a candidate crosses it."""
+"""Rate that stands for a network that is not sold; nothing of a candidate uses it."""
 LARGEST_MEMORY_BYTES = 300e9
-"""Bytes that no part of the catalogue has: counts whose share of the state is larger are left out."""
+"""More bytes than any GPU of the catalogue has: GPU counts with a larger share of the state are left out."""
 
 
 class Layouts(msgspec.Struct, frozen=True):
     """The layouts of a job on each node type. Index arrays of shape [rows] give the node type and the layout of each row."""
 
     distinct: LayoutColumns
-    """Every different layout once; what depends on the node type is 0, `gpus_per_node` the most that it has use for."""
+    """Every different layout once; values that depend on the node type are 0, and `gpus_per_node` is the most that it can use."""
     of_node: Sequence[Rows]
     """Numbers of the layouts in `distinct` that each node type can have."""
     recomputing_less: Rows
-    """Number of the layout that differs from each of `distinct` in nothing but computing less again; -1: there is none."""
+    """Number of the layout that differs from each of `distinct` only in recomputing less; -1: there is none."""
     node_columns: dict[str, Floats]
-    """Name of a layout column -> its value at each node type; of `gpus_per_node`, the most it is."""
+    """Name of a layout column -> its value at each node type; for `gpus_per_node`, its maximum."""
 
     @property
     def candidates(self) -> int:
-        """Number of layouts of all node types together."""
+        """Total number of layouts of all node types."""
         return sum(own.size for own in self.of_node)
 
     def without_node(self, layout_index: Rows) -> LayoutColumns:
@@ -73,7 +73,7 @@ class Layouts(msgspec.Struct, frozen=True):
         return replace(layout, **placed)
 
     def pass_group(self, node_index: Rows, layout_index: Rows) -> Rows:
-        """A number of each row that is the same where node type, micro batch and all degrees but dp and virtual stages are."""
+        """A number for each row, equal for rows with the same node type, micro batch and degrees apart from dp and virtual stages."""
         d = self.distinct
         _, group = np.unique(np.stack((d.tp, d.pp, d.cp, d.ep, d.micro_batch)), axis=1, return_inverse=True)
         return node_index * (1 + group.max(initial=0)) + group.reshape(-1)[layout_index]
@@ -83,7 +83,7 @@ _NAMES = LayoutColumns.__struct_fields__
 
 
 class _Spread(NamedTuple):
-    """Layouts that differ only in the columns `_CHOSEN`; names as of `LayoutColumns`."""
+    """Layouts that differ only in the columns `_CHOSEN`; names as in `LayoutColumns`."""
 
     gpus: float
     gpus_per_node: float
@@ -115,7 +115,7 @@ def enumerate_layouts(job: Job, node_types: Sequence[NodeType]) -> Layouts:
 
 
 class _Catalogue:
-    """The different layouts of a job, numbered as they are found; nodes of several sizes have most of them in common."""
+    """The different layouts of a job, numbered in order of appearance; nodes of several sizes share most of them."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -126,7 +126,7 @@ class _Catalogue:
         self.known: dict[tuple[int, int, bool], Rows] = {}
 
     def among(self, per_node: int, most: int, *, several: bool) -> Rows:
-        """Numbers of those over up to `most` GPUs in nodes of `per_node`; `several` nodes may hold one replica."""
+        """Numbers of the layouts over up to `most` GPUs in nodes of `per_node`; with `several`, nodes may hold one replica together."""
         key = per_node, most, several
         if key not in self.known:
             found = _training(self.job, per_node, most) if self.job.train else _inference(self.job, per_node, most, several=several)
@@ -146,7 +146,7 @@ class _Catalogue:
         return self.choices[key]
 
     def columns(self) -> LayoutColumns:
-        """The columns of all of them."""
+        """The layout columns of all of them."""
         chosen = [self._choices_of(spread) for spread in self.numbers]
         spreads = np.repeat(np.array([*self.numbers], dtype=np.float64).T, [len(rows) for rows in chosen], axis=1)
         columns = {name: np.zeros(self.count) for name in _NAMES}
@@ -155,7 +155,7 @@ class _Catalogue:
         return LayoutColumns(**columns)
 
     def recomputing_less(self) -> Rows:
-        """`Layouts.recomputing_less`: choices come in the order of what is computed again, for each of them all micro batches."""
+        """`Layouts.recomputing_less`: choices are ordered by what is recomputed, and each has all micro batches."""
         if not self.job.train:
             return np.full(self.count, -1, dtype=np.int64)
         back = {key: _rows_back(choices) for key, choices in self.choices.items()}
@@ -164,12 +164,12 @@ class _Catalogue:
 
 
 def _key(spread: _Spread) -> tuple[float, float, bool]:
-    """All of a layout that its choices depend on: dp, cp and whether it is a pipeline."""
+    """The parts of a layout that its choices depend on: dp, cp and whether it is a pipeline."""
     return spread.dp, spread.cp, spread.pp > 1
 
 
 def _rows_back(choices: Floats) -> Rows:
-    """Rows from each of `choices` back to the one that differs in computing less again alone; 0: there is none."""
+    """Distance in rows from each of `choices` back to the one that differs only in recomputing less; 0: there is none."""
     more = choices[:, 1] != choices[:1, 1]
     return more * more.nonzero()[0][:1].sum()
 
@@ -191,14 +191,14 @@ def _powers(most: int) -> Iterator[int]:
 
 
 def _tensor_degrees(job: Job, per_node: int) -> list[int]:
-    """Powers of two inside a node that divide the heads; small models gain nothing from it."""
+    """Powers of two inside a node that divide the heads; small models gain nothing from tensor parallelism."""
     a = job.architecture
     most = min(per_node, MOST_TENSOR_PARALLEL) if a.total > 1e9 else 1
     return [tp for tp in _powers(most) if a.heads % tp == 0]
 
 
 def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
-    """(GPUs, those of them in a node) among which training may be spread: one node in powers of two, or whole nodes."""
+    """Pairs (GPUs, GPUs per node) over which training may be spread: one node in powers of two, or whole nodes."""
     a = job.architecture
     bytes_held = a.total * job.linear_bytes + (job.adapters or a.total) * (job.state_bytes + job.master_bytes)
     return [
@@ -211,12 +211,12 @@ def _counts(job: Job, per_node: int, most: int) -> list[tuple[int, int]]:
 def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
     """Layouts of training. Adapters on packed weights have no tensor parallelism.
 
-    bitsandbytes keeps a packed matrix as one flat run of blocks (`Params4bit`), which transformers' plan by columns and rows cannot divide
+    bitsandbytes stores a packed matrix as one flat run of blocks (`Params4bit`), which transformers' plan by columns and rows cannot divide
     (huggingface/transformers#38122, 2025-05); FSDP shards it as it is.
     """
     a = job.architecture
     refused = ZERO_STAGE[job.workload.sharding or "none"] > job.engine.most_pipelined_zero
-    refused = refused or a.source is not None  # stages of equal layers are known for one stack
+    refused = refused or a.source is not None  # stages of equal layers are only known for a single stack
     pipelines = PIPELINES if a.total > LARGE_MODEL_PARAMETERS and not job.adapters and not refused else (1,)
     whole = job.adapters > 0 and job.weight_bits_packed > 0  # such weights are not split, see the docstring
     contexts, virtual = cache(partial(_context_degrees, job)), {pp: _virtual(job, pp) for pp in pipelines}
@@ -231,7 +231,7 @@ def _training(job: Job, per_node: int, most: int) -> Iterator[_Spread]:
 
 
 def _context_degrees(job: Job, ranks: int) -> list[int]:
-    """Ranks that share a sequence: one, or as many as leave each at least the tokens of `SHARED_SEQUENCE`, if there are sequences enough."""
+    """Numbers of ranks that share a sequence: one, or as many as leave each at least `SHARED_SEQUENCE` tokens, if there are enough sequences."""
     if job.architecture.source is not None:
         return [1]
     most = min(ranks, job.sequence / (SHARED_SEQUENCE if job.architecture.total > LARGE_MODEL_PARAMETERS else 4 * SHARED_SEQUENCE))
@@ -240,7 +240,7 @@ def _context_degrees(job: Job, ranks: int) -> list[int]:
 
 
 def _expert_degrees(job: Job, inside: int, ranks: int) -> list[int]:
-    """Parts into which the experts may be divided: none, those of a node, and the most there are use for over several nodes."""
+    """Numbers of parts into which the experts may be divided: one, those of a node, and the most that are useful over several nodes."""
     a = job.architecture
     if a.experts == 0 or a.total < LARGE_MODEL_PARAMETERS:
         return [1]
@@ -251,12 +251,12 @@ def _expert_degrees(job: Job, inside: int, ranks: int) -> list[int]:
 
 
 def _virtual(job: Job, pp: int) -> int:
-    """Virtual stages of a pipeline: as many as its stages have layers, up to `MOST_VIRTUAL`, which idles least."""
+    """Virtual stages of a pipeline: as many as a stage has layers, up to `MOST_VIRTUAL`, which minimises idle time."""
     return min(MOST_VIRTUAL, -(-job.architecture.layers // pp)) if pp > 1 else 1
 
 
 def _choices(job: Job, spread: _Spread) -> Floats:
-    """Rows of `_CHOSEN`."""
+    """Rows with the columns of `_CHOSEN`."""
     if not job.train:
         return np.array([(0.0, 0.0, 1.0)])
     stages, recomputed = _stages(job, spread), _checkpointing(job)
@@ -264,7 +264,7 @@ def _choices(job: Job, spread: _Spread) -> Floats:
 
 
 def _stages(job: Job, spread: _Spread) -> Iterable[float]:
-    """ZeRO stages: not 3 for a pipeline, which would gather the weights again for every micro batch, and 3 alone for long sequences."""
+    """ZeRO stages: not 3 for a pipeline, which would gather the weights again for every micro batch, and only 3 for long sequences."""
     if job.workload.sharding is not None:
         return (ZERO_STAGE[job.workload.sharding],)
     if spread.dp * spread.cp == 1:
@@ -274,7 +274,7 @@ def _stages(job: Job, spread: _Spread) -> Iterable[float]:
 
 
 def _checkpointing(job: Job) -> Iterable[float]:
-    """The kind that is asked for, or those there are; by operators of one stack alone."""
+    """The kind of checkpointing that is given, or all kinds; checkpointing by operators only for models with one stack."""
     given = job.workload.checkpointing
     kinds = ("none", "full") if job.architecture.source else ("none", "selective-op", "full")
     return (CHECKPOINTING[given],) if given else tuple(CHECKPOINTING[name] for name in kinds)
@@ -289,9 +289,9 @@ def _micro_batches(job: Job, dp: float) -> Iterable[int]:
 
 
 def _attention_replicas(job: Job, per_node: int, most: int, *, several: bool) -> list[int]:
-    """Numbers of replicas of the attention that share one copy of the experts: those of a node, and of several joined ones where weights fill GPUs.
+    """Numbers of replicas of the attention that share one copy of the experts: those of a node, and of several joined nodes where weights fill GPUs.
 
-    None where that is no gain or the experts cannot be divided so.
+    Empty where sharing gains nothing or the experts cannot be divided so.
     """
     a = job.architecture
     if a.experts == 0 or a.total <= LARGE_MODEL_PARAMETERS or per_node < 2 or job.workload.disaggregated:
@@ -302,7 +302,7 @@ def _attention_replicas(job: Job, per_node: int, most: int, *, several: bool) ->
 
 
 def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[tuple[int, int]]:
-    """(tp, pp) of one replica: inside a node, or over several whole nodes if the model is large enough, split either way."""
+    """Pairs (tp, pp) of one replica: inside a node, or over several whole nodes if the model is large enough, divided either way."""
     a = job.architecture
     for tp in _tensor_degrees(job, per_node):
         if tp <= most:
@@ -317,12 +317,12 @@ def _replicas(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[
 
 
 def _inference(job: Job, per_node: int, most: int, *, several: bool) -> Iterator[_Spread]:
-    """One replica a row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
-    whole = float("inf")  # other replicas take the rest of a node
+    """One replica per row for `serve` (their number follows from the load); a fixed batch runs on one replica."""
+    whole = float("inf")  # other replicas use the rest of a node
     clients = job.concurrency if job.concurrency and np.isfinite(job.concurrency) and not job.request_rate_per_s else 0
     for shared in _attention_replicas(job, per_node, most, several=several) if job.task == "serve" else ():
         if clients and clients < shared:
-            continue  # ranks would idle
+            continue  # some ranks would be idle
         for sequences in [-(-int(clients) // shared)] if clients else IN_FLIGHT:
             yield _Spread(shared, whole, 1, dp=shared, ep=shared, sequences=sequences)
     for tp, pp in _replicas(job, per_node, most, several=several):
@@ -339,9 +339,9 @@ def _inference(job: Job, per_node: int, most: int, *, several: bool) -> Iterator
 
 
 def _replica_counts(job: Job, gpus: int, per_node: int, most: int) -> list[int]:
-    """Replicas of `gpus` each: one stands for all where a rate, a deadline or pools say how many are needed.
+    """Numbers of replicas of `gpus` each: a single one where a rate, a deadline or pools determine how many are needed.
 
-    Else as many as fill the node that is paid for whole, and where the fastest is asked for every power of two up to the most.
+    Else as many as fill the node, which is paid for as a whole, and for the objective `fastest` every power of two up to the most.
     """
     workload = job.workload
     if job.request_rate_per_s or workload.disaggregated or (workload.requests and workload.targets.deadline_h):

@@ -18,7 +18,7 @@ from planner.engine.search.layouts import Layouts
 
 
 class Screened(msgspec.Struct, frozen=True):
-    """Every candidate that fits, and of every node type the one that fills its GPU least, but for needless recomputation; shape [rows]."""
+    """Every candidate that fits, and for every node type the one that fills its GPU least, without needless recomputation; shape [rows]."""
 
     node_index: Rows
     layout_index: Rows
@@ -28,7 +28,7 @@ class Screened(msgspec.Struct, frozen=True):
 
 
 def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts: Layouts) -> Screened:
-    """`layouts` by their memory; `job_index` and `chips` are those of each node type."""
+    """`layouts` screened by their memory; `job_index` and `chips` are those of each node type."""
     kinds: dict[tuple[object, ...], int] = {}
     kind = [
         kinds.setdefault((int(job), *_memory_key(chip, jobs[job])), len(kinds)) for job, chip in zip(job_index, chips, strict=True)
@@ -53,7 +53,7 @@ def screen(jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts:
 
 
 def _needlessly_recomputed(layouts: Layouts, surely: Flags) -> Flags:
-    """Rows that compute more again than another one that fits `surely`, which is never slower."""
+    """Rows that recompute more than another row that fits `surely` and is never slower."""
     there = np.full(layouts.distinct.gpus.size, -1, dtype=np.int64)
     found, begin = np.zeros(surely.size, dtype=bool), 0
     if (layouts.recomputing_less < 0).all():
@@ -69,17 +69,17 @@ def _needlessly_recomputed(layouts: Layouts, surely: Flags) -> Flags:
 def _needs(
     jobs: Sequence[Job], job_index: Rows, chips: Sequence[Chip], layouts: Layouts, kind: Sequence[int]
 ) -> tuple[MemoryColumns, Rows]:
-    """Memory of every layout there is on devices of each kind, and which of its rows a kind and a layout have: [kind, layout]."""
+    """Memory of every existing layout on devices of each kind, and which of its rows each kind and layout has: [kind, layout]."""
     there = np.zeros((max(kind) + 1, layouts.distinct.gpus.size), dtype=bool)
     for number, own in zip(kind, layouts.of_node, strict=True):
         there[number, own] = True
     of_kind, layout_index = np.nonzero(there)
-    node_index = np.array([kind.index(number) for number in range(len(there))])[of_kind]  # any of the kind
+    node_index = np.array([kind.index(number) for number in range(len(there))])[of_kind]  # any device of the kind
     candidates = Candidates(jobs, job_index[node_index], chips, node_index, layouts.without_node(layout_index))
     return memory_of(candidates.table()), np.cumsum(there).reshape(there.shape) - 1
 
 
 def _memory_key(chip: Chip, job: Job) -> tuple[object, ...]:
-    """All of a device that memory depends on, beside how much it has; limits of engines go by its size in generating alone."""
+    """Attributes of a device that memory depends on, apart from its size; limits of engines depend on the size only in generation."""
     of_size = () if job.train else (bool(is_small(chip)), bool(is_huge(chip)))
     return str(chip.context_bytes), str(chip.allocator_slack), chip.is_cpu, *of_size

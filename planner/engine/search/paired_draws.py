@@ -1,8 +1,8 @@
-"""Chance that the first row of a plan is really better than each row behind it, from paired draws of what may be off.
+"""Probability that the first row of a plan is really better than each row behind it, from paired draws of the errors.
 
-The error of a time is drawn from the shares of published values inside ranges of any width. Errors of two rows have causes in common,
-the more if both are on one GPU (`Spreads.shared`), so that the difference of two rows is known better than either. A row whose memory turns
-out too small is no solution; one that would miss its targets needs more of the same GPUs, in proportion to what it lacks.
+The error of a time is drawn from the errors of published values, relative to the width of their ranges. Errors of two rows have causes in
+common, more of them if both are on one GPU (`Spreads.shared`), so the difference of two rows is known better than either. A row whose
+memory turns out too small is no solution. A row that would miss its targets needs more of the same GPUs, in proportion to what it lacks.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Uncertain(NamedTuple):
     half_width: float
     """Half width of the logarithm of its times."""
     meets: float
-    """Probability that it meets every target where its memory is enough; NaN: its score follows its time."""
+    """Probability that it meets every target if its memory is enough; NaN: its score follows its time."""
     fits: float
     candidate: int
-    """Rows of one candidate at several prices have the same number, and the same luck."""
+    """Number of the candidate: rows of one candidate at several prices have the same number, and the same errors."""
 
 
 def uncertain(choice: Choice, candidate: int) -> Uncertain:
@@ -59,7 +59,7 @@ def _kind(choice: Choice) -> str:
 
 
 def chances_of_first(rows: Sequence[tuple[float, Uncertain]]) -> list[float]:
-    """The probability that the first row's true score is smaller, for each of `rows` (score, what may be off); 1 for the first."""
+    """Probability that the first row's true score is smaller, for each of `rows` (score, uncertainty); 1 for the first."""
     luck = [_luck([uncertain for _, uncertain in rows], stream) for stream in (0, 1)]
     errors, memory = (np.concatenate([drawn, -drawn], axis=1) for drawn in (_error(luck[0]), luck[1]))
     scores = np.array([_score(score, uncertain, errors[number], memory[number]) for number, (score, uncertain) in enumerate(rows)])
@@ -68,7 +68,7 @@ def chances_of_first(rows: Sequence[tuple[float, Uncertain]]) -> list[float]:
 
 
 def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
-    """Standard normal numbers with the correlation of shared causes, of each mirrored pair one; shape [rows, pairs]."""
+    """Standard normal numbers with the correlation of shared causes, one of each mirrored pair; shape [rows, pairs]."""
     shared = published_spreads().shared
     random = np.random.default_rng([SEED, stream])
     common = random.standard_normal(DRAWS // 2)
@@ -81,25 +81,25 @@ def _luck(rows: Sequence[Uncertain], stream: int) -> Floats:
 
 
 def _score(score: float, uncertain: Uncertain, off: Floats, memory: Floats) -> Floats:
-    """True scores of one candidate by the errors of its times, over their half width, and the luck of its memory; infinite where that is not enough."""
+    """True scores of one candidate from the relative errors of its times and the draw of its memory; infinite where memory is not enough."""
     if not math.isnan(uncertain.meets):
         off = np.maximum(off - _error(np.full(1, _normal(uncertain.meets))), 0.0)
     return np.where(memory < _normal(uncertain.fits), score * np.exp(uncertain.half_width * off), np.inf)
 
 
 def _error(normal: Floats) -> Floats:
-    """The error over the half width of its range, as likely as standard `normal` numbers; none is larger than the last share that is known."""
+    """Errors relative to the half width of the range that are as likely as the standard `normal` numbers, at most the last known one."""
     sizes, ratios = _table()
     return np.copysign(np.interp(np.abs(normal), sizes, ratios), normal)
 
 
 @cache
 def _table() -> tuple[Floats, Floats]:
-    """(sizes of standard normal numbers, errors over the half width that are as likely)."""
+    """(standard normal numbers, errors relative to the half width with the same probability); absolute values."""
     known = published_spreads().quantiles
     return np.array([0.0, *(_normal((1 + share) / 2) for share, _ in known)]), np.array([0.0, *(ratio for _, ratio in known)])
 
 
 def _normal(share: float) -> float:
-    """The standard normal number that `share` of all stay below."""
+    """The standard normal number below which the share `share` lies."""
     return NormalDist().inv_cdf(share) if 0 < share < 1 else math.copysign(math.inf, share - 0.5)

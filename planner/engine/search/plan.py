@@ -1,4 +1,4 @@
-"""Search for a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
+"""The search for a ranked plan: enumerate, evaluate, price, keep the best of each GPU and count, rank."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from planner.workload.tasks import Targets, Workload
 def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
     """The plan for `task` with all of its rows. Raises `UserError` for values that cannot be used.
 
-    `simulated`: for a plan that is shown, not one of many. It serves requests that come at a rate by the best candidates, one by one, instead of
-    by closed formulas alone, and says how surely the first is better than the next.
+    `simulated`: for a plan that is shown, not one of many. The best candidates of a service under a request rate are then simulated, where
+    closed formulas are used otherwise, and the plan states how probably the first is better than the next.
     """
     workload = task.workload
     check_context(workload, task.models.main)
@@ -64,9 +64,9 @@ def make_plan(task: Task, supply: Supply, *, simulated: bool = True) -> Plan:
 
 
 def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
-    """Candidates that meet every target, in the order of the rows that `make_plan` makes of them. Raises as `make_plan`.
+    """Candidates that meet every target, in the order of the rows of `make_plan`. Raises `UserError` as `make_plan` does.
 
-    Rows at other providers' prices, which follow the candidate's own, are not among them.
+    Rows at other providers' prices, which follow the candidate's own, are not included.
     """
     check_context(task.workload, task.models.main)
     check_planned(task.workload)
@@ -78,7 +78,7 @@ def solutions(task: Task, supply: Supply, *, simulated: bool) -> list[Choice]:
 
 
 def _chosen(d: Deployments, *, simulated: bool) -> list[Choice]:
-    """The candidates that become rows; `simulated`: the best of those that serve requests at a rate are simulated."""
+    """The candidates that become rows; `simulated`: the best of a service under a request rate are simulated."""
     return choose_simulated(d) if simulated and _comes_at_a_rate(d.workload) else choose(d)
 
 
@@ -95,7 +95,7 @@ def _notes(workload: Workload) -> Iterator[str]:
 
 
 def _commonest(workload: Workload, supply: Supply) -> Iterator[str]:
-    """Notes on names that several GPUs share; the commonest GPU is taken."""
+    """Notes on names that several GPUs share; the most common GPU is used."""
     for name in workload.gpus_considered:
         if is_commonest(name, gpu := supply.find_gpu(name)):
             yield f"{name} is taken as {gpu.name}, the commonest of those called so."
@@ -130,9 +130,9 @@ def _owed_whole(rows: Sequence[PlanRow]) -> Iterator[str]:
 
 
 def cut(plan: Plan, top: int | None, *, each_gpu: bool = False) -> Plan:
-    """`plan` with its first `top` rows (None: all), those of this machine, and the first of each GPU asked for by name or of one's own.
+    """`plan` with its first `top` rows (None: all), the rows of this machine, and the first row of each GPU that is named or owned.
 
-    `each_gpu`: of the rows of one GPU the first counts alone, so that these are the `top` best GPUs.
+    `each_gpu`: only the first row of each GPU counts, so that these are the `top` best GPUs.
     """
     first_of: dict[str, int] = {}
     first_owned: dict[str, int] = {}
@@ -158,14 +158,14 @@ def _jobs(task: Task) -> list[Job]:
 
 
 class _Supported(msgspec.Struct, frozen=True):
-    """Node types that can run the job, each with its job at the dtype it can compute in and its chip; and those that cannot."""
+    """Node types that can run the job, each with its chip and the job in the dtype it can compute in; and node types that cannot."""
 
     jobs: list[Job]
     node_types: list[NodeType]
     job_index: list[int]
     chips: list[Chip]
     others: list[NodeType]
-    """One of each GPU."""
+    """One node type of each GPU that cannot run the job."""
 
 
 def _supported(jobs: list[Job], node_types: Iterable[NodeType], supply: Supply) -> _Supported:
@@ -191,52 +191,52 @@ def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tup
     for number, job in enumerate(jobs):
         chip = None if unsupported_reason(node.gpu, job) else supply.chip(node.gpu, job.dtype, job.stored)
         if chip is not None:
-            measured = node.here and chip.basis == "measured"  # under the limit that stood then
+            measured = node.here and chip.basis == "measured"  # under the power limit during the measurement
             return number, capped(chip, job.workload, None if measured else node.power_limit_w)
     return None
 
 
 def _comes_at_a_rate(workload: Workload) -> bool:
-    """Whether requests come at a rate of their own, so that what one waits depends on the others; pools have a closed form."""
+    """Whether requests arrive at a given rate, so that each may wait for others; pools have a closed form."""
     return workload.task == "serve" and workload.request_rate_per_s is not None and not workload.disaggregated
 
 
 class _Unpriced(msgspec.Struct, frozen=True):
-    """Candidates worth pricing, evaluated one replica each."""
+    """Candidates worth pricing, each evaluated with one replica."""
 
     evaluated: Evaluated
     nodes: Nodes
     node_index: Rows
 
     def deployments(self, workload: Workload) -> Deployments:
-        """The candidates with as many replicas as the load of `workload` needs, what is paid for them, and which of its targets they meet."""
+        """The candidates with as many replicas as the load of `workload` needs, their costs, and whether its targets are met."""
         evaluated = with_replicas(self.evaluated, workload, self.nodes.most[self.node_index])
         return deployments_of(evaluated, self.nodes, self.node_index, workload)
 
 
 class _Searched(msgspec.Struct, frozen=True):
-    """What is found for a workload, whatever limits it sets to latency, budget and burst."""
+    """Search results for a workload, whatever limits it sets to latency, budget and burst."""
 
     candidates: _Unpriced | None
     """None: no node type can run the job."""
     others: list[NodeType]
-    """One of each GPU that cannot."""
+    """One node type of each GPU that cannot run the job."""
     considered: int = 0
     fit: int = 0
 
 
 def _searched(task: Task, jobs: list[Job], supply: Supply) -> _Searched:
-    """What is found for `task`, once for it and for all tasks that differ from it in limits alone."""
+    """Search results for `task`, computed once for it and all tasks that differ only in limits."""
     key = id(supply), msgspec.msgpack.encode(_without_limits(task.workload))
     if (known := task.searches.get(key)) is None:
         known = _search(jobs, task.workload, supply)
-        if not task.searches:  # of the task as given: changes of it are tried once
+        if not task.searches:  # only of the task as given: changed tasks are tried once
             task.searches[key] = known
     return known
 
 
 def _without_limits(workload: Workload) -> Workload:
-    """`workload` without the targets that nothing before `Deployments` looks at; all of them count where prefill has replicas of its own."""
+    """`workload` without the targets that only `Deployments` reads; unchanged where prefill has its own replicas."""
     if workload.disaggregated:
         return workload
     kept = Targets(deadline_h=workload.targets.deadline_h, headroom=workload.targets.headroom)
@@ -258,7 +258,7 @@ def _search(jobs: list[Job], workload: Workload, supply: Supply) -> _Searched:
 
 
 def _scored_rows(choices: Sequence[Choice], workload: Workload, supply: Supply) -> list[Scored]:
-    """Rows with their scores; of the best of each GPU also those at other providers, where the price counts."""
+    """Rows with their scores; for the best row of each GPU also rows at other providers, where the price matters."""
     by_price = workload.objective in {"cheapest", "flop-per-usd"}
     scored: list[Scored] = []
     rows = plan_rows(choices, chosen_parts(choices), supply.spec_chip)
@@ -271,7 +271,7 @@ def _scored_rows(choices: Sequence[Choice], workload: Workload, supply: Supply) 
 
 
 def _filled_in(workload: Workload, job: Job) -> dict[str, Any]:
-    """`workload` as given, with every default that was filled in."""
+    """`workload` as given, including every default that was filled in."""
     given: dict[str, Any] = msgspec.to_builtins(workload)
     if not isinstance(workload.model, str):
         given["model"] = job.architecture.family

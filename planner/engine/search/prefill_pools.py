@@ -1,4 +1,4 @@
-"""Pools of a disaggregated service: replicas that read prompts and replicas that decode, as many as its load needs."""
+"""Pools of a disaggregated service: the replicas that read prompts and the replicas that decode, as many as its load needs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from planner.engine.search.supply.node_types import most_gpus
 from planner.workload.tasks import Workload
 
 BUSY = (0.95, 0.85, 0.75, 0.65, 0.5, 0.35, 0.2, 0.1)
-"""Shares of time that replicas read prompts, the most first: fewer are tried where a first token has to come sooner."""
+"""Shares of time for which replicas read prompts, in descending order: smaller ones are tried where a first token has to come sooner."""
 
 
 def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluated:
     """`e` with the fewest replicas in either pool that answer `needed_per_s` and meet its targets; 0: its load, at any rate.
 
-    Rows whose memory does not suffice get one replica in each. While they are chosen, caches go over the fabric between nodes.
+    Rows whose memory is not enough get one replica in each pool. During the choice, caches are sent over the network between nodes.
     """
     assert e.serve is not None
     apart = replace(e.table, layout=replace(e.table.layout, gpus=np.full(e.table.rows, np.inf)))
@@ -49,7 +49,7 @@ def with_pools(e: Evaluated, workload: Workload, needed_per_s: float) -> Evaluat
 
 
 def _balanced(e: Evaluated, workload: Workload, r: PoolRates) -> tuple[Floats, Floats]:
-    """The smallest pair of pools where neither waits for the other: one replica in the slower, and what it needs in the other."""
+    """The smallest pair of pools where neither waits for the other: one replica in the slower, and the matching number in the other."""
     layout = e.table.layout
     most = most_gpus(workload) / (layout.tp * layout.pp) - 1
     ratio = r.answers_per_s / r.prompts_per_s
@@ -70,7 +70,7 @@ def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
 
 
 def _meets(serve: ServeColumns, workload: Workload) -> Flags:
-    """Whether the targets hold that depend on the wait for a first token."""
+    """Whether the targets that depend on the wait for a first token are met."""
     good = np.ones(serve.requests_per_s.shape, dtype=bool)
     for limit in workload.targets.latency_limits():
         if limit.latency != "tpot":

@@ -15,15 +15,15 @@ from planner.units import percent_text
 from planner.workload.tasks import Workload
 
 _ORDER: tuple[Verdict, ...] = get_args(Verdict)
-"""The order of verdicts among the rows."""
+"""Order of verdicts among the rows."""
 COMPARED = 12
-"""Rows, from the first, that the first is compared with."""
+"""Number of rows at the top with which the first is compared."""
 BY_PRICE = frozenset({"cheapest", "flop-per-usd"})
-"""Objectives that cannot judge a row without a price."""
+"""Objectives that cannot rank a row without a price."""
 
 
 class Scored(NamedTuple):
-    """A row with its score, the smaller the better, and the candidate it is made of, by its number."""
+    """A row with its score (smaller is better) and the number of its candidate."""
 
     row: PlanRow
     score: float
@@ -31,10 +31,10 @@ class Scored(NamedTuple):
 
 
 def ranked(scored: Sequence[Scored], workload: Workload, *, compared: bool = True) -> list[PlanRow]:
-    """Solutions first by score and numbered, those that may not fit after those that do, then rows that miss a target, then the rest.
+    """Rows in order: solutions by score and numbered, those that may not fit after those that do, then rows that miss a target, then the rest.
 
-    Of each, parts that nobody rents out come last. Rows that are no solution stand by how far they are from one.
-    `compared`: say how surely the first is better than the next.
+    In each group, GPUs that nobody rents out come last. Rows that are no solution are ordered by their distance from one.
+    `compared`: state how probably the first is better than the next.
     """
     in_order = sorted(scored, key=_order)
     best = in_order[0].score if in_order else 0.0
@@ -56,7 +56,7 @@ def _order(item: Scored) -> tuple[int, bool, float, float, str]:
 
 
 def _excess(item: Scored) -> float:
-    """Distance of a row from a solution: the largest excess over a limit, relative to that limit; 0 of solutions."""
+    """Distance of a row from a solution: the largest relative excess over a limit; 0 for solutions."""
     if item.candidate is None or item.row.verdict in SOLUTIONS:
         return 0.0
     choice, _ = item.candidate
@@ -67,7 +67,7 @@ def _excess(item: Scored) -> float:
 
 
 def _chances(in_order: Sequence[Scored], workload: Workload) -> dict[int, float]:
-    """Place -> the probability that the first row is truly better, for the next solutions that can be compared."""
+    """Place -> probability that the first row is truly better, for the next solutions that can be compared."""
     by_price = workload.objective in BY_PRICE
     first = {
         place: (item.score, uncertain(*item.candidate))
@@ -81,17 +81,17 @@ def _chances(in_order: Sequence[Scored], workload: Workload) -> dict[int, float]
 
 
 def _out_of_reach(row: PlanRow) -> bool:
-    """Whether nobody rents out the part of `row`, and it is neither here nor one's own."""
+    """Whether nobody rents out the GPU of `row`, and it is neither here nor owned."""
     return row.usd_per_h is None and not row.here and row.owned is None
 
 
 def ranked_by_token(row: PlanRow, workload: Workload) -> bool:
-    """Whether the cheapest is that of a token: work that neither ends nor comes at a rate, whose dollars a month say nothing about what is done for them."""
+    """Whether `cheapest` means cheapest per token: for work that neither ends nor arrives at a rate, dollars per month say nothing about what is done."""
     return workload.objective == "cheapest" and not workload.request_rate_per_s and row.job_usd is None
 
 
 def _comparison(place: int, score: float, best: float, row: PlanRow, workload: Workload) -> str:
-    """Comparison of a solution with the first, in the words of the objective."""
+    """Comparison of a solution with the first row, in the words of the objective."""
     first, worse, better = {
         "cheapest": ("cheapest", "dearer", "cheaper"),
         "flop-per-usd": ("most compute per dollar", "less compute per dollar", "more compute per dollar"),
@@ -108,7 +108,7 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
         return f"{first}{each}"
     if workload.objective == "fewest-gpus":
         return f"{row.answer.gpus:,} GPU{'s' * (row.answer.gpus != 1)}"
-    if 1.005 * score < best:  # behind the first because it may not fit
+    if 1.005 * score < best:  # not the first because it may not fit
         return f"{percent_text(1 - score / best if better == 'cheaper' else best / score - 1)} {better}{each}"
     if score < 1.005 * best:
         return f"as good as the first ({first}{each})"

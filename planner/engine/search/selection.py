@@ -14,7 +14,7 @@ from planner.engine.search.deployment import Deployments
 from planner.engine.search.supply.node_types import NodeType
 
 NO_FASTER = 1.001
-"""A candidate has to be this many times as fast as those of its GPU that cost no more, or it teaches nothing."""
+"""Factor by which a candidate has to be faster than those of its GPU that cost no more, to be shown."""
 
 
 class Choice(NamedTuple):
@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     deployments: Deployments
     row: int
     best: bool
-    """Best of all candidates on its GPU."""
+    """Whether it is the best of all candidates on its GPU."""
 
     @property
     def node_type(self) -> NodeType:
@@ -42,18 +42,18 @@ class Choice(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether its memory is enough with the confidence asked for."""
+        """Whether its memory is enough with the required confidence."""
         return bool(self.deployments.sure[self.row])
 
     @property
     def order(self) -> tuple[bool, bool, bool, float]:
-        """Sort key: those that meet their targets first, of these those that surely fit, of these those that can be had, then by score."""
+        """Sort key: first those that meet their targets, among these those that surely fit, among these those that are available, then by score."""
         d, row = self.deployments, self.row
         return not d.meets[row], not d.sure[row], not d.can_be_had[row], float(d.bill.score[row])
 
 
 def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, list[int]]]:
-    """The numbers of `choices` that each of their deployments has."""
+    """For each group of deployments, the numbers of its `choices`."""
     own: dict[int, list[int]] = defaultdict(list)
     for number, choice in enumerate(choices):
         own[id(choice.deployments)].append(number)
@@ -61,13 +61,13 @@ def by_deployments(choices: Sequence[Choice]) -> Iterator[tuple[Deployments, lis
 
 
 class ChosenPart(NamedTuple):
-    """The choices of one table of candidates, with what is computed for them alone."""
+    """The choices from one table of candidates, with what is computed only for them."""
 
     numbers: list[int]
-    """Their numbers among all choices."""
+    """Their positions among all choices."""
     rows: Chosen
     releases: Mapping[str, ReleaseEnds]
-    """Kind of figure -> how far it reaches where the release of the engine is open."""
+    """Kind of figure -> how much it may differ where the release of the engine is open."""
 
 
 def chosen_parts(choices: Sequence[Choice]) -> list[ChosenPart]:
@@ -78,11 +78,11 @@ def chosen_parts(choices: Sequence[Choice]) -> list[ChosenPart]:
 
 
 def choose(d: Deployments) -> list[Choice]:
-    """The best candidate of every node type and count of GPUs; of a GPU that is no solution anywhere, the closest one alone.
+    """The best candidate of every node type and count of GPUs; for a GPU without a solution, only the closest candidate.
 
-    At one price (a commitment is owed whole) a job is done sooner and a service has fewer GPUs: prices are compared in seven digits, as roundings
-    differ. Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and is no faster than
-    another of the same GPU that fits as surely teaches nothing and is left out.
+    At one price (a commitment is owed as a whole) a faster job, or a service with fewer GPUs, comes first; prices are compared in seven
+    digits, because of rounding. Among the node types of one GPU a count is kept once, where it is best. A candidate that costs no less and
+    is no faster than another of the same GPU that fits as surely is left out.
     """
     memory = d.evaluated.memory
     tier = np.where(d.meets, np.where(d.sure, 0, 1), np.where(memory.fits, 2, 3))
@@ -111,7 +111,7 @@ def choose(d: Deployments) -> list[Choice]:
 
 
 def _faster(place: Floats, rate: Floats) -> Rows:
-    """Rows that are faster than all before them of the same place, in their order; no other can be kept by `choose`."""
+    """Rows that are faster than all before them of the same place, in their order; `choose` keeps no others."""
     grouped = np.argsort(place, kind="stable")
     begins = np.diff(place[grouped], prepend=-1) > 0
     by_rate = np.argsort(rate)

@@ -18,20 +18,20 @@ from planner.engine.search.deployment import Deployments, deployments_of
 from planner.engine.search.selection import Choice, by_deployments, choose
 
 SIMULATED_AT_ONCE = 5
-"""Candidates that are simulated together: the best ones, beside those of this machine."""
+"""Candidates simulated together: the best ones, in addition to those of this machine."""
 SIMULATED_PLACES = 3
-"""Places of the ranking, from the first, that only simulated candidates may take."""
+"""Places at the top of the ranking that only simulated candidates may take."""
 
 
 def choose_simulated(d: Deployments) -> list[Choice]:
-    """The rows of a plan, the best of them and this machine's simulated, the others as they were screened.
+    """The rows of a plan: the best of them and this machine's simulated, the others as screened.
 
     Every layout is first screened once more, with the replicas that Little's law requires. A layout is simulated once, whatever load it
-    was screened at. As long as one that was only screened is among the very best, more are simulated.
+    was screened at. As long as a layout that was only screened is among the very best, more are simulated.
     """
     free = d if d.workload.targets.budget_usd is None else _at_any_price(d.evaluated, d, d.node_index)
     by_littles_law, known = _sized(free)
-    choices = choose(by_littles_law)  # first, so that at the same price theirs are the fewer replicas
+    choices = choose(by_littles_law)  # first, so that at the same price their smaller number of replicas wins
     if by_littles_law is not free:
         choices += choose(free)
     fitting = sorted((choice for choice in choices if choice.fits), key=lambda choice: choice.order)
@@ -50,29 +50,29 @@ def choose_simulated(d: Deployments) -> list[Choice]:
 
 
 def _at_any_price(e: Evaluated, d: Deployments, node_index: Rows) -> Deployments:
-    """`e` judged without the budget of `d`: how many replicas a service needs, and so what it costs, is only known once it is simulated.
+    """`e` evaluated without the budget of `d`, because the replicas and so the cost of a service are only known after its simulation.
 
-    The deployments keep their workload, whose budget counts again for what is simulated.
+    The deployments keep their workload, whose budget applies again after the simulation.
     """
     free = msgspec.structs.replace(d.workload, targets=msgspec.structs.replace(d.workload.targets, budget_usd=None))
     return replace(deployments_of(e, d.nodes, node_index, free), workload=d.workload)
 
 
 class _Known(NamedTuple):
-    """Replicas that were timed for Little's law: the load of a row, which is all that changes for a simulation, does not touch their times."""
+    """Replicas that were timed for Little's law. A simulation changes only the load of a row, which does not affect their times."""
 
     replicas: Replicas
     row_of: Mapping[int, Rows]
-    """By the id of evaluated candidates: their rows' numbers among `replicas`, -1 for rows that were not timed."""
+    """By the id of evaluated candidates: numbers of their rows among `replicas`, -1 for rows that were not timed."""
 
     def of(self, parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
-        """The replicas of the rows of each part, as `replicas_of` gives them."""
+        """The replicas of the rows of each part, as `replicas_of` returns them."""
         row = np.concatenate([self.row_of[id(e)][rows] for e, rows in parts])
         return replicas_of(parts, burst) if (row < 0).any() else self.replicas.at_load_of(parts, row)
 
 
 def _sized(d: Deployments) -> tuple[Deployments, _Known | None]:
-    """Every layout of `d` that fits, once, at the fewest replicas that meet the targets by Little's law; `d` itself where none fits or comes near."""
+    """Every layout of `d` that fits, once, at the fewest replicas that meet the targets by Little's law; `d` itself where none fits or comes close."""
     rows = np.flatnonzero(d.evaluated.memory.fits)
     rows = rows[np.lexsort((d.bill.score[rows], ~d.meets[rows]))]
     if not rows.size:
@@ -90,15 +90,15 @@ def _sized(d: Deployments) -> tuple[Deployments, _Known | None]:
 
 
 def _first_of_each(columns: Sequence[Floats]) -> Rows:
-    """The first place of each different combination of numbers in `columns`, in order."""
-    order = np.lexsort(columns)  # keeps the order of those that are alike
+    """The first position of each different combination of numbers in `columns`, in order."""
+    order = np.lexsort(columns)  # keeps the order of equal ones
     first = np.ones(order.size, dtype=bool)
     first[1:] = np.any([column[order][1:] != column[order][:-1] for column in columns], axis=0)
     return np.sort(order[first])
 
 
 def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
-    """Other layouts on the GPUs of the best choices that meet the targets: one that screening asked a replica too many of may win."""
+    """Other layouts on the GPUs of the best choices that meet the targets: a layout for which screening counted one replica too many may win."""
     index = d.node_index
     names = {choice.node_type.place for choice in best}
     of_best = np.array([node.place in names for node in d.nodes.types])[index]
@@ -107,7 +107,7 @@ def _beside(d: Deployments, best: Sequence[Choice]) -> list[Choice]:
 
 
 def _different_layouts(choices: Sequence[Choice]) -> Iterable[Choice]:
-    """The first of those that differ in replicas and load alone."""
+    """The first of each group of choices that differ only in replicas and load."""
     keys = dict[int, tuple[float, ...]]()
     for d, numbers in by_deployments(choices):
         columns = _layout_columns(d, np.array([choices[number].row for number in numbers]))
@@ -141,7 +141,7 @@ def _simulated(choices: Sequence[Choice], known: _Known | None) -> Iterator[Choi
 
 
 def _best_of_each_count(choices: Iterable[Choice]) -> list[Choice]:
-    """The best of every GPU and count: simulation may have brought two to the same count, and changed which is a GPU's best."""
+    """The best choice of every GPU and count: simulation may have brought two to the same count, and changed which is a GPU's best."""
     kept: dict[tuple[str, str, float], Choice] = {}
     best: dict[tuple[str, str], tuple[str, str, float]] = {}
     for choice in sorted(choices, key=lambda choice: choice.order):

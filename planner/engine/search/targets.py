@@ -1,4 +1,4 @@
-"""Targets of a workload, as columns of candidates beside their limits."""
+"""Targets of a workload, as columns of candidates with their limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LATENCY_WORDS = {"request": "", "ttft": "TTFT ", "tpot": "TPOT "}
 def paid_columns(
     e: Evaluated, workload: Workload, expected_h: Floats, job_usd: Floats, usd_per_h: Floats
 ) -> list[tuple[str, Floats, float]]:
-    """(name, column, limit) of the targets that depend on what is paid; `expected_h`: hours of the job with its failures."""
+    """(name, column, limit) of the targets that depend on prices; `expected_h`: hours of the job including failures."""
     targets, found = workload.targets, list[tuple[str, Floats, float]]()
     if targets.deadline_h is not None:
         found.append(("deadline_h", expected_h, targets.deadline_h))
@@ -37,7 +37,7 @@ def latency_columns(e: Evaluated, workload: Workload) -> list[tuple[str, Floats,
 
 
 def failures(e: Evaluated, workload: Workload) -> Floats:
-    """Time of a job with failures, restarts and checkpoints over its time without; 1 where no deadline is held against it."""
+    """Time of a job with failures, restarts and checkpoints ÷ its time without; 1 where there is no deadline."""
     if workload.targets.deadline_h is None:
         return np.ones(1)
     factor = with_failures(e, np.arange(e.table.rows))
@@ -45,7 +45,7 @@ def failures(e: Evaluated, workload: Workload) -> Floats:
 
 
 def with_failures(e: Evaluated, rows: Rows) -> Floats:
-    """Time of training with failures, restarts and checkpoints over its time without; 1 of jobs that do not train."""
+    """Time of training with failures, restarts and checkpoints ÷ its time without; 1 for jobs that do not train."""
     if e.step is None:
         return np.ones(rows.size)
     layout = e.table.layout
@@ -54,7 +54,7 @@ def with_failures(e: Evaluated, rows: Rows) -> Floats:
 
 
 def checkpoint_seconds(e: Evaluated, nodes: Floats) -> Floats:
-    """Seconds in which the `nodes` of each row write a checkpoint; 0 of jobs that do not train."""
+    """Seconds in which the `nodes` of each row write a checkpoint; 0 for jobs that do not train."""
     return np.zeros(e.table.rows) if e.step is None else write_seconds(_written_bytes(e), nodes)
 
 
@@ -64,7 +64,7 @@ def _written_bytes(e: Evaluated) -> Floats:
 
 
 def missed(name: str, value: float, limit: float, *, failing: bool) -> str:
-    """A missed target in words; `failing`: the time is that of a job with its failures."""
+    """A missed target in words; `failing`: the time includes failures."""
     if name == "deadline_h":
         takes = duration_text(value * SECONDS_PER_HOUR) + (" with failures" if failing else "")
         return f"takes {takes}, deadline {duration_text(limit * SECONDS_PER_HOUR)}"

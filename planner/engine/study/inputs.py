@@ -1,4 +1,4 @@
-"""Inputs of a study: the GPUs it compares, and training steps measured in its conditions."""
+"""Inputs of a study: the GPUs that it compares, and training steps measured in its conditions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class StudyInputs(msgspec.Struct, frozen=True, kw_only=True):
     machine: Sequence[Gpu]
     """Devices of this machine."""
     measured: Mapping[str, Sequence[TrainPoint]]
-    """Training steps measured on a device, by its name; where one is of a point of the study it stands for the prediction."""
+    """Training steps measured on a device, by its name; a step measured at a point of the study replaces the prediction."""
     architecture: FindArchitecture
     chip: FindChip
     published: PublishedStudy
 
     def named(self, names: Sequence[str]) -> list[Gpu]:
-        """The parts of these names, this machine's first; 'all' among them: every GPU. Raises `UserError`."""
+        """The GPUs with these names, this machine's first; 'all' among them: every GPU. Raises `UserError`."""
         if "all" in names:
             return [gpu for gpu in self.catalogue.all if gpu.kind == "gpu"]
         here = {device.name: device for device in self.machine}
@@ -43,7 +43,7 @@ class StudyInputs(msgspec.Struct, frozen=True, kw_only=True):
     def usual(self, study: Study, prices: PriceSet) -> list[Gpu]:
         """The usual GPUs, each in the form that has a price, then this machine's.
 
-        Its CPU is one of them where training steps measured on it are of the study's vocabulary.
+        Its CPU is included where training steps with the study's vocabulary were measured on it.
         """
         forms = [[self.catalogue.find(name) for name in family] for family in DEFAULT_GPUS]
         usual = [next((gpu for gpu in family if prices.of(gpu).usd_per_gpu_h is not None), family[0]) for family in forms]
@@ -73,7 +73,7 @@ def measured_sizes(
 
 
 def shape_of(point: TrainPoint, architecture: FindArchitecture) -> tuple[int, int, int] | None:
-    """(width, depth, vocabulary) of the study's model that a step was measured on; None: it was another model."""
+    """(width, depth, vocabulary) of the study's model with which a step was measured; None: it was another model."""
     given = point.parameters
     if not is_study_model(given):
         return None

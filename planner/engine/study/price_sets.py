@@ -17,7 +17,7 @@ CHEAPEST = "cheapest"
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """Price of one GPU; `usd_per_gpu_h` None: not known; `text` is then the reason."""
+    """Price of one GPU; `usd_per_gpu_h` None: not known, with the reason in `text`."""
 
     usd_per_gpu_h: float | None
     text: str
@@ -26,17 +26,17 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceSet(msgspec.Struct, frozen=True):
-    """A named choice among the offers."""
+    """A named selection of the offers."""
 
     name: str
     offers: tuple[Offer, ...]
     given: tuple[tuple[str, float], ...] = ()
-    """Canonical GPU name and USD an hour, said by the user; they go before the others."""
+    """Canonical GPU name and USD per hour, given by the user; these override the others."""
     past: tuple[PublishedPrice, ...] = ()
-    """Prices of the time of a published study, in place of offers."""
+    """Prices at the time of a published study, in place of offers."""
 
     def of(self, gpu: Gpu) -> Price:
-        """The lowest on-demand price of one `gpu`; instances of a single GPU go before larger ones."""
+        """The lowest on-demand price of one `gpu`; instances of a single GPU are preferred to larger ones."""
         for name, usd in self.given:
             if name == gpu.name:
                 return Price(usd_per_gpu_h=usd, text="as given")
@@ -58,7 +58,7 @@ class PriceSet(msgspec.Struct, frozen=True):
 
 
 def price_set_names(offers: Iterable[Offer], study: PublishedStudy | None = None) -> tuple[str, ...]:
-    """Every price set there is: 'cheapest', each provider, each tier of providers that have several, and a study's."""
+    """All price sets: 'cheapest', each provider, each tier of providers that have several, and a study's."""
     tiers: dict[str, dict[str, None]] = {}
     for offer in offers:
         tiers.setdefault(offer.provider, {})[offer.tier] = None
@@ -73,7 +73,7 @@ def price_set_names(offers: Iterable[Offer], study: PublishedStudy | None = None
 def price_set(
     name: str, offers: Sequence[Offer], given: Sequence[tuple[str, float]] = (), study: PublishedStudy | None = None
 ) -> PriceSet:
-    """The price set called `name`; raises `UserError` with the nearest names when there is none."""
+    """The price set called `name`; raises `UserError` with the nearest names if it does not exist."""
     known = price_set_names(offers, study)
     if study and name == study.price_set:
         return PriceSet(name, (), tuple(given), study.price)
@@ -84,7 +84,7 @@ def price_set(
     provider, tier = (name, "")
     if name not in {CHEAPEST, *(offer.provider for offer in offers)}:
         provider, _, tier = name.rpartition("-")
-        while provider not in {offer.provider for offer in offers}:  # a tier with a dash in its name
+        while provider not in {offer.provider for offer in offers}:  # tier with a dash in its name
             provider, _, more = provider.rpartition("-")
             tier = f"{more}-{tier}"
     chosen = tuple(offer for offer in offers if name == CHEAPEST or (offer.provider == provider and tier in {"", offer.tier}))

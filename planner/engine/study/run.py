@@ -1,7 +1,7 @@
 """The built-in study of compute per dollar: one training step over model sizes (or batch sizes) on several GPUs.
 
 A Qwen3 decoder with AdamW under autocast to bfloat16, random tokens; heads of 128, half as many key heads, a feed-forward
-of three widths, embedding and head tied. Along the axis of width the model grows at 4 × 256 tokens a step; along the axis of
+of three widths, embedding and head tied. Along the axis of width the model grows at 4 × 256 tokens per step; along the axis of
 batch the model stays and the tokens grow. Sentences compare it with a published study.
 """
 
@@ -33,9 +33,9 @@ from planner.workload.tasks import Request
 def run_study(
     study: Study, inputs: StudyInputs, *, gpus: Sequence[str] = (), prices: str = "", given: Mapping[str, float] | None = None
 ) -> StudyAnswer:
-    """The study on `gpus` ('all': the whole catalogue); none named: the usual ones, and this machine's.
+    """The study on `gpus` ('all': the whole catalogue); if empty, on the usual ones and this machine's.
 
-    `prices`: the name of a price set; `given`: USD an hour of a GPU that go before it. Raises `UserError`.
+    `prices`: the name of a price set; `given`: USD per hour by GPU, which override it. Raises `UserError`.
     """
     named = tuple((inputs.catalogue.find(name).name, usd) for name, usd in (given or {}).items())
     chosen = price_set(prices or DEFAULT_PRICES, inputs.offers, named, inputs.published)
@@ -187,7 +187,7 @@ def _finding(published: PublishedStudy) -> str:
 
 
 def _changes(answer: StudyAnswer, leads: Sequence[PublishedLead]) -> Iterator[str]:
-    """Each published change of the best GPU beside the crossover of the same two here."""
+    """Each published change of the best GPU, with the crossover of the same two GPUs here."""
     for before, after in pairwise(leads):
         left = [curve.gpu for curve in answer.curves if curve.gpu in before.parts]
         right = [curve.gpu for curve in answer.curves if curve.gpu in after.parts]
@@ -205,7 +205,7 @@ def _changes(answer: StudyAnswer, leads: Sequence[PublishedLead]) -> Iterator[st
 
 
 def _rarely(answer: StudyAnswer, curve: StudyCurve) -> str:
-    """Sentence on a GPU that leads here and hardly ever in the published study; '' where it does not lead."""
+    """Sentence on a GPU that leads here but hardly ever in the published study; '' where it does not lead."""
     leads = [lead for lead in answer.leads if lead.gpu == curve.gpu]
     if not leads or curve.usd_per_gpu_h is None or curve.leads_below_usd_per_gpu_h is None:
         return ""

@@ -1,4 +1,4 @@
-"""Inputs of a workload that decide which GPU ranks first, and how far each may be off before another one does."""
+"""Inputs of a workload that decide which GPU ranks first, and how much each may change before another one does."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from planner.workload.tasks import Lengths, Workload, trains
 from planner.workload.weights import FORMATS
 
 REACH = 2.0
-"""Inputs are tried from half to twice what they are."""
+"""Inputs are tried from half to twice their value."""
 HALVINGS = 2
-"""Steps that look for the factor at which the first row changes: it is known within a fifth of `REACH`."""
+"""Steps that search for the factor at which the first row changes: it is known within a fifth of `REACH`."""
 CONTENDERS = 5
-"""GPUs that may win: the first of the ranking."""
+"""Number of GPUs that may win: the first of the ranking."""
 TRAINING = ("sequence", "global_batch", "micro_batch")
 SERVING = ("input_tokens", "output_tokens", "request_rate_per_s", "concurrency")
 PRECISIONS = ("bf16", "fp8", "gptq-int4")
 """Formats of stored weights that are tried while generating; training is tried in BF16 and FP8."""
 FEWER_BITS = 0.75
-"""Share of the bits that a model is published in, below which other formats of it are tried: nobody stores it in as many, or more."""
+"""Share of the published model's bits below which other formats are tried: nobody stores it in as many bits, or more."""
 
 
 def flips_of(task: Task, supply: Supply, plan: Plan) -> list[Flip]:
-    """The changes nearest to what was asked that put another GPU first, by input; empty where nothing fits or nothing else is known.
+    """The smallest changes of each input that put another GPU first; empty where nothing fits or nothing else is known.
 
-    Services at a rate are judged by closed formulas, and only where these agree with the plan on who is first.
+    Services at a rate are compared by closed formulas, and only where these agree with the plan on the first GPU.
     """
     rows = [row for row in plan.rows if row.rank]
     gpus = list(dict.fromkeys(row.gpu for row in rows))[:CONTENDERS]
@@ -48,13 +48,13 @@ def flips_of(task: Task, supply: Supply, plan: Plan) -> list[Flip]:
 
 
 def _keys(workload: Workload) -> tuple[str, ...]:
-    """Inputs whose amount the workload gives."""
+    """Inputs for which the workload gives a number."""
     keys = TRAINING if trains(workload.task) else SERVING
     return tuple(key for key in keys if isinstance(getattr(workload, key), (int, float, Lengths)))
 
 
 def _winner(task: Task, supply: Supply, change: dict[str, Any]) -> str | None:
-    """The GPU that ranks first after `change`; None where nothing fits or the change cannot be."""
+    """The GPU that ranks first after `change`; None where nothing fits or the change is not possible."""
     try:
         changed = replace(task, workload=msgspec.structs.replace(task.workload, **change))
         found = solutions(changed, supply, simulated=False)
@@ -64,7 +64,7 @@ def _winner(task: Task, supply: Supply, change: dict[str, Any]) -> str | None:
 
 
 def _by_amount(task: Task, supply: Supply, key: str, now: str) -> Iterator[Flip]:
-    """The least change of the amount of `key`, up and down, that puts another GPU than `now` first."""
+    """The smallest change of `key`, up and down, that puts another GPU than `now` first."""
     given = getattr(task.workload, key)
     for way in (REACH, 1 / REACH):
         stays, flips = 0.0, math.log(way)
@@ -107,7 +107,7 @@ def _by_precision(task: Task, supply: Supply, now: str) -> Iterator[Flip]:
 
 
 def _by_price(rows: list[PlanRow], workload: Workload) -> Iterator[Flip]:
-    """Factor by which the first may get dearer before another GPU is as cheap."""
+    """Factor by which the price of the first may rise before another GPU is as cheap."""
     if workload.objective not in {"cheapest", "flop-per-usd"} or rows[0].usd_per_h is None:
         return
     other = next((row for row in rows if row.gpu != rows[0].gpu and row.verdict == rows[0].verdict), None)
@@ -118,6 +118,6 @@ def _by_price(rows: list[PlanRow], workload: Workload) -> Iterator[Flip]:
 
 
 def _cost(row: PlanRow, workload: Workload) -> float | None:
-    """Figure that the objective compares, in proportion to the price."""
+    """Figure that the objective compares, proportional to the price."""
     by_hour = workload.request_rate_per_s is not None and workload.objective == "cheapest"
     return value_of(row.usd_per_h if by_hour else row.answer.usd_per_million_tokens)

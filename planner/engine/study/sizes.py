@@ -12,9 +12,9 @@ from planner.errors import Problem, UserError
 WIDTHS = (256, 512, 768, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144)
 SEQUENCES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MOST_PARAMETERS = 8e9
-"""Models above this are left out: a depth law can make wide ones larger than any of the study's GPUs trains."""
+"""Parameters above which models are left out: a depth law can make wide ones larger than any of the study's GPUs trains."""
 DEFAULT_GPUS = (("L4",), ("A100 80GB SXM", "A100 80GB PCIe"), ("H100 SXM5 80GB", "H100 PCIe"))
-"""Families of GPUs; the study takes the first of each that the price set has."""
+"""Families of GPUs; the study uses the first of each that the price set has."""
 DEFAULT_PRICES = "runpod-secure"
 DEPTH_LAWS = ("printed", "log2")
 
@@ -26,9 +26,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     depth_law: str = "printed"
     """'printed': depth = 0.77·log2(width) - 2.5; 'log2': its left side read as log2(depth); a number: that many layers."""
     vocabulary: int = 151936
-    """Qwen3's. It dominates small models; 32768 is what the study measures on a CPU."""
+    """Vocabulary of Qwen3. It dominates small models; 32768 is what the study measures on a CPU."""
     sequences: int = 4
-    """Sequences of a step, along the axis of width."""
+    """Sequences per step, along the axis of width."""
     sequence: int = 256
     """Tokens."""
     width: int = 1024
@@ -38,7 +38,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """One place on the axis."""
+    """One point on the axis."""
 
     width: int
     depth: int
@@ -58,7 +58,7 @@ def depth_of(width: int, law: str) -> int:
 
 
 def sizes_of(study: Study) -> list[Size]:
-    """The places along the axis; raises `UserError` for what cannot be studied."""
+    """The points along the axis; raises `UserError` for settings that cannot be studied."""
     widths = study.widths if study.axis == "width" else (study.width,)
     wrong = [width for width in widths if width <= 0 or width % 256]
     if wrong:

@@ -1,6 +1,6 @@
 """Upper envelope of several lines that are straight between the points of a common grid.
 
-Both axes are logarithms, so a straight stretch is a power law, and a line moved up by `s` is larger by the factor exp(s).
+Both axes are logarithms, so a straight part is a power law, and a line moved up by `s` is larger by the factor exp(s).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from itertools import pairwise
 import msgspec
 
 Line = Sequence[float | None]
-"""ln y at every point of the grid; None: there is no value."""
+"""ln y at every point of the grid; None: no value."""
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """Stretch from `start` to `end` on which the line `name` is the highest."""
+    """Part of the axis, from `start` to `end`, on which the line `name` is the highest."""
 
     name: str
     start: float
@@ -24,7 +24,7 @@ class Stretch(msgspec.Struct, frozen=True):
 
 
 class Takeover(msgspec.Struct, frozen=True):
-    """Change of the highest line from `left` to `right` at `at`; `dropped`: because `left` has no value any more, not by crossing."""
+    """Change of the highest line from `left` to `right` at `at`; `dropped`: because `left` has no further value, not by crossing."""
 
     at: float
     left: str
@@ -73,9 +73,9 @@ def highest(grid: Sequence[float], lines: Mapping[str, Line]) -> tuple[list[Stre
 
 
 def crossing_range(grid: Sequence[float], left: Line, right: Line, spreads: Sequence[float], at: float) -> CrossingRange:
-    """Range of the crossing of `left` and `right` at `at` when the distance of their logarithms is uncertain by `spreads`.
+    """Range of the crossing of `left` and `right` at `at` when the difference of their logarithms is uncertain by `spreads`.
 
-    `low` is where `left` is above `right` by the spread for the last time before `at`, `high` where it first is below by it.
+    `low` is the last point before `at` where `left` is above `right` by the spread, `high` the first where it is below by it.
     """
     known = [
         (x, a - b, spread) for x, a, b, spread in zip(grid, left, right, spreads, strict=True) if a is not None and b is not None
@@ -91,12 +91,12 @@ def crossing_range(grid: Sequence[float], left: Line, right: Line, spreads: Sequ
 
 
 def _best_at(here: Mapping[str, tuple[float, float]], place: float) -> str:
-    """The highest line at a share of the interval; of equals the one that is higher at its end."""
+    """The highest line at a share of the interval; of equal ones, the one that is higher at its end."""
     return max(here, key=lambda name: (here[name][0] + (here[name][1] - here[name][0]) * place, here[name][1]), default="")
 
 
 def _overtaken(here: Mapping[str, tuple[float, float]], best: str, place: float) -> tuple[float, str] | None:
-    """(share of the interval, who) where `best` is next crossed from below, after `place`."""
+    """(share of the interval, name) where `best` is next crossed from below, after `place`."""
     start, end = here[best]
     found: list[tuple[float, float, str]] = []
     for name, (a, b) in here.items():
@@ -110,7 +110,7 @@ def _overtaken(here: Mapping[str, tuple[float, float]], best: str, place: float)
 
 
 def _zero(points: Sequence[tuple[float, float]], at: float, level: float) -> float | None:
-    """First place on the way from `at` where the value changes its sign; None: nowhere."""
+    """First place after `at` where the value changes its sign; None: nowhere."""
     x0, y0 = at, level
     for x1, y1 in points:
         if math.copysign(1, y1) != math.copysign(1, y0) and y0 != y1:
@@ -120,7 +120,7 @@ def _zero(points: Sequence[tuple[float, float]], at: float, level: float) -> flo
 
 
 def _level(points: Sequence[tuple[float, float]], at: float) -> float:
-    """The value at `at`, straight between its neighbours."""
+    """The value at `at`, interpolated between its neighbours."""
     for (x0, y0), (x1, y1) in pairwise(points):
         if x0 <= at <= x1:
             return y0 + (y1 - y0) * (at - x0) / (x1 - x0)

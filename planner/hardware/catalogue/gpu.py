@@ -38,18 +38,18 @@ class Purchase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One part. Unknown figures are None, with the reason in `note`."""
+    """One GPU, slice or share. Unknown figures are None, with the reason in `note`."""
 
     name: str
-    """Canonical, unique."""
+    """Canonical name, unique."""
     vendor: str
     architecture: str
     kind: Literal["gpu", "cpu"] = "gpu"
     compute_capability: str | None = None
     memory_bytes: Positive
-    """The label on the box, in bytes."""
+    """Advertised memory in bytes."""
     usable_memory_bytes: Positive | None = None
-    """Total memory as the driver reports it; None: not published, the engine assumes a share of the label."""
+    """Total memory as the driver reports it; None: not published, so that the engine assumes a share of the advertised memory."""
     memory_type: str | None = None
     memory_bandwidth_bytes_per_s: Positive
     compute_flop_per_s: dict[str, Positive]
@@ -59,8 +59,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     l2_bytes: Positive | None = None
     tdp_w: Positive | None = None
     nvlink_bytes_per_s: Positive | None = None
-    """Total of both directions and all links of one GPU: NVLink, or what the vendor has instead (Infinity Fabric, Gaudi's RoCE);
-    None: no such link."""
+    """Total of both directions and all links of one GPU: NVLink, or the vendor's equivalent (Infinity Fabric, Gaudi's RoCE); None: no such link."""
     pcie_generation: int | None = None
     pcie_bytes_per_s: Positive | None = None
     """Total of both directions (x16)."""
@@ -68,13 +67,13 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     release_year: int | None = None
     mig: tuple[MigProfile, ...] = ()
     of_whole: Gpus = 1
-    """Such parts that make up one GPU: 1 for a GPU, 2 for a 3g.40gb of an A100, 4 for a share of 1/4."""
+    """Number of such parts that make up one GPU: 1 for a GPU, 2 for a 3g.40gb of an A100, 4 for a share of 1/4."""
     aliases: tuple[str, ...] = ()
-    """Other spellings people and price lists use."""
+    """Other spellings in use, and those of price lists."""
     commonest_of: tuple[str, ...] = ()
-    """Names of several parts, in any spelling, that are taken to mean this one where nothing else is said."""
+    """Names of several GPUs, in any spelling, that mean this one unless stated otherwise."""
     only_named: bool = False
-    """Whether a plan leaves it out where it is neither named nor owned nor offered: a part that nobody in the catalogue rents out."""
+    """Whether a plan leaves it out unless it is named, owned or offered: a GPU that nobody in the catalogue rents out."""
     nvml_names: tuple[str, ...] = ()
     """Exact strings `nvmlDeviceGetName` returns for it."""
     source: str

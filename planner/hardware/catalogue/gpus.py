@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["DTYPES", "Gpu", "GpuCatalogue", "MigProfile", "Purchase", "load_gpus", "spellings"]
 
 COUNTED = re.compile(r"(?P<number>\d+) ?[x×*] ?(?P<part>\S.*)|(?P<part_first>.*\S) ?[x×*:] ?(?P<number_last>\d+)", re.IGNORECASE)
-"""A GPU with its number, as schedulers and people write it: 8xH100, 8 × H100, H100:8, H100 x8."""
+"""A GPU with its number, in the spellings of schedulers and people: 8xH100, 8 × H100, H100:8, H100 x8."""
 ONLY_NAMED = "only_named"
-"""Folder of the parts with `Gpu.only_named`."""
+"""Folder of the GPUs with `Gpu.only_named`."""
 
 
 class GpuCatalogue:
-    """All known parts by canonical name, alias or NVML name in any spelling; a profile or 1/2, 1/4, 1/8 after it names a slice or share.
+    """All known GPUs by canonical name, alias or NVML name in any spelling; a profile or 1/2, 1/4, 1/8 after it names a slice or share.
 
-    Letter case, signs, the vendor's name and the number of an SXM socket do not matter, nor do correct further words of a name.
+    Letter case, punctuation, the vendor's name and the number of an SXM socket do not matter, nor do correct additional words of a name.
     """
 
     def __init__(self, gpus: Iterable[Gpu], only_named: Callable[[], Iterable[Gpu]] = tuple) -> None:
-        """`only_named`: reads the parts that no ranking has, when a name is not among the others."""
+        """Catalogue of `gpus`; `only_named` reads the GPUs that no ranking contains, when a name is not among the others."""
         self._ranked = tuple(gpus)
         self._read_only_named = only_named
         self._by_spelling = _by_spelling(self._ranked)
@@ -41,7 +41,7 @@ class GpuCatalogue:
         return (*self._ranked, *self._only_named)
 
     def __iter__(self) -> Iterator[Gpu]:
-        """Every part; those that no ranking has are read when the others have passed."""
+        """Every GPU; those that no ranking contains are read last."""
         yield from self._ranked
         yield from self._only_named
 
@@ -52,11 +52,11 @@ class GpuCatalogue:
         return found
 
     def known(self, name: str) -> Gpu | None:
-        """The part called `name`, or the commonest of those called so; None when there is none."""
+        """The GPU called `name`, or the most common of several with that name; None when there is none."""
         return self._whole(name) or self._slice(name)
 
     def find(self, name: str) -> Gpu:
-        """The part called `name`, as `known` finds it; raises `UserError` with the nearest names where there is none, which takes a millisecond or more."""
+        """The GPU called `name`, as in `known`; raises `UserError` with the nearest names where there is none, which takes a millisecond or more."""
         found = self.known(name)
         if found is None:
             if (counted := _counted(name)) and self.known(counted[1]):
@@ -68,7 +68,7 @@ class GpuCatalogue:
         return found
 
     def _whole(self, name: str) -> Gpu | None:
-        """The part called `name`: in one of its spellings, else in another way that names one part alone."""
+        """The GPU called `name`: in one of its spellings, else in another form that matches a single GPU."""
         if (exactly := self._exactly(name.strip().casefold())) is not None:
             return exactly
         given = spelled(name)
@@ -79,12 +79,12 @@ class GpuCatalogue:
 
     def _exactly(self, folded: str) -> Gpu | None:
         if folded not in self._by_spelling:
-            _ = self._only_named  # adds its spellings
+            _ = self._only_named  # adds the spellings of the new GPUs
         return self._by_spelling.get(folded)
 
     @cached_property
     def _by_parts(self) -> dict[Spelled, Gpu]:
-        """Every spelling in its parts, and the names that mean the commonest of several."""
+        """Every spelling, divided into its parts, and the names that mean the most common of several."""
         found: dict[Spelled, Gpu] = {}
         for gpu in self.all:
             for spelling in (*spellings(gpu), *gpu.commonest_of):
@@ -101,7 +101,7 @@ class GpuCatalogue:
         return next(cut, None) or next((share_of(whole, divisor) for divisor in DIVISORS if parts[1] == f"1/{divisor}"), None)
 
     def nearest(self, name: str, most: int = 4) -> tuple[str, ...]:
-        """Parts of the model in `name`, or with `name` in their own, or else those with the closest spellings, each once."""
+        """GPUs of the model in `name`, or with `name` in their own, or else those with the closest spellings, each once."""
         folded, model = name.strip().casefold(), spelled(name).model
         same = [gpu.name for gpu in self.all if model and spelled(gpu.name).model == model]
         holding = same or [gpu.name for gpu in self.all if len(folded) > 1 and folded in gpu.name.casefold()]
@@ -112,7 +112,7 @@ class GpuCatalogue:
         return tuple(dict.fromkeys(part.name for part in parts if part is not None))[:most]
 
     def find_nvml(self, nvml_name: str) -> Gpu | None:
-        """The part whose driver name is exactly `nvml_name`; None when no part states it."""
+        """The GPU whose driver name is exactly `nvml_name`; None when no GPU states it."""
         found = self._exactly(nvml_name.casefold())
         return found if found is not None and nvml_name in found.nvml_names else None
 
@@ -122,7 +122,7 @@ class GpuCatalogue:
 
 
 def _counted(name: str) -> tuple[str, str] | None:
-    """(number, GPU) in a name with a number beside it; None without one."""
+    """(number, GPU) in a name that includes a number; None without one."""
     found = COUNTED.fullmatch(name.strip())
     return found and (found["number"] or found["number_last"], found["part"] or found["part_first"])
 
@@ -133,7 +133,7 @@ def spellings(gpu: Gpu) -> tuple[str, ...]:
 
 
 def _by_spelling(gpus: Iterable[Gpu]) -> dict[str, Gpu]:
-    """Parts by each of their spellings, without letter case; the first part of a spelling has it."""
+    """GPUs by each of their spellings, without letter case; the first GPU with a spelling keeps it."""
     found: dict[str, Gpu] = {}
     for gpu in gpus:
         for spelling in spellings(gpu):
@@ -142,7 +142,7 @@ def _by_spelling(gpus: Iterable[Gpu]) -> dict[str, Gpu]:
 
 
 def load_gpus(folder: Path, own: Path | None = None) -> GpuCatalogue:
-    """Every part of the files in `folder`; the optional folder `own` replaces parts by name. Raises `UserError` with all faults.
+    """Every GPU of the files in `folder`; the optional folder `own` replaces GPUs by name. Raises `UserError` with all faults.
 
     Files in `folder/only_named` are read when a name is not found in the others.
     """
@@ -196,7 +196,7 @@ def _faults_of_figures(gpu: Gpu, path: Path) -> Iterator[Problem]:
 
 
 def _claim_spellings(gpu: Gpu, path: Path, owners: dict[str, tuple[Path, Gpu]]) -> Iterator[Problem]:
-    """Problems for spellings that another part has already; the rest become this part's."""
+    """Problems for spellings that another GPU has already; the rest become this GPU's."""
     for spelling in {name.casefold(): name for name in spellings(gpu)}.values():
         owner_path, owner = owners.setdefault(spelling.casefold(), (path, gpu))
         if owner is not gpu:

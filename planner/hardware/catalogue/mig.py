@@ -1,8 +1,8 @@
-"""Slices of multi-instance GPUs, and shares of uncut ones that several programs use in turn, each as a part of its own.
+"""Slices of multi-instance GPUs, and shares of uncut GPUs that several programs use in turn, each as a separate part.
 
-A GPU has 8 memory slices and 7 compute slices (4 and 4 on parts whose largest profile is 4g). Where an instance may begin: NVIDIA
-Multi-Instance GPU User Guide, Supported MIG Profiles (possible placements). Multiprocessors: 16 of 132 in 1g on an H100, 14 of 108
-on an A100, so 12 % a compute slice is what there is at least.
+A GPU has 8 memory slices and 7 compute slices (4 and 4 on GPUs whose largest profile is 4g). Possible placements of an instance: NVIDIA
+Multi-Instance GPU User Guide, Supported MIG Profiles. Multiprocessors: 16 of 132 in 1g on an H100, 14 of 108 on an A100, so at least 12 %
+per compute slice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planner.hardware.catalogue.gpu import Gpu
 
 DIVISORS = (2, 4, 8)
-"""Shares are a half, a quarter and an eighth: of these, any that add up to whole GPUs can be placed on as many."""
+"""Shares are a half, a quarter and an eighth, because any set of these that adds up to whole GPUs fits on that many GPUs."""
 
 
 def share_of(gpu: Gpu, divisor: int) -> Gpu:
@@ -29,7 +29,7 @@ def share_of(gpu: Gpu, divisor: int) -> Gpu:
 
 
 def part_of(gpu: Gpu, name: str, of_whole: int, *, memory: float, compute: float) -> Gpu:
-    """One of `of_whole` parts of `gpu`, with these shares of its memory and of its arithmetic, and an equal one of power and price."""
+    """One of `of_whole` parts of `gpu`, with these shares of its memory and of its arithmetic, and an equal share of power and price."""
     return msgspec.structs.replace(
         gpu,
         name=f"{gpu.name} {name}",
@@ -72,7 +72,7 @@ class Profile(NamedTuple):
 
 
 def profiles_of(gpu: Gpu) -> tuple[Profile, ...]:
-    """The slices `gpu` can be cut into, the smallest first; empty where it cannot."""
+    """The slices into which `gpu` can be divided, the smallest first; empty where it cannot."""
     found = [_NAME.fullmatch(profile.name) for profile in gpu.mig]
     sizes = [(int(match[1]), int(match[2]), match[0]) for match in found if match is not None]
     if not sizes:

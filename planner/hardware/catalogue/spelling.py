@@ -1,4 +1,4 @@
-"""Spellings of one part made alike: letter case, signs, the vendor's name and the number of an SXM socket do not matter."""
+"""Comparison of spellings of a GPU: letter case, punctuation, the vendor's name and the number of an SXM socket do not matter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LEFT_OUT = frozenset(
     {"nvidia", "amd", "intel", "apple", "geforce", "tesla", "instinct", "radeon", "gpu", "generation", "edition", "oam"}
 )
-"""Words that distinguish no two parts."""
+"""Words that do not distinguish any two GPUs."""
 _SOCKET = re.compile(r"sxm[2-7]?")
 _JOINED_FORM = re.compile(r"(?<=\d)(?=(?:sxm[2-7]?|pcie|nvl)\b)")
 """Place between a model and its form in one word, as in 'H100SXM5' and 'A100PCIe'."""
@@ -25,19 +25,19 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 class Spelled(NamedTuple):
-    """A name in its parts."""
+    """A name divided into its parts."""
 
     model: str
     """'h100', 'rtx4070tisuper'."""
     form: str = ""
-    """'sxm', 'pcie', 'nvl'; '' where the name says none."""
+    """'sxm', 'pcie', 'nvl'; '' where the name contains none."""
     gigabytes: int = 0
-    """0 where the name says none."""
+    """Memory in the name; 0 where it contains none."""
 
 
 @lru_cache(maxsize=4096)
 def spelled(name: str) -> Spelled:
-    """`name` in its parts: ('h100', 'sxm', 80) of 'NVIDIA H100-SXM5-80GB'."""
+    """The parts of `name`: ('h100', 'sxm', 80) for 'NVIDIA H100-SXM5-80GB'."""
     words = _WORD.findall(_JOINED_FORM.sub(" ", re.sub(r"(\d)\s+(gi?b)\b", r"\1\2", name.casefold())))
     model, form, gigabytes = "", "", 0
     for word in words:
@@ -54,14 +54,14 @@ def spelled(name: str) -> Spelled:
 
 
 def form_of(gpu: Gpu) -> str:
-    """The form that a name of `gpu` may state."""
+    """The form that a name of `gpu` may contain."""
     if "NVL" in gpu.name.split():
         return "nvl"
     return next((form for form in _FORMS if (gpu.form_factor or "").casefold().startswith(form)), "")
 
 
 def agrees(given: Spelled, gpu: Gpu) -> bool:
-    """Whether `gpu` is of the model that was `given`, and has the form and the memory that were, as far as they were."""
+    """Whether `gpu` is of the `given` model, and has the given form and memory, if any."""
     return (
         given.model == spelled(gpu.name).model
         and given.form in {"", form_of(gpu)}
@@ -70,5 +70,5 @@ def agrees(given: Spelled, gpu: Gpu) -> bool:
 
 
 def is_commonest(name: str, gpu: Gpu) -> bool:
-    """Whether several parts share `name` and `gpu` is the commonest of them."""
+    """Whether several GPUs share `name` and `gpu` is the most common of them."""
     return bool(gpu.commonest_of) and name != gpu.name and spelled(name) in map(spelled, gpu.commonest_of)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 RELATED_SHARE = 0.5
-"""Share of a related device's deviation expected of this one: about half is shared within a kind."""
+"""Share of a related device's deviation that is expected of this one: about half is shared within a kind."""
 RELATED_NARROWING = 0.8
 """Factor on the spread once a related device was measured."""
 BANDWIDTH_PAIR_SPREAD = 0.1
@@ -33,8 +33,8 @@ def ceilings_of(
 ) -> Ceilings:
     """The ceilings of `gpu`; raises `LookupError` without a record for its kind, which `load_ceiling_records` rules out.
 
-    `measurements` of the part itself (`device` is its name) replace the published figures; those of parts in `related` shift and
-    narrow figures that rest on the kind of part. Dtypes with neither a vendor figure nor a measurement stay missing.
+    `measurements` of the GPU itself (`device` is its name) replace the published figures. Those of GPUs in `related` shift and
+    narrow figures that depend on the kind of GPU. Dtypes with neither a vendor figure nor a measurement stay missing.
     """
     prior = unmeasured_ceilings(gpu, records.of(gpu))
     adjusted = _adjusted_by_related(gpu, prior, records, measurements, related)
@@ -109,7 +109,7 @@ def _with_measured(gpu: Gpu, prior: Ceilings, measured: MeasuredFigures) -> Ceil
 
 
 def with_rates_of(found: Ceilings, published: Ceilings) -> Ceilings:
-    """`found` with the rates and latencies of `published`; steps, memory and collectives that were measured stay."""
+    """`found` with the rates and latencies of `published`; measured steps, memory and collectives stay."""
     return replace(
         published,
         train_points=found.train_points,
@@ -123,7 +123,7 @@ def with_rates_of(found: Ceilings, published: Ceilings) -> Ceilings:
 def _adjusted_by_related(
     gpu: Gpu, prior: Ceilings, records: CeilingRecords, measurements: Sequence[Measurement], related: Iterable[Gpu]
 ) -> Ceilings:
-    """`prior`, with the figures that only rest on the kind moved half as far as measured parts of that kind were off."""
+    """`prior`, where figures that only depend on the kind are moved by half of the deviation of measured GPUs of that kind."""
     kind = records.kind_of(gpu)
     compute: dict[str, list[float]] = {}
     bandwidth: list[float] = []

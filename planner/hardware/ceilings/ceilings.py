@@ -1,6 +1,6 @@
 """Record of the compute rates, bandwidths and latencies that one device really reaches, each with a basis and a spread.
 
-The formulas that use these figures (all were fitted to them, see `scripts/calibration/fit_ceilings.py`):
+The formulas that use these figures, to which all of them were fitted (`scripts/calibration/fit_ceilings.py`):
 
 product      t = kernel latency + ((FLOP / F)^p + (bytes / B)^p)^(1/p), p = `knee`; B = `weight_bandwidth(dtype)`
 8 or 4 bit   before each product a pass that quantises its input: (2 + bytes of the narrow type) · tokens · width / quantise
@@ -30,11 +30,11 @@ Basis = Literal["spec", "public", "transferred", "measured"]
 """Weakest to strongest. 'spec': the vendor's figure times the usual share of its kind; 'public': measured elsewhere on this part;
 'transferred': scaled by a measurement of another dtype or a related part; 'measured': on this device."""
 COLLECTIVE_KNEE = 0.62
-"""Exponent by which a collective's latency and transfer add up: to more than their sum, as the pipeline fills late."""
+"""Exponent with which a collective's latency and transfer add up: to more than their sum, because the pipeline fills late."""
 SLICE_SPREAD = 0.1
-"""Further spread: a slice's kernels fill fewer multiprocessors, and its neighbours share clock and power. An assumption."""
+"""Additional spread of a slice, whose kernels fill fewer multiprocessors, and whose neighbours share clock and power. An assumption."""
 WEAK_SPREADS = {"unstable": 0.35, "throttled": 0.35, "shared": 0.7}
-"""Spread of a disturbed point by its status; such a point is used only where less is known without it."""
+"""Spread of a disturbed point by its status; such a point is only used where less is known without it."""
 LEAST_SPREAD = 0.05
 """Difference between two measurements of the same board an hour apart."""
 ELSEWHERE_SPREAD = 0.10
@@ -83,9 +83,9 @@ class NodeCollective(msgspec.Struct, frozen=True):
     """Network between the nodes."""
     latency_s: Ceiling
     bytes_per_s: Ceiling
-    """Wire bytes of one device a second."""
+    """Wire bytes per second of one device."""
     adapters_bytes_per_s: float
-    """Assumed rate of the adapters of a node, one direction, where nobody measured."""
+    """Assumed rate of the adapters of a node, one direction, without a measurement."""
 
     @property
     def gpus_per_node(self) -> int:
@@ -108,7 +108,7 @@ class TrainPoint(msgspec.Struct, frozen=True):
     flop_per_s: Ceiling
     """Model FLOP/s of the whole step, by `flop` of the measurement."""
     step_s: float | None
-    """Seconds of one step; None when the measurement does not say its FLOP."""
+    """Seconds of one step; None when the measurement does not state its FLOP."""
 
 
 class Ceilings(msgspec.Struct, frozen=True):
@@ -119,9 +119,9 @@ class Ceilings(msgspec.Struct, frozen=True):
     compute_flop_per_s: dict[str, Ceiling]
     """Dtype -> sustained GEMM rate; a missing dtype cannot be timed."""
     bandwidth_bytes_per_s: Ceiling
-    """Memory, as matrix products and elementwise kernels stream it."""
+    """Bandwidth of the memory for matrix products and elementwise kernels."""
     weight_bandwidth_bytes_per_s: dict[str, Ceiling]
-    """Stored type of the weights ('fp8', 'int8', 'int4', 'fp4', or a measured dtype) -> rate its kernels read them with."""
+    """Stored type of the weights ('fp8', 'int8', 'int4', 'fp4', or a measured dtype) -> rate at which its kernels read them."""
     knee: float
     """p of the product formula: 1 adds compute and memory time, large takes the longer one."""
     kernel_latency_s: Ceiling
@@ -129,38 +129,38 @@ class Ceilings(msgspec.Struct, frozen=True):
     launch_s: Ceiling
     """Host time to launch one operator in eager mode."""
     quantise_bytes_per_s: Ceiling
-    """The pass that turns 16-bit activations into 8 or 4 bits."""
+    """Rate of the pass that converts 16-bit activations to 8 or 4 bits."""
     attention_flop_per_s: dict[str, Ceiling]
     """Dtype -> rate of prefill attention (fused kernels); only the 16-bit types and fp32."""
     attention_bandwidth_bytes_per_s: Ceiling
     attention_knee: float
     attention_latency_s: Ceiling
-    """One call of prefill attention."""
+    """Latency of one call of prefill attention."""
     decode_bandwidth_bytes_per_s: Ceiling
-    """Reading the key-value cache while decoding."""
+    """Rate of reading the key-value cache while decoding."""
     decode_attention_latency_s: Ceiling
-    """One call of decode attention."""
+    """Latency of one call of decode attention."""
     decode_head_s: Ceiling
-    """Per sequence and key-value head, on top."""
+    """Additional time per sequence and key-value head."""
     collectives: tuple[Collective, ...]
     train_factor: Ceiling
     """Measured ÷ predicted time of a training step (1 when never measured)."""
     train_points: tuple[TrainPoint, ...] = ()
     context_bytes: Ceiling | None = None
-    """Device memory of a process with torch before its first tensor; None: not measured, the serving engine's record gives it."""
+    """Device memory of a process with torch before its first tensor; None: not measured, the serving engine's record applies."""
     allocator_slack: Ceiling | None = None
     """Share that the caching allocator reserves beyond its allocations in a training step; None: not measured."""
     grouped_rate: Ceiling | None = None
-    """Rate of torch's grouped expert products over that of single ones; None: not measured, or no better than 1."""
+    """Rate of torch's grouped expert products ÷ that of single ones; None: not measured, or no better than 1."""
     node_collectives: tuple[NodeCollective, ...] = ()
-    """Measured over several nodes; without a measurement `planner.hardware.catalogue.interconnects` gives the assumed network."""
+    """Collectives measured over several nodes; without a measurement `planner.hardware.catalogue.interconnects` gives the assumed network."""
 
     def weight_bandwidth(self, stored: str) -> Ceiling:
         """Bytes per second at which weights stored as `stored` are read."""
         return self.weight_bandwidth_bytes_per_s.get(stored, self.bandwidth_bytes_per_s)
 
     def collective(self, op: CollectiveOp, gpus: int, link: Link) -> Collective | None:
-        """The figures for `gpus` devices; None when nothing is known of that link.
+        """The figures for `gpus` devices; None when that link is not known.
 
         The latency is interpolated as a power of the count; the efficiency is that of the nearest smaller count. Beyond the largest
         known count both are less certain.
@@ -186,7 +186,7 @@ def _changed(ceiling: Ceiling, value: float, wider: float) -> Ceiling:
 
 
 def ceilings_of_slice(part: Gpu, whole: Gpu, found: Ceilings) -> Ceilings:
-    """Ceilings of `part`, a slice of `whole`, which reaches `found`; latencies stay, and no link joins slices."""
+    """Ceilings of `part`, a slice of `whole`, which reaches `found`; latencies stay the same, and no link joins slices."""
     dtype = next(iter(whole.compute_flop_per_s))
     compute = part.compute_flop_per_s[dtype] / whole.compute_flop_per_s[dtype]
     memory = part.memory_bandwidth_bytes_per_s / whole.memory_bandwidth_bytes_per_s
@@ -222,7 +222,7 @@ def spread_of(point: Measurement) -> float:
 
 
 def basis_of(points: Iterable[Measurement]) -> Basis:
-    """'measured' where own points are among them, 'public' where all come from other machines."""
+    """'measured' if own points are included, 'public' if all come from other machines."""
     return "measured" if any(one.origin == "own" for one in points) else "public"
 
 
@@ -232,7 +232,7 @@ def source_of(points: Sequence[Measurement], what: str) -> str:
 
 
 def ceiling_from(point: Measurement, value: float, spread: float = 0.0) -> Ceiling:
-    """`value` as a ceiling that rests on one point; `spread`: the formula's, added to that of the point."""
+    """`value` as a ceiling based on one point; `spread`: the formula's, added to that of the point."""
     return Ceiling(value, math.hypot(spread_of(point), spread), basis_of([point]), source_of([point], point.point))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 COPY_READ_MOST = 1.5
-"""Reading may beat a copy by this factor: on a CPU a copy also fetches the memory it overwrites."""
+"""Largest ratio of reading to copying: on a CPU a copy also fetches the memory it overwrites."""
 LATENCY_MOST = 0.5
 """Largest share of a vector product's time that is attributed to the launch of its kernel."""
 ONE_KIND_SPREAD = 0.1
@@ -38,7 +38,7 @@ SLACK_SPREAD = 0.3
 
 
 class MeasuredFigures(msgspec.Struct, frozen=True):
-    """Ceilings that the points of one device show; None or missing where they show nothing."""
+    """Ceilings that follow from the points of one device; None or missing where none follows."""
 
     compute_flop_per_s: dict[str, Ceiling] = msgspec.field(default_factory=dict)
     bandwidth_bytes_per_s: Ceiling | None = None
@@ -52,7 +52,7 @@ class MeasuredFigures(msgspec.Struct, frozen=True):
 
 
 def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) -> MeasuredFigures:
-    """The figures that `points`, all of one device, show; `prior` supplies those that a formula needs and no point shows.
+    """The figures that follow from `points`, all of one device; `prior` supplies those that a formula needs and no point shows.
 
     `on_cpu`: the device is a processor, where the smallest operator shows the start-up time of any product, and its launch the
     host's part. On a GPU the former comes from the smallest product, the latter from a training step limited by its host.
@@ -90,7 +90,7 @@ def figures_of(points: Iterable[Measurement], prior: Ceilings, *, on_cpu: bool) 
 def _bandwidths(points: Sequence[Measurement], latency: Ceiling, prior: Ceilings) -> tuple[dict[str, Ceiling], Ceiling | None]:
     """Rate of matrix-vector products per dtype, and of the memory: the best of those that the measured copy allows.
 
-    A disturbed copy sets no limit to undisturbed products.
+    A disturbed copy does not limit undisturbed products.
     """
     cold = [one for one in points if one.parameters.get("cache") != "warm" and one.parameters.get("flush", "read") == "read"]
     gemvs = undisturbed([one for one in cold if one.kind == "gemv"])
@@ -125,7 +125,7 @@ def _latency(points: Sequence[Measurement], point: str, prior: Ceiling) -> Ceili
 
 
 def _cold(products: Sequence[Measurement]) -> Sequence[Measurement]:
-    """Products whose operands came from memory; without slow accumulation where the fast one was measured.
+    """Products with operands from memory, without slow accumulation where the fast one was measured.
 
     Operands that stay in the cache make a short product up to 1.6 times faster than a model's.
     """
@@ -138,7 +138,7 @@ def _cold(products: Sequence[Measurement]) -> Sequence[Measurement]:
 
 
 def _product_latency(points: Sequence[Measurement], prior: Ceilings) -> Ceiling | None:
-    """Time of the smallest product beyond its work; None where work is a good part of its time."""
+    """Time of the smallest product beyond its work; None where work is a large part of its time."""
     small = _cold(
         [one for one in points if one.reliable and one.kind == "gemm" and one.flop and one.dtype in prior.compute_flop_per_s]
     )

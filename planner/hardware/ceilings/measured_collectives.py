@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 LATENCY_SPREAD = 0.2
-"""90 % half width that a straight line through a whole series leaves on its ends: algorithms change between sizes."""
+"""90 % half width of the ends of a straight line through a whole series: algorithms change between sizes."""
 EFFICIENCY_SPREAD = 0.1
 LEAST_LATENCY_SHARE = 0.2
-"""Least latency, as a share of the smallest message's time: a line that comes out below has too few small messages."""
+"""Smallest latency, as a share of the smallest message's time: a line with a lower result has too few small messages."""
 
 
 def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective, ...]:
@@ -44,7 +44,7 @@ def collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[Collective,
 
 
 def with_measured_collectives(known: Sequence[Collective], measured: Sequence[Collective]) -> tuple[Collective, ...]:
-    """`known`, with collectives of the same link, operation and count replaced by measured ones."""
+    """`known`, where collectives of the same link, operation and count are replaced by measured ones."""
     replaced = {(one.link, one.op, one.gpus) for one in measured}
     return (*measured, *(one for one in known if (one.link, one.op, one.gpus) not in replaced))
 
@@ -52,7 +52,7 @@ def with_measured_collectives(known: Sequence[Collective], measured: Sequence[Co
 def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCollective, ...]:
     """Latency and rate of every collective measured among `gpu` filling several machines.
 
-    A point of one's own that does not name its network counts for the part's usual one; an imported one is left out.
+    The user's own point without a network counts for the GPU's usual one; an imported one is left out.
     """
     found: dict[tuple[str, int, int, str], NodeCollective] = {}
     for one in _timings(points):
@@ -75,7 +75,7 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
 def _is_its_own(exchange: _Timing, timings: Sequence[_Timing]) -> bool:
     """Whether an all-to-all's own figures predict its middle messages better than an all-reduce's of the same number of ranks.
 
-    True where there is nothing between, or no all-reduce; the ends are left out, since the figures are fitted to them.
+    True where there are no middle messages, or no all-reduce; the ends are left out, because the figures are fitted to them.
     """
     ring = next((one for one in timings if one.op == "all_reduce" and one.ranks == exchange.ranks), None)
     between = exchange.point.parameters["series"][1:-1]
@@ -102,7 +102,7 @@ class _Timing(NamedTuple):
 
 
 def _timings(points: Iterable[Measurement]) -> Iterator[_Timing]:
-    """The collectives among `points` that show both figures."""
+    """The collectives among `points` from which both figures follow."""
     for one in points:
         op, ranks, nodes = _operation(one), one.parameters.get("ranks"), one.parameters.get("nodes", 1)
         if op is None or not isinstance(ranks, int) or ranks < FEWEST_RANKS or not isinstance(nodes, int):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 DECODE_SHARE = 0.3
-"""Reading the cache has to be this much of the time for a decoding point to show its rate."""
+"""Share of the time that reading the cache has to take for a decoding point to show its rate."""
 CACHE_SPREAD = 0.1
 
 
@@ -50,7 +50,7 @@ def cache_rate_of(points: Iterable[Measurement], known: Ceilings) -> Ceiling | N
 
 
 FEWEST_POINTS = 4
-"""Fewer numbers of tokens for each expert cannot be fitted and checked."""
+"""Numbers of tokens for each expert below which a rate cannot be fitted and checked."""
 
 
 def grouped_rate_of(points: Iterable[Measurement], known: Ceilings) -> Ceiling | None:

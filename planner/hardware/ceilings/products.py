@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.measurement import Measurement
 
 COMPUTE_BOUND = 0.5
-"""A product shows the compute rate when arithmetic is at least this share of its time (to the power p)."""
+"""Share of a product's time (to the power p) that arithmetic needs for the product to show the compute rate."""
 NONE_LARGE_SPREAD = 0.3
 """Spread of a compute rate where arithmetic dominates in no product: the fastest product is used, and may be far below."""
 KNEE_PRIOR_SPREAD = 0.35
 KNEE_FIT_POINTS = 5
-"""Fewer products do not show how compute and memory times add up."""
+"""Products below which the knee cannot be fitted."""
 KNEE_STEPS = tuple(index / 20 for index in range(-14, 15))
-"""Logarithms of knee ÷ usual knee that are tried: two prior spreads to either side."""
+"""Logarithms of knee ÷ usual knee that are tried: two prior spreads in either direction."""
 MODEL_ERROR = 0.08
 """Error of the formula for one product."""
 
@@ -50,14 +50,14 @@ class Product(msgspec.Struct, frozen=True):
 
 
 def products_of(points: Iterable[Measurement]) -> list[Product]:
-    """The points that say their FLOP, as products."""
+    """The points that state their FLOP, as products."""
     return [Product(one.flop, one.bytes or 0.0, one.flop / one.value, spread_of(one)) for one in points if one.flop and one.value]
 
 
 def rate_of_products(
     products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, knee: float, points: Sequence[Measurement] = ()
 ) -> Ceiling | None:
-    """FLOP/s: geometric mean of the products bound by arithmetic, weighted by FLOP; None without any. `points`: measured ones."""
+    """FLOP/s: geometric mean of the products limited by arithmetic, weighted by FLOP; None without any. `points`: measured ones."""
     rated = [(one, rate) for one in products if (rate := one.flop_per_s(latency_s, bandwidth_bytes_per_s, knee)) is not None]
     if not rated:
         best = max(products, key=lambda one: one.flop / one.seconds, default=None)
@@ -74,7 +74,7 @@ def rate_of_products(
 
 
 def fitted_knee(products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, usual: float) -> float | None:
-    """The p that fits the products best, held near the usual one; None when they are too few to say."""
+    """The p that fits the products best, kept close to the usual one; None when there are too few products."""
     if len(products) < KNEE_FIT_POINTS:
         return None
 

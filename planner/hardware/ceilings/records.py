@@ -1,4 +1,4 @@
-"""Published and usual ceilings (`presets/ceilings/`): for any GPU, for kinds of GPUs, and for single parts measured elsewhere."""
+"""Published and usual ceilings (`presets/ceilings/`): for any GPU, for kinds of GPUs, and for single GPUs measured elsewhere."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CollectiveShare(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid_unknown_fields=True):
-    """Ceilings of one part (`gpu`) or one kind of part (`name`); missing figures come from a wider kind."""
+    """Ceilings of one GPU (`gpu`) or one kind (`name`); missing figures come from a wider kind."""
 
     gpu: str | None = None
     """Canonical name of the part measured; its figures are 'public'."""
@@ -54,12 +54,12 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
     """Name of a kind of parts."""
     kind: Literal["gpu", "cpu"] = "gpu"
     architectures: tuple[str, ...] = ()
-    """Exactly as in the catalogue; none: any."""
+    """Architectures exactly as in the catalogue; empty: any."""
     memory: str | None = None
     """Beginning of the memory type: 'HBM', 'GDDR'."""
     form_factor: str | None = None
     name_begins: str | None = None
-    """Beginning of the name: 'RTX' of NVIDIA's cards for desks, whose data-centre cards are called otherwise."""
+    """Beginning of the name: 'RTX' for NVIDIA's desktop cards, because its data-centre cards have other names."""
     most_tdp_w: Positive | None = None
     source: str
     method: str
@@ -94,7 +94,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
 
     @cached_property
     def label(self) -> str:
-        """Measurement and measurer, for the source of a figure."""
+        """Measurement and who measured it, for the source of a figure."""
         return f"{self.gpu or self.name}: {self.source}"
 
     @cached_property
@@ -107,7 +107,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
         return found
 
     def ceiling(self, share: Share, unit: float = 1.0) -> Ceiling:
-        """`share`, one of this record's, of `unit`."""
+        """`share`, one of this record's, as a ceiling in `unit`."""
         return Ceiling(share.value * unit, share.spread, self.basis, self.label)
 
     @property
@@ -117,7 +117,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
         return sum(one not in {(), None} for one in given)
 
     def fits(self, gpu: Gpu) -> bool:
-        """Whether `gpu` is the part, or belongs to the kind."""
+        """Whether `gpu` is the record's GPU, or belongs to its kind."""
         if self.gpu is not None:
             return self.gpu == gpu.name
         return (
@@ -135,22 +135,22 @@ REQUIRED = (
     "knee",
     "attention_knee",
 )
-"""Figures that the widest kinds have to give between them."""
+"""Figures that the widest kinds have to give in total."""
 
 
 class CeilingRecords:
-    """All records, found by part."""
+    """All records, found by GPU."""
 
     def __init__(self, records: tuple[CeilingRecord, ...]) -> None:
         self.records = records
 
     def of(self, gpu: Gpu) -> tuple[CeilingRecord, ...]:
-        """The records that hold for `gpu`, the most specific first: the part itself, narrow kinds, wide kinds."""
+        """The records for `gpu`, the most specific first: the GPU itself, narrow kinds, wide kinds."""
         found = [record for record in self.records if record.fits(gpu)]
         return tuple(sorted(found, key=lambda record: (record.gpu is None, -record.conditions)))
 
     def kind_of(self, gpu: Gpu) -> str:
-        """Name of the narrowest kind of `gpu`, '' for only the widest; measuring one part of a kind adjusts the others."""
+        """Name of the narrowest kind of `gpu`, '' for only the widest; measuring one GPU of a kind adjusts the others."""
         return next((record.name for record in self.of(gpu) if record.gpu is None and record.conditions), "")
 
 

@@ -1,4 +1,4 @@
-"""Report of the ceilings in use for one part: value, range, basis, source, and what measuring changed."""
+"""Report of the ceilings in use for one GPU: value, range, basis, source, and what measuring changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEW_POINTS = 3
 
 
 class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure the formulas use."""
+    """One figure that the formulas use."""
 
     name: str
     """'compute bf16', 'memory bandwidth', 'weights int4', 'kernel latency', 'context'."""
@@ -32,11 +32,11 @@ class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     source: str
     before: float | None = None
-    """Figure in use without measurements, where they changed it."""
+    """Figure without measurements, where they changed it."""
 
 
 class Residual(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured point beside the value of the fitted formula."""
+    """One measured point with the value of the fitted formula."""
 
     point: str
     unit: str
@@ -49,7 +49,7 @@ class Residual(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CeilingReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything in use for one part."""
+    """Everything in use for one GPU."""
 
     gpu: str
     lines: list[CeilingLine]
@@ -63,7 +63,7 @@ class CeilingReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report(gpu: Gpu, used: Ceilings, spec: Ceilings, points: Iterable[Measurement]) -> CeilingReport:
-    """`used` beside `spec` (without measurements); `points`: those of the store, of any part."""
+    """`used` compared with `spec` (without measurements); `points`: those of the store, of any GPU."""
     own = [one for one in points if one.device == gpu.name and one.value]
     residuals = _residuals(used, own)
     errors = sorted(abs(one.error) for one in residuals)
@@ -115,7 +115,7 @@ def _inside_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingL
 
 
 def _across_lines(gpu: Gpu, used: Ceilings, spec: Ceilings) -> Iterable[CeilingLine]:
-    """Lines of collectives measured over several machines, beside the assumed network."""
+    """Lines of collectives measured over several machines, with the assumed network."""
     for one in sorted(used.node_collectives, key=lambda one: (one.op, one.nodes, one.gpus)):
         name = f"{one.op.replace('_', '-')} of {one.gpus} over {one.nodes} nodes ({one.fabric})"
         usual = Ceiling(one.adapters_bytes_per_s * FABRIC_EFFICIENCY, one.bytes_per_s.spread, "spec", "assumed")

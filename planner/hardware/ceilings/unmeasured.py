@@ -62,7 +62,7 @@ def unmeasured_ceilings(gpu: Gpu, records: Sequence[CeilingRecord]) -> Ceilings:
 
 
 def overlaid(gpu: Gpu, base: Mapping[str, Ceiling], known: Mapping[str, Ceiling]) -> dict[str, Ceiling]:
-    """`base` with the dtypes in `known` replaced and the others scaled as the nearest known dtype turned out."""
+    """`base` with the dtypes in `known` replaced and the others scaled by the ratio of the nearest known dtype."""
     found = dict(base)
     for dtype, ceiling in base.items():
         pairs = [(spread, near) for near in known if near in base and (spread := _pair_spread(gpu, dtype, near)) is not None]
@@ -77,7 +77,7 @@ def overlaid(gpu: Gpu, base: Mapping[str, Ceiling], known: Mapping[str, Ceiling]
 
 
 def scaled(ceiling: Ceiling, ratio: float, spread: float, source: str) -> Ceiling:
-    """`ceiling` moved by `ratio`, which was seen elsewhere."""
+    """`ceiling` scaled by `ratio`, which was observed elsewhere."""
     return Ceiling(ceiling.value * ratio, spread, "transferred", f"{ceiling.source}; {source}")
 
 
@@ -110,7 +110,7 @@ def _attention(gpu: Gpu, compute: Mapping[str, Ceiling], share: Share, record: C
 
 
 def _collectives(records: Sequence[CeilingRecord]) -> tuple[Collective, ...]:
-    """One entry per link, operation and count: of the part itself if it has it, else of the widest kind that does."""
+    """One entry per link, operation and count: of the GPU itself if it has one, else of the widest kind with one."""
     found: dict[tuple[str, str, int], Collective] = {}
     for record in records:
         for key, one in record.collectives.items():

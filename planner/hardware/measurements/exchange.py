@@ -1,8 +1,8 @@
-"""Measurements as one JSON file to pass on: with the fingerprint of the machine, without host, user or path names.
+"""Measurements as one JSON file for exchange: with the fingerprint of the machine, without host, user or path names.
 
-The same form holds what is shipped (`presets/measurements/*.json`), what is exported, and what is imported. Reading it checks
-every row: its fields, its unit, and whether the part can reach its figures (`plausibility`). An implausible row is kept in
-quarantine with the reason; a malformed one is refused, and then nothing of the file is imported.
+Shipped (`presets/measurements/*.json`), exported and imported files have the same form. Reading checks
+every row: its fields, its unit, and whether the GPU can reach its figures (`plausibility`). An implausible row is stored in
+quarantine with the reason; a malformed row is rejected, and then nothing of the file is imported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """UTC, ISO 8601."""
     tool_version: str
     note: str = ""
-    """Source of the figures, and its terms."""
+    """Source of the figures, and terms of use."""
     runs: tuple[Run, ...] = ()
     measurements: tuple[Row, ...]
 
@@ -73,7 +73,7 @@ def export_document(
 
 
 def _lines(value: Any) -> bytes:
-    """`value` as JSON; each entry of a list has a line of its own, so that files compare by measurement."""
+    """`value` as JSON with one line for each entry of a list, so that differences between files are differences of measurements."""
     if not isinstance(value, list):
         return json_document(value)
     return b"[\n" + b",\n".join(map(json_document, value)) + b"\n]"
@@ -98,8 +98,8 @@ def read_document(
 ) -> tuple[tuple[Run, ...], tuple[Measurement, ...]]:
     """Runs and measurements of a file; implausible ones have `quarantine` set. Raises `UserError` with every fault of every row.
 
-    `known`: finds the part of a name. `cpu_key`: beginning of this processor's fingerprints, since processors of one name are sold
-    with any number of cores.
+    `known`: finds the GPU for a name. `cpu_key`: beginning of this processor's fingerprints, because processors of one name are sold
+    with different numbers of cores.
     """
     given = parse_json(text, where)
     schema = given.get("schema") if isinstance(given, dict) else None
@@ -129,7 +129,7 @@ def load_shipped(folder: Path, known: Callable[[str], Gpu | None]) -> tuple[Meas
 
 
 def with_shipped(own: Sequence[Measurement], shipped: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """`own`, and the shipped measurements of points that `own` does not have for the device."""
+    """`own`, and the shipped measurements of points for which `own` has none of the device."""
     measured = {(one.device, one.point) for one in own if one.reliable}
     return (*own, *(one for one in shipped if one.reliable and (one.device, one.point) not in measured))
 

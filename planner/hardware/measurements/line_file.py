@@ -1,4 +1,4 @@
-"""The file of measurements, to which several processes append JSON lines: every line is whole and on disk, or not there."""
+"""The file of measurements, to which several processes append JSON lines: every line is completely on disk, or not there."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from planner.durable import check_regular, make_folder, sync_folder, write_all, 
 from planner.hardware.measurements.measurement import Measurement, Prediction, Run, faults_of
 
 LAYOUT = 1
-"""Version of the lines; raised when a field is added or changes its meaning, so that earlier versions leave the file alone."""
+"""Version of the lines; raised when a field is added or changes its meaning, so that earlier versions do not touch the file."""
 encoded = msgspec.json.Encoder().encode_lines
 """Writes lines of the file."""
 DAMAGE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
-"""Errors raised by decoding a line that is not one of ours."""
+"""Errors raised by decoding a line that is not from this program."""
 LOCK_WAIT_S = 5.0
-"""Time one process waits while another writes."""
+"""Seconds that one process waits while another writes."""
 RETRY_S = 0.005
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the file, which gives exactly one of these."""
+    """One line of the file, with exactly one of these fields."""
 
     layout: int | None = None
     """The first line: `LAYOUT` of the version that began the file."""
     run: Run | None = None
-    """A run, or how it stands now."""
+    """A run, or its present state."""
     measurement: Measurement | None = None
     prediction: Prediction | None = None
     removed: tuple[tuple[str, str], ...] = ()
-    """(run, point) of measurements that were removed; runs that have no other go with them."""
+    """(run, point) of measurements that were removed; runs without others are removed as well."""
 
 
 _DECODER = msgspec.json.Decoder(Line)
@@ -58,7 +58,7 @@ def decoded(text: bytes) -> tuple[list[Line], list[str]]:
 
 
 def faults_in(line: Line) -> Iterator[str]:
-    """Statement of a line that cannot be true."""
+    """Faults of a line that cannot be true."""
     if line.measurement is not None:
         yield from (f"{name}: {text}" for name, text in faults_of(line.measurement))
     if line.prediction is not None and not all(0 < one < math.inf for one in (line.prediction.predicted, line.prediction.measured)):
@@ -75,7 +75,7 @@ class LineFile:
     """One file and how far it has been read. Lines are never changed once written, so reading needs no lock."""
 
     def __init__(self, path: Path, header: bytes) -> None:
-        """`header`: the first line of a new file, newline included. Nothing is opened or made yet."""
+        """File at `path`, not opened or created yet; `header`: the first line of a new file, including the newline."""
         self.path = path
         self._header = header
         self._inode: int | None = None
@@ -107,7 +107,7 @@ class LineFile:
         return replaced, whole
 
     def append(self, lines: Callable[[], bytes], wait_s: float = LOCK_WAIT_S) -> None:
-        """Write whole lines at the end; they are on disk on return. Raises `OSError` and leaves the file as it was.
+        """Write complete lines at the end; they are on disk on return. Raises `OSError` and leaves the file unchanged.
 
         `lines` returns them once no other process can write, and may refuse with `OSError`.
         """
@@ -126,7 +126,7 @@ class LineFile:
                 raise
 
     def set_aside(self, sound: Callable[[bytes], bool], wait_s: float = LOCK_WAIT_S) -> tuple[int, Path]:
-        """Move lines that are not `sound` to a file beside this one: (number, its path). Raises `OSError`."""
+        """Move lines that are not `sound` to a separate file: (number, its path). Raises `OSError`."""
         aside = LineFile(self.path.with_name(f"{self.path.stem}.damaged{self.path.suffix}"), b"")
         with self._locked(wait_s):
             lines = self.path.read_bytes().split(b"\n")
@@ -141,9 +141,9 @@ class LineFile:
 
     @contextlib.contextmanager
     def _locked(self, wait_s: float) -> Iterator[int]:
-        """A descriptor of the file, made when needed, while no other process may write.
+        """A descriptor of the file, created when needed, while no other process may write.
 
-        A link to a file that does not begin as this one does leads to another program's file, which is left alone.
+        A link to a file with another beginning leads to another program's file, which is left alone.
         """
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
@@ -156,7 +156,7 @@ class LineFile:
                     yield descriptor
                     return
             finally:
-                os.close(descriptor)  # gives the lock back
+                os.close(descriptor)  # releases the lock
 
     def _names(self, descriptor: int) -> bool:
         """Whether the path still leads to the open file, which another process may have replaced meanwhile."""

@@ -26,7 +26,7 @@ RunState = Literal["running", "finished", "cancelled", "failed"]
 Origin = Literal["own", "imported", "shipped"]
 
 SELF_TEST = "smoke"
-"""Suite of tiny points: stored like any other, never planned with."""
+"""Suite of tiny points, which are stored like any others but not used for plans."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     high: float | None = None
     """Order-statistic 95 % interval of the value."""
     status: Status
-    """'ok' and 'noisy' may be planned with as they are; the rest is kept to be looked at."""
+    """State of the measurement: plans may use 'ok' and 'noisy' ones; the rest is stored for inspection."""
     detail: str = ""
     taken_at: str
     """UTC, ISO 8601."""
@@ -61,7 +61,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     samples: int = 0
     """Number of samples behind the value."""
     spread: float | None = None
-    """Interquartile range of the samples over their median."""
+    """Interquartile range of the samples ÷ their median."""
     rounds: int = 1
     """Number of times it was measured, with other points in between."""
     telemetry: dict[str, Any] = {}
@@ -73,11 +73,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     origin: Origin = "own"
     """'own': taken by this user; 'imported' and 'shipped': on a machine that is not this one."""
     quarantine: str = ""
-    """Reason why the figure is implausible; such a measurement is shown and never planned with."""
+    """Reason why the figure is implausible; such a measurement is shown but not used for plans."""
 
     @property
     def reliable(self) -> bool:
-        """Whether the value may be planned with as it is."""
+        """Whether plans may use the value as it is."""
         return self.value is not None and self.status in {"ok", "noisy"} and not self.quarantine
 
     @property
@@ -92,7 +92,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def faults_of(one: Measurement) -> Iterator[tuple[str, str]]:
-    """(field, fault) of a measurement whose fields have the right types: figures no benchmark returns."""
+    """(field, fault) of a measurement whose fields have the right types: figures that no benchmark returns."""
     for name in ("value", "low", "high", "flop", "bytes", "peak_memory_bytes"):
         figure = getattr(one, name)
         if figure is not None and not 0 < figure < math.inf:

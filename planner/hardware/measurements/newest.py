@@ -1,9 +1,9 @@
-"""The measurements that plans rest on, of all that are kept: one of each device and point, boards of others merged by their median.
+"""The measurements that plans use, selected from all stored ones: one of each device and point, boards of others merged by their median.
 
-A board is one device of one machine: the first half of a fingerprint. Imported points of one part are held against each other in two
-groups of kinds, since a sick board is slow in one of them throughout: arithmetic, and moving of data. A board's place among its peers is the
+A board is one device of one machine: the first half of a fingerprint. Imported points of one GPU are compared in two groups of kinds,
+arithmetic and moving of data, because a faulty board is slow in all of a group. A board's place among its peers is the
 median, over the points of a group, of its value ÷ that of all boards. It is left out when that is further from 1 than five standard
-deviations of the boards (by their median absolute deviation, which the sick ones do not move), and than `LEAST_APART`.
+deviations of the boards (from their median absolute deviation, which faulty boards do not affect), and than `LEAST_APART`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import msgspec
 from planner.hardware.measurements.measurement import BandwidthKind, ComputeKind, Measurement
 
 LEAST_BOARDS = 4
-"""Fewer are merged, and none of them is judged: of three, two that are equal say little of the third."""
+"""Number of boards below which they are merged without comparison: of three, two that are equal say little about the third."""
 LEAST_APART = 0.05
-"""Deviation that boards of one part have without being sick: two measurements of one board an hour apart differ by as much."""
+"""Deviation of boards of one GPU that are not faulty: two measurements of one board an hour apart differ by as much."""
 DEVIATIONS = 5.0
 NORMAL_MAD = 1.4826
 """Standard deviation ÷ median absolute deviation, of a normal distribution."""
 COMPUTE, MOVING = frozenset(get_args(ComputeKind)), frozenset(get_args(BandwidthKind)) | {"decode"}
 GROUPS = {"arithmetic": COMPUTE, "moving of data": MOVING}
-"""Group of kinds in words -> its kinds. Launches, memory and faults are merged and judge nobody."""
+"""Group of kinds in words -> its kinds. Launches, memory and faults are merged without comparison."""
 
 
 class Outlier(NamedTuple):
-    """A board far from its peers in one group of kinds, which no plan rests on."""
+    """A board far from its peers in one group of kinds, which no plan uses."""
 
     device: str
     board: str
@@ -42,7 +42,7 @@ class Outlier(NamedTuple):
     ratio: float
     """Values of the board ÷ those of its peers."""
     boards: int
-    """Number of boards it was held against, itself among them."""
+    """Number of boards in the comparison, including itself."""
 
 
 def board_of(one: Measurement) -> str:
@@ -51,7 +51,7 @@ def board_of(one: Measurement) -> str:
 
 
 def outliers(points: Iterable[Measurement]) -> list[Outlier]:
-    """Boards of one part that are far from their peers. `points`: one of each board and point, of one or several parts."""
+    """Boards of one GPU that are far from their peers. `points`: one of each board and point, of one or several GPUs."""
     by_part: dict[tuple[str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     runs: dict[tuple[str, str], set[str]] = defaultdict(set)
     for one in points:
@@ -87,8 +87,8 @@ def _places(boards: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 def merged(points: Sequence[Measurement]) -> list[Measurement]:
     """One measurement for each device and point: the median over boards, with the middle 95 % of them as its interval.
 
-    `points`: one of each board, device and point. Outlier boards are left out; other fields are those of the board nearest to the
-    median. A point of a single board stays as it is; of disturbed boards alone, the last one counts.
+    `points`: one of each board, device and point. Outlier boards are left out; other fields are those of the board closest to the
+    median. A point of a single board stays as it is; if all boards were disturbed, the last one counts.
     """
     sick = {(one.device, one.board, kind) for one in outliers(points) for kind in GROUPS[one.group]}
     groups: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
@@ -117,7 +117,7 @@ def _merged(every: Sequence[Measurement], sound: Sequence[Measurement]) -> Measu
 
 
 CLOCKS_DIFFER = dt.timedelta(days=1)
-"""Time ahead of this machine's clock that is still believed."""
+"""Time ahead of this machine's clock up to which a time is accepted."""
 Rank = tuple[int, bool, bool, str, int]
 
 
@@ -133,7 +133,7 @@ def newest(points: Iterable[Measurement]) -> tuple[Measurement, ...]:
         top = chosen[device, point]
         if one.origin == "own":
             own += [(rank[-1], one)] if rank == top else []
-        elif not top[2] and rank[:2] == top[:2]:  # boards measured by an older method, or disturbed, are no peers
+        elif not top[2] and rank[:2] == top[:2]:  # boards measured by an older method, or disturbed, are not peers
             others.setdefault((device, point), []).append((rank, one))
     places = {key: max(rank[-1] for rank, _ in found) for key, found in others.items()}
     together = merged([one for found in others.values() for _, one in sorted(found, key=lambda entry: entry[0])])
@@ -162,5 +162,5 @@ def _best(points: Iterable[Measurement]) -> dict[tuple[str, str, str], tuple[Ran
 
 
 def believed_until() -> str:
-    """The latest time that is believed, in the form of measurements."""
+    """The latest time that is accepted, in the form of measurements."""
     return (dt.datetime.now(dt.UTC) + CLOCKS_DIFFER).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 COMPUTE_OVER = 1.05
 """Margin for clocks above the boost clock of the data sheet."""
 BANDWIDTH_OVER = 1.02
-"""Margin for figures of a data sheet being rounded."""
+"""Margin for rounding in data sheets."""
 LINK_OVER = 1.10
 """Margin for switches that add up in the network and so exceed the link's rate: 482 of 450 GB/s on 8 × H200 (stas00/ml-engineering)."""
 LEAST_LAUNCH_S = 1e-7
-"""No operator is launched faster: a tenth of the fastest launch seen on CPUs and GPUs."""
+"""Shortest plausible launch of an operator: a tenth of the fastest launch observed on CPUs and GPUs."""
 SAME_UNITS = {"mxfp8": "fp8"}
 """Format with block scales -> the dtype whose units multiply it."""
 SPARSE_GAIN = 2.0
-"""Most that leaving out two numbers of four gains."""
+"""Largest gain from leaving out two numbers of four."""
 COLLECTIVE_OPS: tuple[CollectiveOp, ...] = get_args(CollectiveOp)
 FEWEST_RANKS = 2
 _STREAMING = ("copy", "triad", "read", "gemv", "attention-decode", "attention-paged")

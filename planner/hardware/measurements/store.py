@@ -1,8 +1,8 @@
-"""Measurements on disk: an append-only file of JSON lines that several processes may use, made at the first write.
+"""Measurements on disk: an append-only file of JSON lines that several processes may use, created at the first write.
 
-A line that cannot be read is left out and costs nothing but itself. Where the file cannot be written now, what was to be written stays
-in memory and goes with the next write; a file of a later version is neither read nor written. Each is said in `warnings`, every write
-returns whether it was kept, and nothing is raised.
+A line that cannot be read is left out without affecting others. Where the file cannot be written at the moment, new lines stay
+in memory and are written next time; a file of a later version is neither read nor written. Each such fault is in `warnings`, every write
+returns whether it was stored, and nothing is raised.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from planner.hardware.measurements.newest import Outlier, believed_until, newest
 
 FILE_NAME = "measurements.jsonl"
 NEXT_WAIT_S = 0.2
-"""Time a write waits for the file's lock where the one before was refused."""
+"""Seconds that a write waits for the file's lock after a refused one."""
 
 
 class Store:
     """Measurements, runs and predictions of this user. Safe to use from several threads and processes."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open and make nothing yet; `path` None keeps everything in memory."""
+        """Store at `path`, without opening or creating it yet; None keeps everything in memory."""
         self.warnings: list[str] = []
         """Faults of the file, one sentence each."""
         self._file = LineFile(path, encoded([Line(layout=LAYOUT)])) if path is not None else None
@@ -63,16 +63,16 @@ class Store:
         return len(found)
 
     def warn(self, text: str) -> None:
-        """Note what went wrong, once."""
+        """Note a fault, once."""
         if text not in self.warnings:
             self.warnings.append(text)
 
     def add(self, measurement: Measurement) -> WriteResult:
-        """Keep one point. The same point of the same run is kept once: the one of most rounds."""
+        """Store one point. The same point of the same run is stored once: the one with the most rounds."""
         return self.add_all([measurement])[1]
 
     def add_all(self, measurements: Iterable[Measurement], runs: Iterable[Run] = ()) -> tuple[int, WriteResult]:
-        """Keep the points that are not there yet, and the runs that are not or have ended since; how many points were new."""
+        """Store new points, and runs that are new or have ended since; also returns the number of new points."""
         with self._lock:
             self._read()
             before = len(self._measurements)
@@ -92,14 +92,14 @@ class Store:
             return self._write([Line(run=msgspec.structs.replace(self._runs[run], state=state))] if run in self._runs else [])
 
     def add_prediction(self, prediction: Prediction) -> WriteResult:
-        """Keep the prediction of a point that is now measured; once per run and point."""
+        """Store the prediction for a point that is now measured; once per run and point."""
         with self._lock:
             self._read()
             known = (prediction.run, prediction.point) in self._predictions
             return self._write([] if known else [Line(prediction=prediction)])
 
     def remove(self, measurements: Iterable[Measurement]) -> tuple[int, WriteResult]:
-        """Forget these points, their predictions, and runs that have no point left; how many points went."""
+        """Delete these points, their predictions, and runs that have no point left; also returns the number of deleted points."""
         with self._lock:
             self._read()
             before = len(self._measurements)
@@ -110,12 +110,12 @@ class Store:
     def latest(
         self, device: str | None = None, fingerprint: str | None = None, *, suite: str | None = None, without_run: str | None = None
     ) -> tuple[Measurement, ...]:
-        """One measurement per device and point: the latest method, reliable before disturbed, one's own before others, the newest.
+        """One measurement per device and point: the latest method, reliable before disturbed, the user's own before others, the newest.
 
-        One's own are in the order they were taken, whatever the clock said; a future time of others counts as the oldest. Boards of
+        Own measurements are in the order they were taken, whatever the clock was; a future time of others counts as the oldest. Boards of
         others are merged (`planner.hardware.measurements.newest`).
-        `device` None: all devices. `fingerprint`: a whole one, or its part before the dash (this machine with any torch). `suite`
-        None: all but the self-test. `without_run`: as if that run had not been. Quarantined ones are left out.
+        `device` None: all devices. `fingerprint`: a complete one, or its part before the dash (this machine with any torch). `suite`
+        None: all but the self-test. `without_run`: as if that run did not exist. Quarantined ones are left out.
         """
         wanted = (
             one
@@ -132,7 +132,7 @@ class Store:
         return outliers(newest_of_boards(one for one in self.all() if one.origin != "own" and one.suite != SELF_TEST))
 
     def all(self) -> tuple[Measurement, ...]:
-        """Every measurement, in the order they came, quarantined ones too."""
+        """Every measurement, in order of arrival, including quarantined ones."""
         with self._lock:
             self._read()
             return tuple(self._measurements.values())
@@ -158,7 +158,7 @@ class Store:
         return len(self.all())
 
     def __bool__(self) -> bool:
-        """A store is a store, also when empty."""
+        """True: an empty store is not false."""
         return True
 
     def _clear(self) -> None:
@@ -168,7 +168,7 @@ class Store:
         self._layout = LAYOUT
 
     def _is_news(self, one: Measurement) -> bool:
-        """Whether the point is not there yet, or with fewer rounds."""
+        """Whether the point is new, or was stored with fewer rounds."""
         known = self._measurements.get((one.run, one.point))
         return known is None or one.rounds > known.rounds
 
@@ -224,7 +224,7 @@ class Store:
                 self._runs.pop(run, None)
 
     def _write(self, lines: Sequence[Line]) -> WriteResult:
-        """Write the lines all or none, and apply them; those that the file refuses go with the next write."""
+        """Write all lines or none, and apply them; lines that the file refuses are written next time."""
         with self._lock:
             lines = [*self._waiting, *lines]
             if self._file is None:

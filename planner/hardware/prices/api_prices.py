@@ -22,10 +22,10 @@ class ApiPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     name: str
     provider: str
     model: str = ""
-    """The catalogue's name of the model; empty for a model that is sold by the token alone."""
+    """The catalogue's name of the model; empty for a model that is only sold by the token."""
     input_usd_per_million: Rate
     cached_usd_per_million: Rate | None = None
-    """Input that the provider has in its cache; None: billed as other input."""
+    """Price of input in the provider's cache; None: billed as other input."""
     output_usd_per_million: Rate
     as_of: str
     """ISO date, or the part of it that the source states."""
@@ -33,7 +33,7 @@ class ApiPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     note: str = ""
 
     def request_usd(self, input_tokens: float, cached_tokens: float, output_tokens: float) -> float:
-        """Dollars of one request; `cached_tokens` are among `input_tokens`."""
+        """Dollars of one request; `cached_tokens` are included in `input_tokens`."""
         cached = self.input_usd_per_million if self.cached_usd_per_million is None else self.cached_usd_per_million
         fresh = max(0.0, input_tokens - cached_tokens)
         return (fresh * self.input_usd_per_million + cached_tokens * cached + output_tokens * self.output_usd_per_million) / 1e6
@@ -51,7 +51,7 @@ def load_api_prices(folder: Path, own: Path) -> tuple[ApiPrice, ...]:
 
 
 def api_price(prices: Sequence[ApiPrice], name: str) -> ApiPrice:
-    """The price called `name`, by its own name or 'provider/name', letter case aside; raises `UserError` with the nearest names."""
+    """The price called `name`, by its own name or 'provider/name', in any letter case; raises `UserError` with the nearest names."""
     for price in prices:
         if name.casefold() in {price.name.casefold(), f"{price.provider}/{price.name}".casefold()}:
             return price
@@ -60,7 +60,7 @@ def api_price(prices: Sequence[ApiPrice], name: str) -> ApiPrice:
 
 
 def price_of_model(prices: Sequence[ApiPrice], model: str) -> ApiPrice | None:
-    """The cheapest price of the catalogue's `model`, by three parts of input to one of output; None where nobody sells it."""
+    """The cheapest price of the catalogue's `model`, weighing three parts of input and one of output; None where nobody sells it."""
     known = [price for price in prices if price.model == model]
     return min(known, key=lambda price: 3 * price.input_usd_per_million + price.output_usd_per_million, default=None)
 

@@ -24,7 +24,7 @@ FLAT = 0.005
 
 
 class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One provider of the catalogue, and what its names mean."""
+    """One provider of the catalogue, and the meaning of its names."""
 
     cloud: str
     """The provider's folder in the catalogue."""
@@ -56,7 +56,7 @@ class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Publisher of prices, and the meaning of names there."""
+    """Publisher of prices, and the meaning of its names."""
 
     name: str
     base: str
@@ -66,7 +66,7 @@ class PriceCatalogue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     accelerators: dict[str, str]
     """AcceleratorName -> GPU, for names that mean one part at every provider."""
     asked: dict[str, str]
-    """GPU -> accelerator that SkyPilot rents it by."""
+    """GPU -> accelerator name with which SkyPilot rents it."""
     provider: tuple[CataloguedProvider, ...]
 
 
@@ -77,11 +77,11 @@ class CataloguedOffers(msgspec.Struct):
     unknown: Counter[str] = msgspec.field(default_factory=Counter)
     """Accelerator without a known part -> number of instances left out."""
     unusable: list[str] = msgspec.field(default_factory=list)
-    """Lines that could not be read, each with its number and why."""
+    """Lines that could not be read, each with its number and the reason."""
 
 
 def load_price_catalogue(path: Path, gpus: GpuCatalogue) -> PriceCatalogue:
-    """The catalogue described in `path`; raises `UserError` with one problem per fault, unknown GPUs too."""
+    """The catalogue described in `path`; raises `UserError` with one problem per fault, including unknown GPUs."""
     catalogue = read_struct(PriceCatalogue, read_toml(path), str(path))
     problems = []
     tables = [catalogue.accelerators, *(table for one in catalogue.provider for table in (one.accelerators, one.parts))]
@@ -132,7 +132,7 @@ def catalogued_offers(
 def _part(
     row: Row, provider: CataloguedProvider, catalogue: PriceCatalogue, by_instance: Mapping[tuple[str, int], Offer]
 ) -> tuple[str, str | None]:
-    """(Spelling of the part in `row`, the GPU it means); None: not known, or only a share of one."""
+    """(spelling of the GPU in `row`, the GPU it means); None: not known, or only a share of one."""
     if row.gpus < 1 or row.gpus != int(row.gpus):
         return f"{row.gpus:g} of {row.accelerator}", None
     if provider.parts:
@@ -217,13 +217,13 @@ def _plausible(rows: list[Row], provider: CataloguedProvider) -> list[Row]:
 
 
 def _flat_spot(rows: list[Row]) -> bool:
-    """Whether the spot price is one share of the list price in every region, of several."""
+    """Whether the spot price is the same share of the list price in several regions."""
     shares = {row.region: row.spot / row.price for row in rows if row.spot and row.price}
     return len(shares) > 1 and max(shares.values()) - min(shares.values()) < FLAT
 
 
 def _region(plausible: list[Row], priced: Mapping[str, Row], home: str | None) -> str | None:
-    """Home where it has a list price, else the cheapest that has one, else the cheapest on the spot market."""
+    """The home region if it has a list price, else the cheapest with a list price, else the cheapest on the spot market."""
     if home in priced:
         return home
     if priced:

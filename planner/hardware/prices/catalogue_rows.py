@@ -15,7 +15,7 @@ COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "Memo
 MOST_ROWS = 200_000
 """Lines of one file; the largest of the catalogue has 4 MB."""
 LIMITS = {"AcceleratorCount": (1e-3, 1e6), "Price": (1e-6, 1e9), "SpotPrice": (1e-6, 1e9)}
-"""Least and most of a figure that is stated and not 0, as an offer takes them; of the other columns 0 and 1e9."""
+"""Smallest and largest value of a figure that is stated and not 0, as in an offer; other columns 0 and 1e9."""
 
 
 class UnusablePrices(Exception):  # noqa: N818  # an expected outcome, said in words
@@ -38,7 +38,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def read_rows(text: str, unusable: list[str]) -> Iterator[Row]:
-    """Every readable line; others go to `unusable` with number and reason. Raises `UnusablePrices` for another table."""
+    """Every readable line; others are added to `unusable` with number and reason. Raises `UnusablePrices` for another table."""
     if max(text.count("\n"), text.count("\r")) > MOST_ROWS:
         raise UnusablePrices(f"has more than {MOST_ROWS:,} lines, the most that are read")
     reader = csv.DictReader(io.StringIO(text))
@@ -68,7 +68,7 @@ def _row(line: Mapping[str, Any]) -> Row:
         except ValueError:
             raise ValueError(f"{name} {text!r} is not a number") from None
         least, most = LIMITS.get(name, (0.0, 1e9))
-        if value != 0 and not least <= value <= most:  # not a number and infinity too
+        if value != 0 and not least <= value <= most:  # also not a number, or infinity
             raise ValueError(f"{name} {text!r} is not a number from {least:g} to {most:g}")
         return value
 
@@ -87,7 +87,7 @@ def _row(line: Mapping[str, Any]) -> Row:
 
 
 def assembled(rows: Iterable[Row], machines: Mapping[str, tuple[str, int]]) -> Iterator[Row]:
-    """Hosts joined with the GPUs they hold, zone by zone, where the two are priced apart."""
+    """Hosts joined with their GPUs, zone by zone, where the two are priced separately."""
     hosts: dict[str, list[Row]] = defaultdict(list)
     parts: dict[tuple[str, int, str], Row] = {}
     for row in rows:

@@ -14,13 +14,13 @@ from planner.hardware.prices.catalogue_rows import UnusablePrices
 from planner.web import NoAnswerError, read_url
 
 TIMEOUT_S = 60.0
-"""Limit of fetching one file as a whole."""
+"""Time limit for one file."""
 TOTAL_S = 120.0
-"""Limit of fetching all files together."""
+"""Time limit for all files together."""
 AT_ONCE = 8
 """Number of files fetched at once."""
 LARGEST_BYTES = 32 * 2**20
-"""The largest file of the catalogue has 4 MB."""
+"""Largest size of a file; the largest of the catalogue has 4 MB."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ def fetch_first(urls: Sequence[str], timeout_s: float, until_s: float) -> Fetche
 
 
 def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
-    """The text at `url` (http, https, file); raises `UnusablePrices` whatever goes wrong on the way."""
+    """The text at `url` (http, https, file); raises `UnusablePrices` for every failure."""
     try:
         answer = read_url(url, within_s=timeout_s, most_bytes=LARGEST_BYTES)
     except NoAnswerError as error:

@@ -59,7 +59,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     most_nodes: Gpus | None = None
     """Nodes that can be had at once, where the number differs from the provider's record."""
     by_discount: list[Name] = []
-    """Prices above that follow from the provider's advertised discount, not from a price list."""
+    """Prices above that are calculated from the provider's advertised discount, instead of from a price list."""
     as_of: str
     """ISO date, or the year alone where the source states no more."""
     source: str
@@ -88,7 +88,7 @@ def load_own_offers(folder: Path, gpus: GpuCatalogue) -> tuple[Offer, ...]:
 
 
 def with_own(shipped: tuple[Offer, ...], own: tuple[Offer, ...]) -> tuple[Offer, ...]:
-    """The shipped offers, with every provider that `own` has offers of replaced by those."""
+    """The shipped offers, where those of every provider in `own` are replaced."""
     replaced = {offer.provider for offer in own}
     return (*(offer for offer in shipped if offer.provider not in replaced), *own)
 
@@ -101,7 +101,7 @@ def _offers_of(files: list[Path], gpus: GpuCatalogue) -> tuple[Offer, ...]:
 
 
 def _completed(offer: Offer, gpus: GpuCatalogue) -> Offer:
-    """`offer` with the canonical GPU name, and no NVLink where the part has none."""
+    """`offer` with the canonical GPU name, and no NVLink where the GPU has none."""
     gpu = gpus.find(offer.gpu)
     nvlink = False if gpu.nvlink_bytes_per_s is None else offer.nvlink
     if (gpu.name, nvlink) == (offer.gpu, offer.nvlink):
@@ -208,7 +208,7 @@ def write_offers(path: Path, offers: Sequence[Offer], gpus: GpuCatalogue) -> Wri
 
 
 def as_toml(offers: Sequence[Offer]) -> str:
-    """The offers as TOML; keys that all of them share stand under [defaults]."""
+    """The offers as TOML, with keys that all of them share under [defaults]."""
     import tomlkit
 
     tables = [msgspec.to_builtins(offer) for offer in offers]

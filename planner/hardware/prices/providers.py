@@ -54,7 +54,7 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     most_nodes_by_agreement: Gpus | None = None
     """Nodes of the largest cluster that the provider states it has rented out."""
     by_agreement_alone: bool = False
-    """Whether not even one can be ordered without a contract."""
+    """Whether every node needs a contract to be ordered."""
     as_of: str
     source: str
     note: str = ""
@@ -75,18 +75,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     interruption_notice_s: Positive | None = None
     """Warning before a spot instance is taken away."""
     billing_s: Positive | None = None
-    """Time that is billed at a time."""
+    """Billing increment."""
     billing_minimum_s: Positive | None = None
     egress_usd_per_gb: float | None = None
     """Price of the first paid gigabyte to the internet."""
     most_nodes: Gpus | None = None
-    """Nodes of one type that can be counted on at once, joined or not; None: the usual of its kind."""
+    """Nodes of one type that are reliably available at once, joined or not; None: the usual number of its kind."""
     reserved_1y_discount: Share | None = None
     """Advertised share of the on-demand price saved by a year's commitment; a committed price in an offer takes precedence."""
     reserved_3y_discount: Share | None = None
     commitment_note: str = ""
     network: list[NodeNetwork] = []
-    """The first whose pattern an instance has counts."""
+    """Networks by pattern; the first whose pattern matches an instance counts."""
     as_of: str
     source: str
     figure_sources: dict[str, str] = {}
@@ -98,11 +98,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.tier_kinds.get(offer.tier, self.kind)
 
     def network_of(self, instance: str) -> NodeNetwork | None:
-        """Known network between nodes of `instance`."""
+        """Network between nodes of `instance`; None where it is not known."""
         return next((one for one in self.network if any(matches(instance, name) for name in one.instances)), None)
 
     def countries_of(self, region: str) -> frozenset[str]:
-        """The country of `region`; all of the provider's where the offer names no single one; empty: not known."""
+        """The country of `region`; all countries of the provider where the offer names no single one; empty: not known."""
         for pattern, country in self.regions.items():
             if matches(region, pattern):
                 return frozenset([country])
@@ -110,7 +110,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether `name` is `pattern`, in which * and ? stand for anything; most patterns have neither, or one * at their end."""
+    """Whether `name` matches `pattern`, in which * and ? stand for anything; most patterns have neither, or one * at their end."""
     prefix = pattern.removesuffix("*")
     if any(sign in prefix for sign in "*?["):
         return fnmatchcase(name, pattern)
@@ -141,7 +141,7 @@ def _faults(read: Sequence[Provider], path: Path) -> Iterator[Problem]:
 
 
 def with_discounts(offers: Sequence[Offer], providers: Mapping[str, Provider]) -> tuple[Offer, ...]:
-    """`offers`, each with the prices of commitments that follow from its provider's advertised discount; its note states that."""
+    """`offers`, with the prices of commitments that follow from their provider's advertised discount and a note that states this."""
     return tuple(_discounted(offer, providers.get(offer.provider)) for offer in offers)
 
 

@@ -23,7 +23,7 @@ from planner.reading import kind_of, user_path
 from planner.web import reason_of
 
 LEAST_SHARE = 0.5
-"""Least share of the parts priced now that new prices have to cover: a file cut short is no market."""
+"""Smallest share of the GPUs priced now that new prices have to cover: a file that was cut short does not show the market."""
 
 State = Literal["written", "would be written", "older", "own file", "failed", "not kept"]
 
@@ -39,10 +39,10 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     as_of: str | None = None
     """ISO date of the prices: of the file where its server states it, else of the day it was read."""
     file: str | None = None
-    """Path they were, or would be, written to."""
+    """Path that they were, or would be, written to."""
     offers: int = 0
     kept: int = 0
-    """Number of shipped offers that stay beside them, of tiers that the catalogue does not list."""
+    """Number of shipped offers that are kept, for tiers that the catalogue does not list."""
     changes: tuple[Change, ...] = ()
     unknown: dict[str, int] = {}
     """Accelerator without a known part -> number of instances left out."""
@@ -51,7 +51,7 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfferFolder(msgspec.Struct, frozen=True):
-    """The offers there are, and the folder new ones are written to."""
+    """The existing offers, and the folder for new ones."""
 
     shipped: Sequence[Offer]
     current: Sequence[Offer]
@@ -59,11 +59,11 @@ class OfferFolder(msgspec.Struct, frozen=True):
     folder: Path
     gpus: GpuCatalogue
     fewer: bool = False
-    """Whether prices that leave out most parts are taken all the same."""
+    """Whether to accept prices that leave out most GPUs."""
 
 
 def chosen_providers(catalogue: PriceCatalogue, names: Sequence[str]) -> tuple[CataloguedProvider, ...]:
-    """The providers of these names; without names, all that are regenerated daily. Raises `UserError`."""
+    """The providers with these names; without names, all that are regenerated daily. Raises `UserError`."""
     if not names:
         return tuple(one for one in catalogue.provider if not one.kept_by_hand)
     by_name = {name.casefold(): one for one in catalogue.provider for name in (one.cloud, one.provider)}
@@ -105,7 +105,7 @@ def refresh(
     timeout_s: float = TIMEOUT_S,
     within_s: float = TOTAL_S,
 ) -> Iterator[Refreshed]:
-    """Fetch and write the offers of `providers`, each as its file arrives; a failure keeps that provider's offers.
+    """Fetch and write the offers of `providers`, each when its file arrives; a failure keeps that provider's offers.
 
     `timeout_s` limits each file, `within_s` all of them together.
     """
@@ -185,7 +185,7 @@ def _date_text(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -
 
 
 def _missing(in_use: Iterable[Offer], new: Iterable[Offer]) -> str:
-    """Shortfall of `new` offers against the market that `in_use` shows; empty where they do."""
+    """Shortfall of `new` offers compared with the market in `in_use`; empty where there is none."""
     before, now = {offer.gpu for offer in in_use}, {offer.gpu for offer in new}
     if len(before & now) >= LEAST_SHARE * len(before):
         return ""

@@ -1,8 +1,9 @@
-"""Values that a plan was made with though nobody gave them, on one line below its table."""
+"""Values that a plan was made with though nobody gave them: the planner's own, and those that a preset has beside the model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 from planner.units import number_text
 
@@ -19,6 +20,26 @@ LISTED = (
     "engine",
 )
 """Keys that change an answer most, in the order they are listed; a report and the page of a row list all."""
+OF_PRESETS = (
+    "request_rate_per_s",
+    "daily_users",
+    "concurrency",
+    "requests",
+    "input_tokens",
+    "output_tokens",
+    "batch",
+    "sequence",
+    "global_batch",
+    "train_tokens",
+    "lora.rank",
+    "weight_dtype",
+    "kv_dtype",
+    "recipe",
+    "optimizer",
+    "engine",
+    "max_gpus",
+)
+"""Keys that are named where the model of a preset is replaced and they stay, beside its targets."""
 LATENCIES = ("request_s", "ttft_s", "tpot_s")
 
 
@@ -38,6 +59,14 @@ def chosen_text(plan: Plan) -> str:
         if not any(key.endswith(LATENCIES) for key in task.get("targets", ())):
             parts.append("no limit on latency")
     return "; ".join(parts)
+
+
+def kept_values(fields: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
+    """Keys of the workload `fields`, with their values, that decide an answer most and are not among those `given` beside its preset."""
+    tables = {f"{table}.{key}": value for table in ("lora", "targets") for key, value in (fields.get(table) or {}).items()}
+    names = (*OF_PRESETS, *(key for key in tables if key.startswith("targets.")))
+    found = {key: tables.get(key, fields.get(key)) for key in names if key not in given}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _text(value: object) -> str:

@@ -22,11 +22,13 @@ SURE = 0.9
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """Parts of one sentence, most telling first, so that a narrow line can leave out the last."""
+    """Parts of one sentence, most telling first."""
 
     parts: tuple[str, ...]
     solved: bool
     """Whether something fits."""
+    narrower: tuple[tuple[str, ...], ...] = ()
+    """Shorter sentences that say the most telling parts, longest first; none: the last parts are left out."""
 
     @property
     def text(self) -> str:
@@ -34,15 +36,9 @@ class Sentence(msgspec.Struct, frozen=True):
         return " · ".join(self.parts)
 
     def within(self, cells: int) -> tuple[str, ...]:
-        """The first part, and whole further ones that `cells` characters have room for, the last without what is in brackets where that alone has."""
-        kept = len(self.parts)
-        while kept > 1 and len(" · ".join(self.parts[:kept])) > cells:
-            kept -= 1
-        for following in self.parts[kept : kept + 1]:
-            shorter = (*self.parts[:kept], following.partition(" (")[0])
-            if self.solved and "(" in following and len(" · ".join(shorter)) <= cells:
-                return shorter
-        return self.parts[:kept]
+        """The parts of the first form that `cells` characters have room for; the first part alone where none fits."""
+        forms = (self.parts, *(self.narrower or (self.parts[:kept] for kept in range(len(self.parts) - 1, 0, -1))))
+        return next((form for form in forms if len(" · ".join(form)) <= cells), self.parts[:1])
 
 
 def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) -> Sentence:
@@ -56,14 +52,14 @@ def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) 
     first = solutions[0]
     other = next((row for row in solutions if (row.gpu, row.here) != (first.gpu, first.here)), None)
     surer = _surer(solutions)
-    sure, following = (_compared(row, first, plan) if row else "" for row in (surer, other))
-    parts = (
-        choice_text(first),
-        _against_targets(first, plan.task),
-        f"over {percent_text(SURE)} sure: {sure}" if sure else "",
-        f"next: {following}" if following and following != sure else "",
-    )
-    return Sentence(tuple(part for part in parts if part), solved=True)
+    safer, following = (_compared(row, first, plan) if row else "" for row in (surer, other))
+    against, sure = _against_targets(first, plan.task), sure_text(first)
+    over = f"over {percent_text(SURE)} sure: {safer}" if safer else ""
+    following = f"next: {following}" if following and following != safer else ""
+    short = f"surer: {count_and_device(surer)}" if surer else ""
+    tails = ((against, over, following), (against, over), (sure, over), (sure, short), (against,), (sure,), ())
+    whole, *narrower = (tuple(part for part in (choice_text(first), *tail) if part) for tail in tails)
+    return Sentence(whole, solved=True, narrower=tuple(narrower))
 
 
 def choice_text(row: PlanRow) -> str:

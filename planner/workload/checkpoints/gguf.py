@@ -16,15 +16,15 @@ from planner.workload.architecture import Architecture
 from planner.workload.matrices import Matrix
 
 KEPT_BITS = 32
-"""Norms, biases, routers and learned positions stay in FP32."""
+"""Bits of norms, biases, routers and learned positions, which stay in FP32."""
 TOWER_BITS = 16
-"""Vision and audio towers come in a file of their own (mmproj), which convert_hf_to_gguf.py writes in FP16."""
+"""Bits of vision and audio towers, which are in a separate file (mmproj) that convert_hf_to_gguf.py writes in FP16."""
 
 _SMALLER_BLOCK = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
-"""Types used instead where rows are no multiple of 256; the iq types fall back to iq4_nl."""
+"""Types used instead where rows are not multiples of 256; the iq types fall back to iq4_nl."""
 
 _LEAST = ("iq1", "iq2")
-"""Beginnings of the types whose mixes have rules of their own for values, keys and outputs."""
+"""Beginnings of the types whose mixes have special rules for values, keys and outputs."""
 
 Layers = Literal["all", "more", "middle", "eighth", "sixteenth", "two", "four"]
 """Layers that a rule applies to; "more": the first and last eighth, and every third between; "middle": all but these eighths."""
@@ -48,7 +48,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     embedding: str = ""
     head: str = "q6_k"
     raised_output: bool = False
-    """The output projection has type q5_k in models of eight experts."""
+    """Whether the output projection has type q5_k in models of eight experts."""
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,7 +83,7 @@ def head_bits(mix: Mix, architecture: Architecture) -> float:
 
 
 def embedding_bits(mix: Mix, architecture: Architecture) -> float:
-    """Bits per weight of the token embedding; a tied one is stored as the head is."""
+    """Bits per weight of the token embedding; a tied one is stored like the head."""
     if architecture.tied:
         return head_bits(mix, architecture)
     return type_bits(mix.embedding or mix.base, architecture.token_width)

@@ -1,4 +1,4 @@
-"""GGUF files: the config of the model that one holds, and the type and bytes of every tensor, by the library `gguf` (extra `gguf`).
+"""GGUF files: the config of the model in one, and the type and bytes of every tensor, by the library `gguf` (extra `gguf`).
 
 Metadata are named as in https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (read 2026-11-22); each is the key of a config.json.
 """
@@ -19,7 +19,7 @@ from planner.workload.huggingface.keys import STORED_AS
 INSTALL = "pip install 'gpu-planner[gguf]'"
 
 _UNCOUNTED = ("rope_freqs", "rope_factors")
-"""Tables that llama.cpp adds to a file; no parameters of the model."""
+"""Tables that llama.cpp adds to a file and that are no parameters of the model."""
 
 
 class GgufFile(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ def read_gguf(path: Path) -> GgufFile:
             StoredTensor(one.name, one.tensor_type.name, tuple(int(side) for side in one.shape), int(one.n_bytes))
             for one in reader.tensors
         )
-    except Exception as error:  # whatever the library raises for a broken file
+    except Exception as error:  # any exception of the library for a broken file
         fault = "is cut off, damaged, or of a version that the library gguf does not read."
         raise UserError(Problem(str(path), "model", f"is a GGUF file that {fault}")) from error
     stored = CATALOGUE.file_types.get(mix := mixes.get(fields.get("general.file_type", -1), ""), mix)

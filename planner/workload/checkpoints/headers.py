@@ -19,7 +19,7 @@ from planner.reading import open_file, parse_json, read_file
 from planner.workload.checkpoints.tensors import StoredTensor
 
 MOST_HEADER_BYTES = 100_000_000
-"""The most that the safetensors library reads."""
+"""Largest header that the safetensors library reads."""
 MOST_FILES = 2_000
 
 
@@ -37,7 +37,7 @@ class _Entry(msgspec.Struct):
 def folder_tensors(folder: Path) -> tuple[StoredTensor, ...]:
     """The tensors of the safetensors files in `folder`, if any; raises `UserError` for a broken one.
 
-    With an index only the files that it names count, so that two copies of the weights in one folder are one.
+    With an index only the files that it names count, so that two copies of the weights in one folder count once.
     """
     index = folder / "model.safetensors.index.json"
     paths = sorted(folder.glob("*.safetensors"))
@@ -83,7 +83,7 @@ _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16
 
 
 def hub_tensors(name: str) -> tuple[StoredTensor, ...]:
-    """The tensors of the hub's repository `name`, from the headers of its files; none where they cannot be had."""
+    """The tensors of the hub's repository `name`, from the headers of its files; empty where they cannot be read."""
     try:
         from huggingface_hub import get_safetensors_metadata
     except ImportError:

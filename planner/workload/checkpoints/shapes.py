@@ -1,7 +1,7 @@
-"""Description of a model by the names and shapes of its tensors and its config, without a known family or its code.
+"""Description of a model from the names and shapes of its tensors and its config, without a known family or its code.
 
-Names are those that Hugging Face's libraries give projections. What shapes do not say (recurrences, short convolutions, packed
-weights) is refused. The result has the form of a traced description, so that one function makes the architecture of both.
+Names are those that Hugging Face's libraries give projections. Parts that shapes do not describe (recurrences, short convolutions, packed
+weights) are rejected. The result has the form of a traced description, so that one function makes the architecture of both.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ LENGTHS = (256, 512)
 """Tokens of the two prompts whose comparison shows what grows with their number."""
 
 _SCALES = re.compile(r"(_scale|_scale_inv|\.scales?|_zero_point|input_scale|k_scale|v_scale|rotary_emb\.inv_freq)$")
-"""Tensors of a format or a table; no parameters."""
+"""Tensors of a format or a table, which are no parameters."""
 _PACKED = re.compile(r"\.(qweight|qzeros|weight_packed|weight_blocks|absmax|quant_state.*)$|_blocks$")
 _RECURRENT = re.compile(r"(A_log|dt_bias|dt_proj|conv1d|ssm|mamba|time_decay|linear_attn|short_conv|rg_lru|\.conv\.)")
 _INDEXED = re.compile(r"(indexer|compressor|lambda_q1)")
 _ENCODER = re.compile(r"(^|\.)(encoder\.layers?|token_type_embeddings)\b")
 _TOWER = re.compile(r"(^|\.)(visual|vision\w*|vit|audio\w*|mm_projector|multi_modal_projector|image_\w+)(\.|$)")
-"""Stacks beside the text's: pictures and sound."""
+"""Stacks in addition to the text's: pictures and sound."""
 _ATTENDS = {"full_attention", "sliding_attention", "attention"}
-"""Values of `layer_types` whose work shapes say."""
+"""Values of `layer_types` whose work follows from shapes."""
 _EXPERT = re.compile(r"^(.*experts)\.(\d+)\.(.+)$")
 _ROUTER = re.compile(r"\.(gate|router|gating|wg)(\.|$)")
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -36,11 +36,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "width": ("hidden_size", "n_embd", "d_model"),
     "per_token": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "top_k_experts", "moe_top_k"),
 }
-"""Keys under which configs say one thing."""
+"""Keys with the same meaning in different configs."""
 
 
 def description_by_shapes(config: Mapping[str, Any], tensors: Iterable[StoredTensor], where: str) -> dict[str, Any]:
-    """The description; raises `UserError` with what shapes do not say, and the command that traces it."""
+    """The description; raises `UserError` with what shapes do not describe, and the command that traces the model."""
     part = config.get("text_config")
     text = {**config, **part} if isinstance(part, Mapping) else dict(config)
     found = [one for one in tensors if not _SCALES.search(one.name)]
@@ -118,7 +118,7 @@ def _number_in(config: Mapping[str, Any], key: str, otherwise: int) -> int:
 
 
 def _main_stack(tensors: Iterable[StoredTensor]) -> str:
-    """The list of modules that holds most of the parameters."""
+    """The list of modules with most of the parameters."""
     stacks: Counter[str] = Counter()
     for one in tensors:
         parts = one.name.split(".")
@@ -134,7 +134,7 @@ def _layer(name: str, stack: str) -> int | None:
 
 
 def _with_experts_joined(tensors: Iterable[StoredTensor]) -> dict[str, tuple[int, ...]]:
-    """Name -> shape; matrices of single experts are joined into one tensor, whose first side is their number."""
+    """Name -> shape; matrices of single experts are joined into one tensor, whose first dimension is their number."""
     shapes: dict[str, tuple[int, ...]] = {}
     experts: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     for one in tensors:

@@ -10,7 +10,7 @@ import msgspec
 
 
 class StoredTensor(msgspec.Struct, frozen=True):
-    """One tensor as a file holds it."""
+    """One tensor as stored in a file."""
 
     name: str
     dtype: str
@@ -20,7 +20,7 @@ class StoredTensor(msgspec.Struct, frozen=True):
 
     @property
     def elements(self) -> int:
-        """Elements; packed formats hold several in one."""
+        """Number of elements; packed formats hold several in one."""
         return math.prod(self.shape)
 
 
@@ -34,7 +34,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def by_dtype(tensors: Iterable[StoredTensor]) -> tuple[Stored, ...]:
-    """Sums of each dtype, most bytes first."""
+    """Sums for each dtype, the most bytes first."""
     count, elements, size = Counter[str](), Counter[str](), Counter[str]()
     for one in tensors:
         count[one.dtype] += 1

@@ -1,1 +1,1 @@
-"""Machines of the user's own: how they are written down, and inventories of clusters."""
+"""The user's own machines: their form in a workload, and inventories of clusters."""

@@ -1,4 +1,4 @@
-"""Machines of one's own as clusters list them: Slurm's `sinfo`, node labels of Kubernetes, or TOML."""
+"""Owned machines as listed by clusters: Slurm's `sinfo`, node labels of Kubernetes, or TOML."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from planner.schema import read_struct
 from planner.workload.hardware.owned import Own
 
 MOST_BYTES = 1 << 26
-"""A large cluster's node objects are tens of kilobytes each."""
+"""Largest size of a file; a large cluster's node objects are tens of kilobytes each."""
 SINFO = 'sinfo -N -h -o "%N %G %T"'
 """The command whose output is read; its columns, in any order, have a node (or without -N a list of nodes), GRES and state."""
 OUT_OF_USE = ("down", "drain", "fail", "maint", "powered_down", "future", "reboot", "unknown")
 """Beginnings of the states of Slurm in which a node takes no jobs (slurm.schedmd.com/sinfo.html)."""
 MOST_NAMES = 1_000_000
-"""Nodes read of one file, those of every partition counted each time."""
+"""Most nodes read from one file, those of every partition counted each time."""
 MOST_BRACKETS = 2
-"""Ranges in one name: 'rack[0-3]n[01-16]'."""
+"""Most ranges in one name: 'rack[0-3]n[01-16]'."""
 MOST_CALLED = 6
-"""Parts that are named where a spelling begins the names of several."""
+"""Most GPUs that are named where a spelling matches the names of several."""
 _HOST = re.compile(r"(?:[^,\[\]]|\[[^\]]*\])+")
 _GRES = re.compile(r"gpu:(?:(?P<type>[^:,()\s]+):)?(?P<count>\d+)")
 _MIG_PROFILE = re.compile(r"(?<!\d)(\d+)g[._-](\d+)gb", re.IGNORECASE)
-"""Begun at the first digit alone: 5,000 digits would be searched from each."""
+"""MIG profile in a name; matched only from the first digit, because 5,000 digits would be searched from each."""
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 """Labels of NVIDIA's GPU feature discovery (github.com/NVIDIA/k8s-device-plugin, docs/gpu-feature-discovery)."""
 _MIG_COUNT = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb)\.count")
 
 FindPart = Callable[[str], str | None]
-"""A spelling -> the canonical name of a part; None where no part, or more than one, is called so."""
+"""A spelling -> the canonical name of a GPU; None where no GPU, or more than one, has that name."""
 
 
 class OwnFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,9 +47,9 @@ class OwnFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read_inventory(path: Path, find_part: FindPart, known: tuple[str, ...]) -> list[Own]:
-    """The machines that the file at `path` lists, equal ones together; `known`: spellings to suggest.
+    """The machines in the file at `path`, equal ones together; `known`: spellings to suggest.
 
-    Raises `UserError` for a file of none of the three kinds, and for each unknown part.
+    Raises `UserError` for a file of none of the three kinds, and for each unknown GPU.
     """
     text, where = read_text(path, most_bytes=MOST_BYTES), str(path)
     if path.suffix == ".toml":
@@ -65,7 +65,7 @@ def read_inventory(path: Path, find_part: FindPart, known: tuple[str, ...]) -> l
 
 
 def _of_slurm(text: str) -> Iterator[Own]:
-    """One machine a node; a node that stands in several partitions counts once, one that takes no jobs not at all."""
+    """One machine per node; a node in several partitions counts once, and one that takes no jobs is left out."""
     seen: set[str] = set()
     left = MOST_NAMES
     for line in text.splitlines():
@@ -103,7 +103,7 @@ def _hosts(listed: str) -> Iterator[str]:
 
 
 def _of_kubernetes(document: Any, where: str) -> Iterator[Own]:
-    """One machine a node, by its labels; nodes without a GPU are passed over."""
+    """One machine per node, by its labels; nodes without a GPU are left out."""
     nodes = document.get("items", [document]) if isinstance(document, Mapping) else document
     if not isinstance(nodes, list):
         raise UserError(Problem(where, "items", f"{shown(nodes)} is not a list of nodes."))
@@ -125,7 +125,7 @@ def _of_node(node: Mapping[str, Any]) -> Iterator[Own]:
 
 
 def _count(text: object) -> int:
-    """The number of GPUs that a text gives in one to six digits; 0 for another text."""
+    """The number of GPUs in a text of one to six digits; 0 for another text."""
     return int(str(text)) if re.fullmatch(r"[0-9]{1,6}", str(text)) else 0
 
 
@@ -167,7 +167,7 @@ def _named(found: list[Own], find_part: FindPart, known: tuple[str, ...], where:
 
 
 def plain_spelling(name: str) -> str:
-    """`name` as inventories spell it: small letters and digits, parted by '-', without the vendor."""
+    """`name` as spelled in inventories: small letters and digits, separated by '-', without the vendor."""
     return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-").removeprefix("nvidia-")
 
 

@@ -1,1 +1,1 @@
-"""Models as Hugging Face describes them: config.json, family by family, and the hub it comes from."""
+"""Models as described on Hugging Face: config.json, family by family, and the hub it comes from."""

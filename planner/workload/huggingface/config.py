@@ -1,8 +1,8 @@
-"""Reads a Hugging Face `config.json` into an `Architecture`, family by family, exact to the parameter.
+"""Reading of a Hugging Face `config.json` into an `Architecture`, family by family, exact to the parameter.
 
 Each family is one function from the config's keys to sizes (`keys.family`); it states what the modelling code of
-`transformers` builds for that `model_type`, and what it takes for a key that is left out. An unknown `model_type` is refused.
-A model of text and something else (`gemma3`, `mistral3`, …) holds its text part under `text_config`: that part is read.
+`transformers` builds for that `model_type`, and its default for a missing key. An unknown `model_type` is rejected.
+A model of text and something else (`gemma3`, `mistral3`, …) has its text part under `text_config`, which is read.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ TEXT_PART = "text_config"
 _TEXT_NAMES = ("llm_config", "language_config")
 """Other names of the text part in published wrappers."""
 _THINKER, _SPEAKERS = "thinker_config", ("talker_config", "code2wav_config", "token2wav_config")
-"""Part of Qwen Omni that answers in text, and those that make speech of it."""
+"""Part of Qwen Omni that answers in text, and the parts that convert it to speech."""
 _OTHER_PARTS = ("vision_config", "audio_config", *_SPEAKERS)
 _FURTHER = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 """Keys of the number of layers that predict further tokens, which transformers does not build."""
 _ALSO_CALLED = read_shipped_part(dict[str, tuple[str, ...]], "also_called", "families", "also_called.toml")
 _WIDELY_COPIED = ("llama", "qwen3_moe", "deepseek_v3")
-"""Families whose keys other configs take over."""
+"""Families whose keys many other configs use."""
 _SAME = {name: family for family, names in _ALSO_CALLED.items() for name in names}
-"""`model_type` -> the family that it is built as."""
+"""`model_type` -> the family as which it is built."""
 
 
 _OTHER_TWO_STACKS = (
@@ -53,7 +53,7 @@ _OTHER_TWO_STACKS = (
 )  # fmt: skip
 """Model types of an encoder and a decoder that are no family here."""
 _DECODER_ALONE = frozenset({"prophetnet", "trocr"})
-"""Model types of an encoder and a decoder for which transformers 5.23 builds the decoder alone."""
+"""Model types of an encoder and a decoder for which transformers 5.23 builds only the decoder."""
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
@@ -76,7 +76,7 @@ def with_text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _type(config: Mapping[str, Any]) -> object:
-    """`model_type` of a config; where it is of no family, the family after which its class is named, if there is one."""
+    """`model_type` of a config; for an unknown one the family after which its class is named, if there is one."""
     given = config.get("model_type")
     if isinstance(given, str) and (given in FAMILIES or given in _SAME or TEXT_PART in config):
         return given
@@ -86,14 +86,14 @@ def _type(config: Mapping[str, Any]) -> object:
 
 
 def _type_of_text(config: Mapping[str, Any], part: Mapping[str, Any]) -> object:
-    """`model_type` of the text of a wrapper, whose own names it where the part does not."""
+    """`model_type` of the text of a wrapper, from the wrapper where the part does not state it."""
     return part.get("model_type") or next(
         (f"{given}_text" for given in (str(config.get("model_type")),) if f"{given}_text" in FAMILIES), None
     )
 
 
 def one_stack(config: Mapping[str, Any]) -> bool:
-    """Whether `config` is of layers that follow each other, without an encoder beside a decoder."""
+    """Whether `config` has a single stack of layers, without an encoder for a decoder."""
     return not config.get("is_encoder_decoder", str(config.get("model_type")) in (*TWO_STACKS, *_OTHER_TWO_STACKS))
 
 
@@ -102,9 +102,9 @@ def _decoder_taken_out(config: Mapping[str, Any]) -> bool:
 
 
 def read_architecture(config: Mapping[str, Any], where: str = "") -> Architecture:
-    """The architecture a config describes; raises `UserError` naming every missing, unusable or contradictory key.
+    """The architecture that a config describes; raises `UserError` naming every missing, unusable or contradictory key.
 
-    Of a wrapper the text part and a known picture tower are counted; `Architecture.left_out` names the others.
+    For a wrapper the text part and a known picture tower are counted; `Architecture.left_out` names the others.
     """
     config = with_text_part(config)
     family = _type(config)
@@ -118,7 +118,7 @@ def read_architecture(config: Mapping[str, Any], where: str = "") -> Architectur
 
 
 def in_published_format(found: Architecture, config: Mapping[str, Any]) -> Architecture:
-    """`found` with the format of its checkpoint, by a GGUF file or a `quantization_config`."""
+    """`found` with the format of its checkpoint, from a GGUF file or a `quantization_config`."""
     from planner.workload.huggingface.quantization import mixed_formats, quantised_format
 
     if isinstance(named := config.get(TAKEN_AS), str):
@@ -135,7 +135,7 @@ def parts_beside_text(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _with_towers(text: Architecture, config: Mapping[str, Any]) -> Architecture:
-    """`text` with the tower that reads pictures; parts that are not known are named as left out."""
+    """`text` with the tower that reads pictures; unknown parts are named as left out."""
     others = parts_beside_text(config)
     if not others:
         return text
@@ -182,7 +182,7 @@ def _read(given: object, config: Mapping[str, Any], where: str, prefix: str) -> 
 
 
 def _of_the_stack(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`config` with the kinds of its layers alone, where those that predict further tokens are listed behind them."""
+    """`config` with the kinds of its own layers only, where those that predict further tokens are listed after them."""
     kinds, layers = config.get("layer_types"), config.get("num_hidden_layers")
     if not isinstance(kinds, list) or not isinstance(layers, int) or len(kinds) <= layers:
         return config
@@ -191,7 +191,7 @@ def _of_the_stack(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _unknown(name: object, where: str, key: str, config: Mapping[str, Any]) -> Problem:
-    """Problem of an unknown family, with the command or the line that would make it possible."""
+    """Problem of an unknown family, with the command or the line that would solve it."""
     supported = f"supported: {', '.join(sorted(FAMILIES))}."
     if name is None:
         return Problem(where, key, f"missing; {supported}")
@@ -210,7 +210,7 @@ def _unknown(name: object, where: str, key: str, config: Mapping[str, Any]) -> P
 
 
 def _read_as(name: str, config: Mapping[str, Any]) -> str | None:
-    """Family that reads every size of `config`, of those whose names begin like `name` or that are widely copied; None: there is none."""
+    """Family that can read every size of `config`, with a name that begins like `name` or widely copied keys; None: there is none."""
     relatives = [family for family in nearest_names(name, FAMILIES) if family[:4] == name[:4]]
     for family in (*relatives, *_WIDELY_COPIED):
         problems = Problems("")
@@ -222,7 +222,7 @@ def _read_as(name: str, config: Mapping[str, Any]) -> str | None:
 
 
 def _check(sizes: Mapping[str, Any], config: Mapping[str, Any], problems: Problems, prefix: str) -> None:
-    """Sizes that are usable one by one, but not together."""
+    """Check sizes that are usable one by one, but not together."""
     heads, groups, layers = sizes["heads"], sizes["kv_heads"], sizes["layers"]
     if heads % groups:
         name = "num_kv_heads" if "num_kv_heads" in config else "num_key_value_heads"

@@ -26,21 +26,21 @@ _ROLES: tuple[tuple[str, Role], ...] = (
     (r"(up_proj|w3|fc1|c_fc|fc_in|dense_h_to_4h|input_linear)$", "up"),
     (r"(down_proj|w2|fc2|c_proj|fc_out|dense_4h_to_h|output_linear)$", "down"),
 )
-"""Names that libraries give projections -> their role."""
+"""Names of projections in libraries -> their role."""
 _ROUTERS = {"gate", "router", "gating"}
-"""Modules whose product with their weight may be one of a copy in FP32."""
+"""Modules whose product with their weight may use a copy in FP32."""
 _MIXING = re.compile(r"attn|attention|mixer|mamba|conv|ssm|temporal|recurrent")
 
 
 TOLERANCE = 0.02
-"""Tolerated share between the FLOPs of the architecture and traced ones; small products without a layer are not all found."""
+"""Tolerated relative difference between the FLOPs of the architecture and traced ones; some small products without a layer are not found."""
 
 
 class _Layer(msgspec.Struct):
     """Measured parameters and work of one layer."""
 
     sums: Counter[str] = msgspec.field(default_factory=Counter)
-    """Kind of parameter -> how many."""
+    """Kind of parameter -> number."""
     products: Counter[tuple[str, Role, int, int, bool]] = msgspec.field(default_factory=Counter)
     """(part, role, inputs, outputs, weights used for the first time) of products with weights."""
     experts: tuple[int, bool] = (0, False)
@@ -52,11 +52,11 @@ class _Layer(msgspec.Struct):
     """Parameters of products that choose experts."""
     shapes: list[list[int]] = msgspec.field(default_factory=list)
     cache: list[tuple[float, float, int, int, int]] = msgspec.field(default_factory=list)
-    """(elements a token, as many as in 16 bit, elements besides, bytes of one, key heads, window) of each tensor of the cache."""
+    """(elements per token, as many as in 16 bit, other elements, bytes of one, key heads, window) of each tensor of the cache."""
 
     @property
     def signature(self) -> str:
-        """Equal for equal layers."""
+        """A text that is equal for equal layers."""
         return repr(
             (sorted(self.sums.items()), sorted(self.products.items()), self.experts, sorted(self.flops.items()), self.cache)
         )
@@ -126,7 +126,7 @@ def described_architecture(found: Mapping[str, Any]) -> Architecture:
 
 
 def _sublayers(layers: Sequence[_Layer], found: Mapping[str, Any]) -> tuple[list[Sublayer], list[Sublayer], set[int]]:
-    """(attentions and MLPs, further parts, windows) of the layers, equal ones together."""
+    """(attentions and MLPs, further parts, windows) of the layers, with equal ones combined."""
     groups: dict[str, list[int]] = defaultdict(list)
     for number, layer in enumerate(layers):
         groups[layer.signature].append(number)
@@ -145,7 +145,7 @@ def _sublayers(layers: Sequence[_Layer], found: Mapping[str, Any]) -> tuple[list
 
 
 def _experts(layer: _Layer, width: int, tokens: int, corrections: int) -> dict[str, Any]:
-    """Sizes of a layer's routed experts, by a prompt of `tokens`; `corrections`: further parameters of its router."""
+    """Sizes of a layer's routed experts, from a prompt of `tokens`; `corrections`: further parameters of its router."""
     number, gated = layer.experts
     each = layer.sums["expert"] // number
     matrices = (3 if gated else 2) * width
@@ -228,7 +228,7 @@ def _layers(found: Mapping[str, Any]) -> tuple[list[_Layer], list[list[Any]]]:
 
 
 def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
-    """Growth a token and constant part of every tensor of the cache, from prompts of two lengths."""
+    """Growth per token and constant part of every tensor of the cache, from prompts of two lengths."""
     first, second = sorted(map(int, found["caches"]))[:2]
     later = {tuple(one["path"]): one for one in found["caches"][str(second)]}
     for one in found["caches"][str(first)]:
@@ -237,7 +237,7 @@ def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
             size, grown = math.prod(one["shape"]), math.prod(after["shape"])
             each = (grown - size) / (second - first)
             constant = size - each * first
-            window = (one["window"] or 0) * (len(one["shape"]) == 4)  # keys and values; entries beside them grow with every token
+            window = (one["window"] or 0) * (len(one["shape"]) == 4)  # keys and values; other entries grow with every token
             if window:
                 each, constant = size / one["shape"][-2], 0
             heads = one["shape"][1] if len(one["shape"]) == 4 else 1
@@ -245,7 +245,7 @@ def _fill_caches(found: Mapping[str, Any], layers: list[_Layer]) -> None:
 
 
 def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tuple[Attending, ...], int]:
-    """Access of the layer to earlier tokens, and its window (0: none): FLOPs of two lengths make a square and a linear part."""
+    """Access of the layer to earlier tokens, and its window (0: none): FLOPs of two lengths give a square and a linear part."""
     first, second = sorted(map(int, found["flops"]))[:2]
     a, b = layer.flops.get(first, 0) / first, layer.flops.get(second, 0) / second
     attended = (b - a) / (second - first) / 2
@@ -257,7 +257,7 @@ def _attending(layer: _Layer, layers: int, found: Mapping[str, Any]) -> tuple[tu
     kept = [(one[1], one[2]) for one in layer.cache]
     if not (attended or growing or near or any(size for size, _ in kept) or linear > 0):
         return (), 0
-    if attended and not heads:  # scores of more than the tokens: their sizes are known together alone
+    if attended and not heads:  # scores of more than the tokens: only their total size is known
         heads, scores = 1, round(attended / 2)
     base = Attending(layers=layers, kv_heads=max((one[3] for one in layer.cache if one[0]), default=1))
     own = replace(
@@ -302,7 +302,7 @@ def _parts(layer: _Layer, part: Any, numbers: list[int], attending: tuple[Attend
 
 
 def _number(path: str, stack: str) -> int | None:
-    """The layer that a module or parameter of that path is in; None: it is outside the layers."""
+    """The layer of a module or parameter with that path; None: it is outside the layers."""
     if not path.startswith(f"{stack}."):
         return None
     number = path[len(stack) + 1 :].split(".", maxsplit=1)[0]

@@ -1,6 +1,6 @@
 """The config.json of a model on the Hugging Face hub, when `huggingface_hub` is installed and the hub answers.
 
-Only that file is fetched, and no code of a repository is ever run. A copy in the library's cache is used without asking.
+Only that file is fetched, and no code of a repository is ever run. A copy in the library's cache is used without a request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 ANSWER_S = 3.0
-"""Time the hub has to answer."""
+"""Seconds within which the hub has to answer."""
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -40,7 +40,7 @@ def fetched_config(name: str) -> Path:
     if isinstance(cached, str):
         return Path(cached)
     try:
-        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=ANSWER_S)  # once: the download would ask five times more
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=ANSWER_S)  # once: the download would try five more times
         disable_progress_bars("huggingface_hub.http_get")
         return Path(hf_hub_download(name, "config.json", etag_timeout=ANSWER_S))
     except OfflineModeIsEnabled:

@@ -1,6 +1,6 @@
-"""Reads the keys of a Hugging Face `config.json`, noting every one that is missing or cannot be used; and the model families that read them.
+"""Reading of the keys of a Hugging Face `config.json`, with a note on every unusable or missing one; and the model families that read them.
 
-A family is one function under `@family`, in `llama.py` or `gpt.py` or a file of its own that `config.py` imports.
+A family is one function under `@family`, in `llama.py`, `gpt.py` or a file of its own that `config.py` imports.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from planner.errors import Problems, nearest_names, shown
 from planner.workload.block import Block
 
 MOST_LAYERS, MOST_SIZE = 10_000, 10**9
-"""Ends of the ranges of counts of layers and of other sizes, far beyond any model: what is summed layer by layer ends in time."""
+"""Upper ends of counts of layers and of other sizes, far beyond any model, so that sums over layers end in reasonable time."""
 LARGEST_FACTOR = 1000
-"""End of the range of factors of a width."""
+"""Upper end of factors of a width."""
 
 STORED_AS, TAKEN_AS = "stored_as", "taken_as"
 """Keys that no published config has: the format of weights, and the words for what a model's name was taken for."""
@@ -34,12 +34,12 @@ WITHOUT_EFFECT = frozenset(
         "task_type_vocab_size", "time_step_rank", "vocab_size_per_layer_input", "window_size",
     }
 )  # fmt: skip
-"""Keys of sizes that other keys say too, or that no part here depends on."""
+"""Keys of sizes that other keys state too, or that nothing here depends on."""
 _LLAMA = Block()
 
 
 class ConfigKeys:
-    """The keys of one config. After a problem reading goes on with a harmless value, so that all problems are found."""
+    """The keys of one config. After a problem, reading continues with a harmless value, so that all problems are found."""
 
     def __init__(self, config: Mapping[str, Any], problems: Problems, prefix: str = "model.") -> None:
         self._config = config
@@ -49,7 +49,7 @@ class ConfigKeys:
 
     def also(self, **given: Any) -> ConfigKeys:
         """These keys, and `given` under names that the config does not have."""
-        both: Mapping[str, Any] = ChainMap(self._config, given)  # type: ignore[arg-type]  # it is read alone
+        both: Mapping[str, Any] = ChainMap(self._config, given)  # type: ignore[arg-type]  # it is only read
         further = ConfigKeys(both, self._problems, self._prefix)
         further._read = self._read
         return further
@@ -79,7 +79,7 @@ class ConfigKeys:
         for name in names:
             value = self._given(name)
             if isinstance(value, list) and value and len(value) <= MOST_LAYERS and all(one == value[0] for one in value):
-                value = value[0]  # one for each layer, all the same
+                value = value[0]  # one for each layer, all equal
             if value is not None:
                 return self._whole(name, value, least=1)
         if default is not None:
@@ -113,7 +113,7 @@ class ConfigKeys:
         return float(value)
 
     def factor(self, name: str, *, default: float) -> float:
-        """A factor of a width; null and a missing one read `default`."""
+        """A factor of a width; `default` for null and for a missing key."""
         value = self._given(name)
         if value is None:
             return default
@@ -163,7 +163,7 @@ class ConfigKeys:
 
 
 ReadSizes = Callable[[ConfigKeys], dict[str, Any]]
-"""The sizes of an `Architecture` by field name, read from a config's keys; problems are noted in the keys."""
+"""Function that reads the sizes of an `Architecture` by field name from a config's keys; problems are noted in the keys."""
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -172,7 +172,7 @@ class Family(msgspec.Struct, frozen=True):
     read_sizes: ReadSizes
     block: Block
     eager_attention: bool
-    """transformers has no fused attention for it, so that scores are stored."""
+    """Whether transformers has no fused attention for it, so that scores are stored."""
 
 
 FAMILIES: dict[str, Family] = {}

@@ -1,7 +1,7 @@
-"""Formats of single parts of a checkpoint, by the modules that its `quantization_config` names: those it leaves out, and those of other groups.
+"""Formats of single parts of a checkpoint, by the modules in its `quantization_config`: modules that are left out, and those of other groups.
 
 Tools name modules in different ways: whole names (`model.layers.0.self_attn.q_proj`), parts of them (`self_attn`, `lm_head`), patterns with
-stars, and regular expressions after `re:`. A module that a name stands for, and all below it, is of that rule.
+stars, and regular expressions after `re:`. A rule applies to the modules that its name matches, and to all modules below them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from planner.workload.matrices import Matrix, matrices
 from planner.workload.sublayers import HEAD, SIXTEEN_BITS, Role, StoredPart, layers_of
 
 MOST_RULES, MOST_PATTERNS, MOST_NAME = 50_000, 200, 300
-"""Most modules a config may name, most patterns among them, and most characters of one; the rest is ignored."""
+"""Most modules that a config may name, most patterns among them, and most characters of one; the rest is ignored."""
 MOST_REPEATS = 4
-"""Most repetitions in a regular expression, none of them of a group: matching ends in time whatever a stranger wrote."""
+"""Most repetitions in a regular expression, none of them of a group: matching always ends in reasonable time."""
 _OTHERS = re.compile(r"(^|\.)(mtp|visual|vision\w*|audio\w*|model\.visual|draft\w*)\b")
 _LAYER = re.compile(r"^(?:.*?\.)?(?:layers|h|blocks)\.(\d+)(?!\d)\.?(.*)$")
 _ANY_LAYER = re.compile(r"^.*?\blayers\.\*")
 _EXPERT = re.compile(r"(experts)\.\d+")
 _SMALL_INPUTS = 256
-"""Outputs up to which a matrix into a recurrence is that of its rates, which has a name of its own."""
+"""Outputs up to which a matrix into a recurrence is counted as that of its rates, which has its own name."""
 
 _ATTENTION = ("self_attn", "attn", "attention", "self_attention", "mixer")
 _RECURRENCE = ("linear_attn", "linear_attention", "mixer", "mamba", "conv", "short_conv", "self_attn")
@@ -62,7 +62,7 @@ NAMES = read_shipped(_Names, "catalogues", "checkpoints.toml")
 
 
 class Rule(NamedTuple):
-    """Format of the modules that `name` stands for."""
+    """Format of the modules that `name` matches."""
 
     name: str
     format: str
@@ -76,7 +76,7 @@ class _Rules(NamedTuple):
     patterns: tuple[Rule, ...]
 
     def format_of(self, path: str) -> str | None:
-        """Format by the longest name that is `path` or one of its parts, then by a pattern; None where no rule stands for it."""
+        """Format by the longest name that is `path` or one of its parts, then by a pattern; None where no rule matches."""
         words = path.split(".")
         for length in range(min(len(words), self.most_words), 0, -1):
             for first in range(len(words) - length + 1):
@@ -89,7 +89,7 @@ class _Sorted(NamedTuple):
     every: _Rules
     """Rules of all layers, for whole names."""
     by_layer: Mapping[int, frozenset[Rule]]
-    """Rules of single layers, of what follows the number of the layer."""
+    """Rules of single layers, for the part of the name after the number of the layer."""
 
 
 def stored_parts(rules: Iterable[Rule], main: str, rest: str, architecture: Architecture) -> tuple[StoredPart, ...]:
@@ -119,7 +119,7 @@ def _sorted(rules: Iterable[Rule]) -> _Sorted:
         path = name if expression else _ANY_LAYER.sub("*.layers.*", name)
         at = None if expression else _LAYER.match(path)
         rule = Rule(_EXPERT.sub(r"\1.0", at[2] or "*" if at else path), stored)
-        if at and len(at[1]) <= 5:  # digits of the most layers a model may have
+        if at and len(at[1]) <= 5:  # digits in the largest number of layers of a model
             by_layer.setdefault(int(at[1]), set()).add(rule)
         else:
             every[rule] = None
@@ -162,7 +162,7 @@ def _shares(rules: _Sorted, alike: list[Matrix], rest: str, a: Architecture) -> 
 
 
 def _names(matrix: Matrix, family: str) -> Iterator[str]:
-    """Names that the module of `matrix` may have within its layer."""
+    """Possible names of the module of `matrix` within its layer."""
     own = _BESIDE_A_SHARED_MLP if family.startswith("gemma4") else {}
     parents = own.get(matrix.part, _PARENTS[matrix.part])
     leaves = NAMES.modules.get(matrix.role, ())
@@ -177,7 +177,7 @@ def _names(matrix: Matrix, family: str) -> Iterator[str]:
 
 @lru_cache(maxsize=512)
 def _expression(text: str) -> re.Pattern[str] | None:
-    """A regular expression with few repetitions, none of a group or of another; None for any other."""
+    """`text` as a regular expression, if it has few repetitions, none of a group or of another repetition; else None."""
     if len(re.findall(r"[*+?{]", text)) > MOST_REPEATS or re.search(r"[)*+?}][*+?{]|\(\?|\\[1-9]", text):
         return None
     try:
@@ -187,7 +187,7 @@ def _expression(text: str) -> re.Pattern[str] | None:
 
 
 def _stands_for(rule: str, path: str) -> bool:
-    """Whether the pattern `rule` stands for the module at `path`, or for one that it is part of."""
+    """Whether the pattern `rule` matches the module at `path`, or a module that contains it."""
     if rule.startswith("re:"):
         expression = _expression(rule[3:])
         return expression is not None and expression.match(path) is not None
@@ -210,7 +210,7 @@ def formats_in(value: object, algorithms: Mapping[str, str]) -> Iterator[Rule]:
 
 
 def left_out(given: Mapping[str, Any], stored: str = SIXTEEN_BITS) -> Iterator[Rule]:
-    """Rules of modules that a quantisation leaves as they are, in `stored`, under the keys of all tools."""
+    """Rules of modules that a quantisation leaves in the format `stored`, under the keys of all tools."""
     for key in _LEFT_OUT:
         yield from names_in(given.get(key), stored)
 

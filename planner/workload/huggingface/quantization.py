@@ -1,6 +1,6 @@
-"""Format of the weights of a checkpoint by the `quantization_config` of its config.json, in the names of `planner.workload.weights`.
+"""Format of the weights of a checkpoint from the `quantization_config` of its config.json, with the names of `planner.workload.weights`.
 
-Each method of quantisation is one reader of its own keys, as transformers 5.23, vLLM and the tools that write them spell these.
+Each method of quantisation has one reader for its keys, as spelled by transformers 5.23, vLLM and the tools that write them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _NAMED_GROUPS = (32, 64)
 _FLOATS: dict[tuple[object, object], str] = {(8, 32): "mxfp8", (4, 16): "nvfp4", (4, 32): "mxfp4"}
 """(bits, weights of a block) of floating point -> format; 8 bits of other blocks are FP8."""
 _EXPERTS_ALONE = {"w4a16-g32": "w4a16-experts"}
-"""Format -> that which leaves all but routed experts in 16 bit."""
+"""Format -> the one that leaves all but routed experts in 16 bit."""
 
 
 def quantised_format(config: Mapping[str, Any]) -> str:
-    """The format of most weights; '' where the config names none, or one that has no name here."""
+    """The format of most weights; '' where the config names none, or one without a name here."""
     given = _given(config)
     method = _text(given.get("quant_method")) or _unnamed(given)
     if method == "fp8" and config.get("expert_dtype") == "fp4":
@@ -40,13 +40,13 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _inner(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part that ModelOpt puts its keys under, if there is one."""
+    """The part under which ModelOpt puts its keys, if there is one."""
     inner = given.get("quantization")
     return inner if isinstance(inner, Mapping) else given
 
 
 def mixed_formats(config: Mapping[str, Any], main: str, architecture: Architecture) -> tuple[StoredPart, ...]:
-    """Parts that `config` stores in another format than `main`, that of most weights."""
+    """Parts that `config` stores in another format than `main`, the format of most weights."""
     given = _given(config)
     if not given:
         return ()
@@ -58,7 +58,7 @@ def mixed_formats(config: Mapping[str, Any], main: str, architecture: Architectu
 
 
 def _lists_what_is_packed(given: Mapping[str, Any]) -> bool:
-    """Modules that no rule names are in 16 bit: all others are listed."""
+    """Whether modules without a rule are in 16 bit, because all others are listed."""
     if given.get("quant_algo") == "MIXED_PRECISION" or given.get("quantized_layers"):
         return True
     return bool(_groups(given)) and not any("Linear" in names for names, _ in _groups(given))
@@ -73,13 +73,13 @@ def _groups(given: Mapping[str, Any]) -> list[tuple[list[str], str]]:
 
 
 def _of_groups(given: Mapping[str, Any]) -> Iterator[Rule]:
-    """Rules of groups that name modules, not the class of all of them."""
+    """Rules of groups that name modules, instead of the class of all modules."""
     for names, stored in _groups(given):
         yield from names_in([one for one in names if one != "Linear"], stored)
 
 
 def _of_modules(given: Mapping[str, Any]) -> Iterator[Rule]:
-    """Rules of modules with settings of their own: GPTQModel's expressions, AutoRound's names, Quark's patterns."""
+    """Rules of modules with their own settings: GPTQModel's expressions, AutoRound's names, Quark's patterns."""
     dynamic, extra, layers = (_mapping(given.get(key)) for key in ("dynamic", "extra_config", "layer_quant_config"))
     for name, own in dynamic.items():
         if name[:2] in {"-:", "+:"}:
@@ -118,7 +118,7 @@ def _modelopt(given: Mapping[str, Any]) -> str:
 
 
 def _mostly(layers: Mapping[str, Any]) -> object:
-    """Algorithm of most experts, else of most MLPs: they hold most of the weights."""
+    """Algorithm of most experts, else of most MLPs, which hold most of the weights."""
     for part in ("experts", "mlp", ""):
         found = Counter(
             str(one.get("quant_algo"))
@@ -131,7 +131,7 @@ def _mostly(layers: Mapping[str, Any]) -> object:
 
 
 def _compressed(given: Mapping[str, Any]) -> str:
-    """Format of the group of layers in the fewest bits, which holds most of the weights."""
+    """Format of the group of layers with the fewest bits, which holds most of the weights."""
     found = [_of_group(one) for one in _mapping(given.get("config_groups")).values()]
     stored = next((one for one in sorted(found, key=lambda one: "4" not in one) if one), "")
     return _EXPERTS_ALONE.get(stored, stored) if _spares_attention(given.get("ignore")) else stored
@@ -152,7 +152,7 @@ def _of_group(group: object) -> str:
 
 
 def _spares_attention(ignored: object) -> bool:
-    """Attention of all layers is left in 16 bit, as of Kimi K2 Thinking, whose routed experts alone are packed."""
+    """Whether the attention of all layers stays in 16 bit, as in Kimi K2 Thinking, which packs only routed experts."""
     return isinstance(ignored, Iterable) and any(isinstance(one, str) and "self_attn" in one and "*" in one for one in ignored)
 
 
@@ -185,7 +185,7 @@ def _quanto(given: Mapping[str, Any]) -> str:
 
 
 def _by_bits(kind: str) -> Callable[[Mapping[str, Any]], str]:
-    """A reader of bits and weights of a group, by their two spellings."""
+    """A reader for bits and weights of a group, in their two spellings."""
 
     def read(given: Mapping[str, Any]) -> str:
         return _grouped(kind, given.get("bits", given.get("w_bit")), given.get("group_size", given.get("q_group_size")))
@@ -194,12 +194,12 @@ def _by_bits(kind: str) -> Callable[[Mapping[str, Any]], str]:
 
 
 def _auto_round(given: Mapping[str, Any]) -> str:
-    """AutoRound writes the tensors of other methods: GPTQ's unless the config names AWQ's."""
+    """Format of AutoRound, which writes the tensors of other methods: GPTQ's unless the config names AWQ's."""
     return _by_bits("awq" if "awq" in str(given.get("packing_format", "")) else "gptq")(given)
 
 
 def _grouped(kind: str, bits: object, size: object) -> str:
-    """Format of weights in groups that share a scale; '' for one that has no name here."""
+    """Format of weights in groups that share a scale; '' for a format without a name here."""
     stored, sizes = NAMES.grouped[kind].get(str(bits), ("", ())) if isinstance(bits, int) else ("", ())
     return "" if size not in sizes else f"{stored}-g{size}" if size in _NAMED_GROUPS else stored
 

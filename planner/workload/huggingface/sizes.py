@@ -1,4 +1,4 @@
-"""Sizes that many families of the Llama line share: RMSNorm, rotary positions, a gated MLP, grouped key/value heads."""
+"""Sizes shared by many families of the Llama line: RMSNorm, rotary positions, a gated MLP, grouped key/value heads."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def line_sizes(
     ffn: int | None = None,
     layers: int | None = None,
 ) -> dict[str, Any]:
-    """Sizes the line shares; a norm is one vector of the width, two a layer and one at the end.
+    """Sizes that the line shares; a norm is one vector of the width, two per layer and one at the end.
 
-    `heads`, `kv_heads`, `head_dim`, `vocabulary`: what the library takes where the config does not have the key; None: it
-    has to have it, and for the second and third: one key head a query head, and the width divided by the heads.
-    `biased`: the config may ask for biases of all four projections. `whole`: the heads have to divide the width.
+    `heads`, `kv_heads`, `head_dim`, `vocabulary`: the library's defaults for missing keys; None: the config must have the key, or
+    for the second and third: one key head per query head, and the width divided by the heads.
+    `biased`: the config may set biases of all four projections. `whole`: the heads have to divide the width.
     `ffn`, `layers`: the inner width and the depth where the config has them under other names.
     """
     width, layers = keys.size("hidden_size"), layers or keys.size("num_hidden_layers")
@@ -59,20 +59,20 @@ def line_sizes(
 
 
 def projected(sizes: dict[str, Any]) -> int:
-    """Elements of the query, key and value of one token: the biases of their projections."""
+    """Elements of the query, key and value of one token, which is the size of the biases of their projections."""
     projected: int = (sizes["heads"] + 2 * sizes["kv_heads"]) * sizes["head_dim"]
     return projected
 
 
 def windowed(keys: ConfigKeys, sizes: dict[str, Any], window: int, otherwise: int) -> dict[str, Any]:
-    """`sizes` with the layers that `layer_types` names, or `otherwise` many, attending to `window` tokens (0: none)."""
+    """`sizes` where the layers named in `layer_types`, or `otherwise` many, attend to `window` tokens (0: none)."""
     kinds = keys.items("layer_types")
     layers = sum(kind in WINDOWED for kind in kinds) if kinds else max(0, otherwise)
     return sizes | {"window": window, "windowed_layers": layers} if window and layers else sizes
 
 
 def qwen_windowed(keys: ConfigKeys, sizes: dict[str, Any]) -> dict[str, Any]:
-    """Windows only where switched on, and then from layer `max_window_layers` on."""
+    """Windows only where they are switched on, from layer `max_window_layers`."""
     window = keys.count("sliding_window", absent=4096) if keys.flag("use_sliding_window", default=False) else 0
     return windowed(keys, sizes, window, sizes["layers"] - keys.count("max_window_layers", absent=28))
 
@@ -83,7 +83,7 @@ def head_normed(sizes: dict[str, Any]) -> dict[str, Any]:
 
 
 def latent_sizes(keys: ConfigKeys, *, tied: bool = False, query_rank: int = 1536, **further: Any) -> dict[str, Any]:
-    """Multi-head latent attention: the cache holds one compressed vector and one rotary key a token.
+    """Multi-head latent attention: the cache holds one compressed vector and one rotary key per token.
 
     `query_rank`: width of the compressed query where the config has no such key. `further`: see `line_sizes`.
     """
@@ -121,7 +121,7 @@ def routed(
 ) -> dict[str, Any]:
     """Sizes of routed experts, by the keys of their number, their number per token, their width, and the shared ones.
 
-    `dense`: layers without experts where the config does not name `first_k_dense_replace`; None: it has no such key.
+    `dense`: layers without experts where the config has no `first_k_dense_replace`; None: the family has no such key.
     `corrected`: the router has a correction for each expert.
     """
     number, width = keys.size(experts), keys.size(inner)

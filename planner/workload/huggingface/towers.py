@@ -13,7 +13,7 @@ from planner.workload.huggingface.keys import ConfigKeys
 
 
 class Stack(NamedTuple):
-    """The layers that patches of a picture pass, each of which attends to all others of its picture."""
+    """The layers for patches of a picture, each of which attends to all other patches of its picture."""
 
     width: int
     heads: int
@@ -23,9 +23,9 @@ class Stack(NamedTuple):
     patch: int
     """Matrix parameters of the embedding of a patch."""
     patches: int
-    """Patches, with a class token, of a picture; or those that make one token, where pictures have their own sizes."""
+    """Patches of a picture, including a class token; or patches per token, where pictures have their own sizes."""
     window: int = 0
-    """Patches of the window that all layers but `whole` attend to; 0: none has one."""
+    """Patches of the window of all layers but `whole`; 0: no window."""
     whole: int = 0
 
 
@@ -34,13 +34,13 @@ class Tower(NamedTuple):
 
     parameters: int
     tokens: int = 0
-    """Tokens of a picture, or of each of its tiles, that all have one size; 0: they go by its size."""
+    """Tokens of a picture, or of each of its tiles, that all have one size; 0: they depend on its size."""
     pixels: int = 0
-    """Side of the square of pixels that makes one token; 0: all pictures have `tokens`."""
+    """Side in pixels of the square that becomes one token; 0: all pictures have `tokens`."""
     stack: Stack | None = None
     """None: the work of a picture is unknown."""
     projection: int = 0
-    """Matrix parameters that each token of a picture is multiplied with behind the layers."""
+    """Matrix parameters that each token of a picture is multiplied with after the layers."""
 
 
 def sizes_of(keys: ConfigKeys, **usual: int) -> list[int]:
@@ -74,11 +74,11 @@ def layered(
     window: int = 0,
     whole: int = 0,
 ) -> Tower:
-    """A tower of layers: `norm` vectors a norm, `attention` biases of the width, `mlp`: biases of the MLP, `own`: parameters besides.
+    """A tower of layers: `norm` vectors per norm, `attention` biases of the width, `mlp`: biases of the MLP, `own`: other parameters.
 
     `pictures`: patches along a side of pictures of one size, `classed` of them class tokens; 0: pictures have their own sizes, and `merged`
-    neighbouring patches become one token (None: as many as `spatial_merge_size` says). `temporal`: a patch spans several frames. The rest:
-    see `Stack`.
+    neighbouring patches become one token (None: as many as `spatial_merge_size` says). `temporal`: a patch spans several frames. For the
+    others see `Stack`.
     """
     side, matrices = keys.size("patch_size", default=patch), 3 if gated else 2
     frames = keys.size("temporal_patch_size", default=2) if temporal else 1
@@ -98,19 +98,19 @@ def pooling_head(width: int, ffn: int) -> int:
 
 
 def _named(keys: ConfigKeys, **names: str) -> ConfigKeys:
-    """`keys` with the library's names of sizes beside those of published files."""
+    """`keys` with the library's names of sizes in addition to those of published files."""
     return keys.also(**{new: keys.value(old) for new, old in names.items() if keys.value(old) is not None})
 
 
 def _sides(keys: ConfigKeys, name: str, usual: int) -> int:
-    """Patches that become one token, by the sides of their rectangle."""
+    """Patches per token, from the sides of their rectangle."""
     sides = keys.items(name) or [usual, usual]
-    good = [side for side in sides if isinstance(side, int) and 0 < side <= 64]  # far beyond any
+    good = [side for side in sides if isinstance(side, int) and 0 < side <= 64]  # far larger than any
     return good[0] * good[-1] if len(good) == len(sides) else 1
 
 
 def kimi_k25(keys: ConfigKeys, _: ConfigKeys, text: int) -> Tower:
-    """MoonViT, positions of a square that are learned; four patches become one token."""
+    """MoonViT, with learned positions of a square; four patches become one token."""
     keys = _named(
         keys,
         hidden_size="vt_hidden_size", intermediate_size="vt_intermediate_size", num_hidden_layers="vt_num_hidden_layers",
@@ -167,7 +167,7 @@ def step3p7(keys: ConfigKeys, _: ConfigKeys, text: int) -> Tower:
 
 
 def lfm2_vl(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
-    """SigLIP 2 with pictures of their own sizes; four patches become one token."""
+    """SigLIP 2 for pictures of different sizes; four patches become one token."""
     width, ffn, layers, heads = usual_sizes(keys, 768, 3072, 12, 12)
     places = keys.size("num_patches", default=256)
     factor, inner = wrapper.size("downsample_factor", default=2), wrapper.size("projector_hidden_size", default=2560)
@@ -180,7 +180,7 @@ def lfm2_vl(keys: ConfigKeys, wrapper: ConfigKeys, text: int) -> Tower:
 
 
 def phi4(keys: ConfigKeys, _: ConfigKeys, text: int) -> Tower:
-    """SigLIP for tiles of one size; the mean of four patches becomes one token, and two learned vectors stand between tiles."""
+    """SigLIP for tiles of one size; the mean of four patches becomes one token, with two learned vectors between tiles."""
     width, ffn, layers, heads = usual_sizes(keys, 1152, 4304, 27, 16)
     side = keys.size("patch_size", default=14)
     grid, places = (keys.size(name, default=448) // side for name in ("crop_size", "image_size"))

@@ -1,7 +1,7 @@
-"""Families of an encoder and a decoder that attends to its output: T5's line and BART's, Whisper among it, as transformers 5.23 builds them.
+"""Families of an encoder and a decoder that attends to its output: the lines of T5 and BART, including Whisper, as transformers 5.23 builds them.
 
-The sizes of the architecture are those of the decoder; `Architecture.source` is the encoder, to whose last layer the projections of its
-output to the keys and values of every decoder layer are counted: they pass once, with the prompt.
+The sizes of the architecture are those of the decoder; `Architecture.source` is the encoder. The projections of its output to the keys and
+values of every decoder layer count as part of its last layer, because they run once, with the prompt.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from planner.workload.huggingface.keys import ConfigKeys, family
 from planner.workload.sublayers import Attending, Matrices, Sublayer
 
 SOUND_CHANNELS, SOUND_TOKENS = 80, 1500
-"""Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not say."""
+"""Frequencies of Whisper's spectrogram, and tokens of its 30 seconds, two frames each, where the config does not state them."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Differences of one family of BART's line from BART."""
 
     extra_positions: int = 0
-    """Rows of the table of positions before the first."""
+    """Rows of the table of positions before the first position."""
     positions: int = 1024
     learned: bool = True
-    """Positions are parameters; else they are computed."""
+    """Whether positions are parameters; else they are computed."""
     embedding_norm: bool = False
     last_norm: bool = False
-    """A norm after the last layer of either stack, and so before attention and MLP of each; else after them."""
+    """Whether there is a norm after the last layer of each stack, and before attention and MLP; else after these."""
     activation: str = "gelu"
     dropout: float = 0.1
     attention_dropout: float = 0.0
@@ -66,7 +66,7 @@ def with_encoder(decoder: dict[str, Any], encoder: dict[str, Any], block: Block,
 
 
 ACTIVATIONS = {"gelu_new": "gelu-new", "relu": "relu"}
-"""Activations of either line that are not one kernel that keeps its input alone."""
+"""Activations of either line that are not a single kernel which keeps only its input."""
 _T5 = Block(activation="relu")
 
 
@@ -74,7 +74,7 @@ _T5 = Block(activation="relu")
 @family("mt5", _T5)
 @family("umt5", _T5)
 def t5(keys: ConfigKeys) -> dict[str, Any]:
-    """No biases; distances are a learned bias of the scores, of the first layer of each stack (UMT5: of every layer)."""
+    """T5's line: no biases; distances are a learned bias of the scores, in the first layer of each stack (UMT5: in every layer)."""
     width, dim, heads = keys.size("d_model"), keys.size("d_kv"), keys.size("num_heads")
     layers, deeper = keys.size("num_layers"), keys.size("num_decoder_layers", "num_layers")
     name = str(keys.value("model_type"))
@@ -180,9 +180,9 @@ def t5gemma(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("whisper")
 def whisper(keys: ConfigKeys) -> dict[str, Any]:
-    """BART's stacks without a bias of the keys, behind two convolutions over sound, which is always of 30 seconds.
+    """BART's stacks without a bias of the keys, after two convolutions over sound, which is always of 30 seconds.
 
-    The first convolution runs twice a token, which is counted once (at most 4 % of both, which are a thousandth of an encoder's layers).
+    The first convolution runs twice per token but is counted once (at most 4 % of both, which are a thousandth of an encoder's layers).
     """
     sizes = both_stacks(keys, Facts(last_norm=True, dropout=0.0), "whisper", key_bias=False)
     width, source = sizes["width"], sizes["source"]

@@ -1,7 +1,7 @@
-"""Families of an encoder and a decoder whose encoder attends to parts of its prompt, or whose layers have experts, as transformers 5.23 builds them.
+"""Families of an encoder and a decoder whose encoder attends to parts of its prompt, or whose layers have experts, as in transformers 5.23.
 
-Where attention stays within blocks its FLOPs are those of the library's code, which multiplies whole blocks: they grow as the prompt does,
-and are counted as a recurrence's are. What first and last blocks take otherwise is left out.
+Where attention stays within blocks, its FLOPs are those of the library's code, which multiplies whole blocks: they grow linearly with the
+prompt, and are counted like those of a recurrence. The different cost of first and last blocks is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TWO_STACKS = (
 
 
 def _within_blocks(sizes: dict[str, Any], layers: int, keys_seen: float, values_seen: float, *, bias: int = 0) -> Sublayer:
-    """Attention in `layers` layers in which every token is multiplied with a fixed number of keys and values, however long the prompt is."""
+    """Attention in `layers` layers where every token is multiplied with a fixed number of keys and values, however long the prompt is."""
     width, heads, inner = sizes["width"], sizes["heads"], sizes["heads"] * sizes["head_dim"]
     seen = Attending(layers=layers, heads=heads, scan_flop=2 * inner * (keys_seen + values_seen))
     return Sublayer(
@@ -46,7 +46,7 @@ def _sizes_of(encoder: Any) -> dict[str, Any]:
 @family("seamless_m4t")
 @family("seamless_m4t_v2")
 def seamless(keys: ConfigKeys) -> dict[str, Any]:
-    """The translation of text: stacks of M2M-100; encoders of speech and what speaks are left out."""
+    """The translation of text: stacks of M2M-100, without encoders and decoders of speech."""
     return both_stacks(keys.also(d_model=keys.size("hidden_size")), BART_LINE["m2m_100"], "m2m_100")
 
 
@@ -160,7 +160,7 @@ def _with_experts(
 def nllb_moe(keys: ConfigKeys) -> dict[str, Any]:
     """Stacks of M2M-100 with experts in every few layers, two of them for a token (arXiv:2207.04672).
 
-    transformers 5.23 mistakes the mask of the first expert for expert numbers, and so runs every token through all experts.
+    transformers 5.23 mistakes the mask of the first expert for expert numbers, so it runs every token through all experts.
     """
 
     def sparse(side: str, layers: int) -> int:
@@ -190,7 +190,7 @@ _GEMMA = Block(wide_norms=True, branch_norms=True)
 @family("t5gemma2", _GEMMA)
 def t5gemma2(keys: ConfigKeys) -> dict[str, Any]:
     """Two stacks of Gemma 3 with one embedding; decoder layers project their own tokens and the encoder's output alike."""
-    inner, _ = keys.part("encoder"), keys.value("vocab_size")  # both parts say it, too
+    inner, _ = keys.part("encoder"), keys.value("vocab_size")  # both parts state it, too
     decoder, encoder = gemma3(keys.part("decoder")), gemma3(inner.part("text_config"))
     layers, width, heads, groups, dim = (decoder[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))
     seen = Attending.scored(layers, heads, groups, dim, reach="source")

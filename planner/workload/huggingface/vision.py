@@ -20,7 +20,7 @@ QWEN_WHOLE_LAYERS = 4
 """Layers of Qwen2.5-VL's tower that attend to a whole picture, where the config does not name them."""
 
 LEAST_RATIO = 1 / 64
-"""Least share of a picture's side that is kept where patches are joined: 64 × 64 patches become one."""
+"""Smallest share of a picture's side that remains where patches are joined: 64 × 64 patches become one."""
 _WHISPER = ("voxtral_encoder", "qwen2_audio_encoder", "qwen2_5_omni_audio_encoder")
 """`model_type` of an `audio_config` whose encoder is Whisper's."""
 
@@ -139,7 +139,7 @@ TOWERS = {name: read for read, names in _READ_BY.items() for name in names}
 
 
 def _projection(wrapper: str, keys: ConfigKeys, part: ConfigKeys, text: int, tower: Tower) -> Tower | None:
-    """The tower with the projection of the wrapper that `keys` reads; None for one that is not known."""
+    """The tower with the projection of the wrapper that `keys` reads; None for an unknown one."""
     width = part.size("hidden_size", default=1024)
     biased = keys.flag("multimodal_projector_bias", default=wrapper.startswith("llava"))
     if "merger" in wrapper or (tower.pixels and wrapper != "mistral3" and not wrapper.startswith("llava")):
@@ -177,7 +177,7 @@ def _projection(wrapper: str, keys: ConfigKeys, part: ConfigKeys, text: int, tow
 
 
 def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
-    """The tower of a wrapper whose text has `text_width`; None where it has none, or one that is not known in full."""
+    """The tower of a wrapper whose text has `text_width`; None where it has none, or one that is not fully known."""
     part, wrapper = config.get("vision_config"), config.get("model_type")
     if not isinstance(part, Mapping) or not isinstance(wrapper, str):
         return None

@@ -1,1 +1,1 @@
-"""Published measurements, read into requests and the values they should give."""
+"""Published measurements, converted to requests and their expected values."""

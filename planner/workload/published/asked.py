@@ -1,4 +1,4 @@
-"""Facts that sources of a folder state of their runs and no column can hold: the rules of its `asked.json`, in order."""
+"""Facts that sources of a folder state about their runs and no column can hold: the rules of its `asked.json`, in order."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Any] = {}
     """Request fields; "=column" copies a whole number, null leaves the field out."""
     row: dict[str, str] = {}
-    """Columns as they should read."""
+    """Corrected values of columns."""
     skip: str | None = None
-    """Reason why such rows are left out; with `skip_metrics`, those of the metrics it matches."""
+    """Reason why such rows are left out; with `skip_metrics`, only those of the metrics it matches."""
     skip_metrics: str | None = None
 
     def applies(self, stem: str, row: Row) -> bool:
-        """Whether it is about `row` of the file named `stem`."""
+        """Whether it applies to `row` of the file named `stem`."""
         return bool(re.fullmatch(self.file, stem)) and all(
             re.search(pattern, row.get(column) or "", re.IGNORECASE) for column, pattern in self.where.items()
         )
 
 
 def read_rules(folder: Path) -> list[Rule]:
-    """The rules of `folder`, none where it has no such file; raises `UserError`."""
+    """The rules of `folder`, empty where it has no such file; raises `UserError`."""
     path = folder / "asked.json"
     if not kind_of(path):
         return []
@@ -47,7 +47,7 @@ def read_rules(folder: Path) -> list[Rule]:
 
 
 def ruled(rules: Sequence[Rule], stem: str, row: Row) -> tuple[Row, dict[str, Any]]:
-    """(the row as it should read, request fields); raises `NotPredicted` where the row is left out."""
+    """(the corrected row, request fields); raises `NotPredicted` where the row is left out."""
     fields: dict[str, Any] = {}
     for rule in rules:
         if not rule.applies(stem, row):

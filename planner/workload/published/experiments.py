@@ -1,6 +1,6 @@
-"""Reads published measurements, CSV files with one measured value a row, into requests and the values they should give.
+"""Reading of published measurements, CSV files with one measured value per row, into requests and their expected values.
 
-Rows of a file with one `config_id` are one experiment. Units become SI, and every metric becomes the quantity of an answer it
+Rows of a file with one `config_id` are one experiment. Units become SI, and every metric becomes the quantity of an answer that it
 is compared with (`QUANTITIES`): rates per GPU become the deployment's, prompt rates seconds, sums over GPUs means.
 """
 
@@ -35,7 +35,7 @@ COUNTS = (
 )
 NUMBERS = ("n_gpus", *COUNTS, "request_rate", "value")
 COLUMNS = (*REQUIRED, *OPTIONAL_TEXT, *COUNTS, "request_rate")
-"""Columns that are read; others are left alone."""
+"""Columns that are read; others are ignored."""
 
 LIMITED = re.compile(r"(?P<gpu>.+)-(?P<watts>\d+)W", re.IGNORECASE)
 """A GPU under a power limit: 'A100-SXM-80GB-330W'."""
@@ -74,10 +74,10 @@ class PublishedSet(msgspec.Struct):
 def read_published(
     folder: Path, gpu_names: Container[str], catalogue: Callable[[str], dict[str, Any] | None], only: str = ""
 ) -> PublishedSet:
-    """The experiments of `folder`'s CSV files whose name holds `only`; raises `UserError` with every row that cannot be read.
+    """The experiments of `folder`'s CSV files with `only` in their name; raises `UserError` with every row that cannot be read.
 
-    `catalogue`: the config of a model's key; configs in the folder's models.json and models_extra.json come first. Files named
-    models_*.csv are no measurements. `asked.json` holds rules about rows, gpus_extra.json more labels of GPUs.
+    `catalogue`: the config of a model's key; configs in the folder's models.json and models_extra.json take precedence. Files named
+    models_*.csv contain no measurements. `asked.json` contains rules about rows, gpus_extra.json further labels of GPUs.
     """
     paths = [
         path
@@ -186,7 +186,7 @@ def _experiment(
     gpu_names: Container[str],
     problems: list[Problem],
 ) -> Experiment | str:
-    """The experiment, or why its rows are left out; a request that is wrong without the rules' `fields` becomes problems."""
+    """The experiment, or why its rows are left out; a request that is wrong without the rules' `fields` is added to `problems`."""
     limited = LIMITED.fullmatch(row["gpu"])
     if limited and row["gpu"].casefold() not in gpu_names:
         row, fields = {**row, "gpu": limited["gpu"]}, {"power_limit_w": float(limited["watts"]), **fields}

@@ -1,4 +1,4 @@
-"""Names that sources of published measurements use, and the planner's for them: `presets/catalogues/published_names.toml`."""
+"""Names in sources of published measurements, and the corresponding names here: `presets/catalogues/published_names.toml`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Quantity = Literal[
 
 
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a framework column begins, and the engine that is asked."""
+    """The beginning of a framework column, and its engine."""
 
     begins: str
     engine: str
@@ -44,7 +44,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file; what each table is for stands there."""
+    """The whole file, which describes each table."""
 
     words_without_size: frozenset[str]
     engines: tuple[Framework, ...]
@@ -61,7 +61,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @cache
 def published_names() -> Names:
-    """The shipped names, read when first asked for."""
+    """The shipped names, read at the first call."""
     return read_shipped(Names, "catalogues", "published_names.toml")
 
 
@@ -72,7 +72,7 @@ def named_format(model: str) -> str | None:
 
 
 def model_key(name: str) -> str:
-    """The part of a model's name that fixes its architecture: 'meta-llama/Llama-2-7b-chat-hf' is 'llama-2-7b'."""
+    """The part of a model's name that determines its architecture: 'meta-llama/Llama-2-7b-chat-hf' is 'llama-2-7b'."""
     known = published_names()
     words = re.split(r"[-_\s]+", name.partition(" (")[0].rsplit("/", 1)[-1].strip().lower())
     kept = [word for word in words if word not in known.words_without_size]

@@ -1,7 +1,7 @@
-"""Rules that make a request of a row of published measurements, each a table or one short function.
+"""Rules that convert a row of published measurements to a request, each a table or one short function.
 
-A row that does not say enough for a request is left out with the reason (`NotPredicted`). What a source leaves open and hardly
-matters is filled in as described at the rule. Names are looked up exactly, in lower case.
+A row that does not state enough for a request is left out with the reason (`NotPredicted`). Values that a source leaves open and that
+hardly matter are filled in as described at the rule. Names are looked up exactly, in lower case.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from planner.workload.traffic.lengths import as_conversations
 Row = Mapping[str, str]
 
 NODE_GPUS = 8
-"""More GPUs than this need a stated layout: one node's is tensor or data parallelism, whichever the engine takes."""
+"""GPUs above which a layout has to be stated: inside one node it is tensor or data parallelism, whichever the engine uses."""
 UNSTATED_PROMPT_TOKENS, UNSTATED_OUTPUT_TOKENS = 1, 128
-"""'Short prompt', 'near-empty context'; and how long a single stream is timed where the source does not say."""
+"""Tokens for 'short prompt' and 'near-empty context', and output tokens of a single stream where the source does not state them."""
 BLOOM_FABRIC_BYTES_PER_S = 4 * 12.5e9 / NODE_GPUS
 PAGE_MONTHS = {"fms-fsdp": "2024-03"}
-"""Framework without a release -> the month in which its numbers were first published (pytorch.org/blog/maximizing-training)."""
+"""Framework without a release -> month of the first publication of its numbers (pytorch.org/blog/maximizing-training)."""
 TRANSFORMERS_MONTHS = {"4.45": "2024-09", "4.48": "2025-01"}
-"""Release of transformers that a program on it names -> the month it came out (PyPI)."""
+"""Release of transformers that a program using it names -> its month (PyPI)."""
 QUEUED = {(1024, 1024): 3000, (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000}
 """(tokens in, out) -> requests that `trtllm-bench throughput` queues at once (TensorRT-LLM 1.1, perf-overview, "Preparing a Dataset")."""
 GRAPH_STEP = 64
-"""Multiple of --max_num_tokens in InferenceX's scripts, and what they add before rounding up."""
+"""Multiple of --max_num_tokens in InferenceX's scripts, and the number added before rounding up."""
 PADDED_GPT_VOCABULARY = 51200
 """Megatron's GPT-2 vocabulary, padded for tensor parallelism."""
 
 
 class NotPredicted(Exception):  # noqa: N818  # an expected outcome: the source states too little, or something that is not modelled
-    """The reason why no request can be made of a row."""
+    """The reason why no request can be made from a row."""
 
 
 def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
@@ -73,8 +73,8 @@ def _model(row: Row, config_of: Callable[[str], Any]) -> Any:
 def _layout(row: Row, gpus: int) -> dict[str, Any]:
     """Degrees as stated.
 
-    A layer split is pipeline stages, and all that ExLlama knew; 'PCIe not NVLink' in the note overrides the catalogue's link. BLOOM's
-    nodes of eight GPUs had four links of 100 Gb/s (arXiv:2211.05100 §3.4).
+    A layer split means pipeline stages, the only layout of early ExLlama; 'PCIe not NVLink' in the note overrides the catalogue's link.
+    BLOOM's nodes of eight GPUs had four links of 100 Gb/s (arXiv:2211.05100 §3.4).
     """
     degrees = {"tp": "tp", "pp": "pp", "dp": "dp", "cp": "cp", "ep": "ep", "virtual_stages": "vp"}
     stated = {ours: count for ours, theirs in degrees.items() if (count := whole(row, theirs))}
@@ -88,9 +88,9 @@ def _layout(row: Row, gpus: int) -> dict[str, Any]:
 def _inferencex(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Settings in InferenceX's scripts that aiconfigurator's table of its runs leaves out (SemiAnalysisAI/InferenceX, benchmarks, 2025-12).
 
-    A run is on the GPUs of one node, with one rank of experts or as many as of tensors or replicas (--tp_size=$TP --ep_size=$TP); the table counts ranks of
-    experts twice in part. Ids hold them as they were (tp8_ep8 beside 64 ranks); older ids do not, and 64 ranks with 8 of experts are 8. TensorRT-LLM
-    takes one prompt in an iteration (--max_num_tokens of a prompt and the sequences, in multiples of 64).
+    A run uses the GPUs of one node, with one rank of experts or as many as of tensors or replicas (--tp_size=$TP --ep_size=$TP). The table
+    counts some ranks of experts twice. Ids have the original numbers (tp8_ep8 for 64 ranks); older ids do not, and 64 ranks with 8 of
+    experts mean 8. TensorRT-LLM computes one prompt in an iteration (--max_num_tokens of a prompt and the sequences, in multiples of 64).
     """
     if "InferenceX run" not in row["note"]:
         return {}
@@ -109,7 +109,7 @@ def _inferencex(row: Row, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _precision(row: Row) -> dict[str, Any]:
-    """The compute dtype, and the stored weights by the column or else by the model's name."""
+    """The compute dtype, and the stored weights from the column or else from the model's name."""
     names = published_names()
     word = re.split(r"[-\s]", row["precision"].lower())[0]
     dtype = {"dtype": names.dtypes.get(word, word)} if word else {}
@@ -122,8 +122,8 @@ def _precision(row: Row) -> dict[str, Any]:
 def _engine(row: Row) -> dict[str, Any]:
     """The engine, with its release where the framework column gives the engine's own; its attention kernels where the note states them.
 
-    The rows that fms-acceleration compares itself with are TRL's own way of QLoRA. llm-perf-bench runs llama.cpp's `main` of 2023: renamed in 2024-06, and
-    without the split by layers that came in 2024-01 (ggml-org/llama.cpp#4766).
+    The rows that fms-acceleration compares itself with are TRL's own way of QLoRA. llm-perf-bench runs llama.cpp's `main` of 2023: renamed
+    in 2024-06, and without the split by layers that came in 2024-01 (ggml-org/llama.cpp#4766).
     """
     framework = row["framework"].strip().lower()
     if row["note"].startswith("baseline-peft-bnb"):
@@ -139,9 +139,9 @@ def _engine(row: Row) -> dict[str, Any]:
 
 
 def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
-    """`fields` with the release of PyTorch that the framework column names beside a program of it, or else the month of the program or of its page.
+    """`fields` with the release of PyTorch that the framework column states, or else the month of the program or of its page.
 
-    A program on transformers ran the release of it that is named beside it.
+    A program on transformers ran the release of it that is stated with it.
     """
     framework = row["framework"].strip().lower()
     below = re.search(r"\btransformers (\d+\.\d+)", framework)
@@ -158,8 +158,7 @@ def with_release(fields: dict[str, Any], row: Row) -> dict[str, Any]:
 def _attention(row: Row) -> dict[str, Any]:
     """The kind of attention: 'attention=fa2' and similar in the note.
 
-    Eager before FlashAttention (2022): Megatron and its fork with DeepSpeed (BLOOM, arXiv:2211.05100), and the BERT of NVIDIA's
-    DeepLearningExamples.
+    Eager before FlashAttention (2022): Megatron and its fork with DeepSpeed (BLOOM, arXiv:2211.05100), and the BERT of NVIDIA's DeepLearningExamples.
     """
     said = re.search(r"\battention=(\w+)", row["note"])
     if said and said[1] in {"fa2", "bettertransformer", "sdpa", "flash"}:
@@ -196,7 +195,7 @@ def _service(row: Row, _fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _queued(inputs: int, outputs: int) -> dict[str, int]:
-    """The requests of a run whose page counts them for lengths in powers of two; 1,000 tokens are run as 1,024 are."""
+    """Number of requests that the page states for lengths in powers of two; 1,000 tokens count as 1,024."""
     count = QUEUED.get((1024 if inputs == 1000 else inputs, 1024 if outputs == 1000 else outputs))
     return {"requests": count} if count else {}
 
@@ -284,7 +283,7 @@ def _adapters(row: Row) -> dict[str, Any]:
 
 
 def _torchtune(row: Row) -> dict[str, Any]:
-    """Its page on memory turns switches on one after the other ('step 3: +chunked CE'); its other tables name no recipe."""
+    """Settings of torchtune's page on memory, which turns switches on one after the other ('step 3: +chunked CE'); other tables name no recipe."""
     if not row["framework"].lower().startswith("torchtune"):
         return {}
     step = re.search(r"\bstep (\d+):", row["note"])

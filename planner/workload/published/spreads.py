@@ -29,22 +29,22 @@ KINDS: Mapping[str, Family] = {
     "training memory": "memory",
     "inference memory": "memory",
 }
-"""Kinds of figures that have a half width of their own; kinds of a family borrow from each other where sources are few."""
+"""Kinds of figures that have their own half width; kinds of a family borrow from each other where sources are few."""
 OF_A_BATCH = {"request time": "batch request time", "time to first token": "prefill", "time per output token": "decode"}
 """Kind that a latency counts as where one fixed batch is timed."""
 ENGINE_OPEN, RELEASE_OPEN = "engine not named", "release of the engine not named"
 PROGRAM_OPEN = "training program not compared with published peaks"
-"""A library is named that many programs train by (PyTorch, Transformers, Megatron), or a program without published peaks."""
+"""Fact that a library is named with which many programs train (PyTorch, Transformers, Megatron), or a program without published peaks."""
 NOMINAL = 0.9
-"""Share of the truths that a range should hold."""
+"""Share of the truths that a range should contain."""
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Classes(NamedTuple):
-    """Names of classes of one sort, and the number of the one that each row is of."""
+    """Names of the classes of one sort, and the number of each row's class."""
 
     names: Sequence[str | None]
-    """None: of no class that matters."""
+    """None: a class that does not matter."""
     rows: NDArray[np.int64]
 
 
@@ -55,7 +55,7 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     values: int
     sources: int
     engines: dict[str, float] = {}
-    """Factor by engine, wider or narrower, as its logarithm."""
+    """Logarithm of the factor for each engine, wider or narrower."""
     classes: list[str] = []
     """Architectures of GPUs, shapes of models and engines of services that have published values."""
     skew: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
@@ -86,25 +86,25 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kinds: dict[str, HalfWidth]
     wider: dict[str, Wider]
     quantiles: list[tuple[float, float]]
-    """(share of the truths, half width that holds it over the half width of `NOMINAL`), ascending."""
+    """(share of the truths, half width that contains it ÷ half width of `NOMINAL`), ascending."""
     shared: Shared = Shared()
     unseen_class: Annotated[float, msgspec.Meta(ge=1)] = 1.0
-    """Factor on the half widths of times and rates of a class that a kind has no published values of."""
+    """Factor on the half widths of times and rates for a class without published values of the kind."""
 
     def slope(self, kind: str, fact: str) -> float:
-        """Logarithm of the factor on the half width of `kind` for each unit of `fact`; 0 of one that nothing is known of."""
+        """Logarithm of the factor on the half width of `kind` for each unit of `fact`; 0 for an unknown fact."""
         known = self.wider.get(fact, Wider())
         return (known.memory if KINDS[kind] == "memory" else known.times) + self.kinds[kind].engines.get(fact, 0.0)
 
     def half_width(self, kind: str, facts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-        """The half width of `kind` where the columns `facts` say how much of each there is."""
+        """The half width of `kind`, with the amounts of facts in the columns `facts`."""
         slopes = {fact: slope for fact in sorted(facts) if (slope := self.slope(kind, fact))}
         logs = sum((slope * facts[fact] for fact, slope in slopes.items()), start=np.zeros(1))
         return np.asarray(self.kinds[kind].half_width * np.exp(logs))
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Classes that measurements tell of which were collected beside those that ranges are fitted to."""
+    """Classes from measurements that were collected in addition to those that ranges are fitted to."""
 
     source: str
     retrieved: dt.date
@@ -115,7 +115,7 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @cache
 def published_spreads() -> Spreads:
-    """The shipped ones; raises `UserError`."""
+    """The shipped spreads; raises `UserError`."""
     found = read_shipped(Spreads, "spreads", "published.toml")
     if missing := [kind for kind in KINDS if kind not in found.kinds]:
         raise UserError(Problem("presets/spreads/published.toml", "kinds", f"no half width of {', '.join(missing)}."))

@@ -1,1 +1,1 @@
-"""Recorded requests: a trace, and the workload it shows."""
+"""Recorded requests: a trace, and the workload in it."""

@@ -1,4 +1,4 @@
-"""Lengths of answers that are given by their mean alone, and of documents of a training set, cut at the sequence."""
+"""Lengths of answers for which only a mean is given, and of documents of a training set, cut at the sequence."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import NamedTuple
 from planner.workload.tasks import Lengths, Request, Workload, varies
 
 CONVERSATIONS_SIGMA = 0.8
-"""Standard deviation of the logarithm of lengths in conversations as load generators cut them (ShareGPT up to 1,024 tokens in, 2,048 in all): a standard
-deviation of 0.9 means. An assumption, chosen on one source (docs/decisions/077-answers-differ-in-runs-that-end.md)."""
+"""Standard deviation of the logarithm of lengths in conversations as load generators cut them (ShareGPT up to 1,024 tokens in, 2,048
+total): a standard deviation of 0.9 means. An assumption, chosen on one source (docs/decisions/077-answers-differ-in-runs-that-end.md)."""
 
 NORMAL_P95 = 1.6448536269514722
 """95th percentile of the standard normal distribution."""
 ROUNDS = 10
-"""Requests a load generator sends for each of its concurrent clients, which start together; ten is the usual setting."""
+"""Requests that a load generator sends for each of its concurrent clients, which start together; ten is the usual setting."""
 
 
 def as_conversations(mean: float) -> Lengths:
-    """Lengths of that mean that spread as those of conversations do."""
+    """Lengths with that mean and the spread of conversations."""
     return Lengths(mean=mean, p50=mean * math.exp(-(CONVERSATIONS_SIGMA**2) / 2))
 
 
 def drawn_outputs(workload: Workload) -> int | Lengths | None:
-    """Output lengths as a simulation draws them: as given, but a mean alone spreads where the number of requests is limited.
+    """Output lengths for a simulation: as given, but a mean without a distribution spreads where the number of requests is limited.
 
-    Such a load ends with a drain, in which the longest answers run almost alone. A load that goes on, or comes at a rate, hardly depends on how
-    lengths spread, nor does the rate of a job that a search finds places for. The same `p50` and mean say that all answers are alike.
+    Such a load ends with a drain, in which the longest answers run almost alone. A load that continues, or arrives at a rate, hardly
+    depends on the spread of lengths, nor does the rate of a job in a search. The same `p50` and mean state that all answers are equal.
     """
     given = workload.output_tokens
     mean = given.mean if isinstance(given, Lengths) and not varies(given) else given
@@ -37,10 +37,10 @@ def drawn_outputs(workload: Workload) -> int | Lengths | None:
 
 
 def sigma_of(given: int | Lengths | None) -> float:
-    """Standard deviation of the logarithm of the lengths that a workload gives; 0 where all are alike."""
+    """Standard deviation of the logarithm of the lengths in a workload; 0 where all are equal."""
     if not isinstance(given, Lengths):
         return 0.0
-    p50 = None if given.p50 is None else max(given.p50, 0.5)  # less rounds to no token
+    p50 = None if given.p50 is None else max(given.p50, 0.5)  # less would round to no token
     if p50 and given.p95:
         return math.log(max(given.p95 / p50, 1.0)) / NORMAL_P95
     if p50 and given.mean > p50:
@@ -52,7 +52,7 @@ def sigma_of(given: int | Lengths | None) -> float:
 
 
 def in_step(workload: Workload) -> float:
-    """Share of the rounds of a closed loop in which requests that started together still come together: 1 where all are alike, 0 at a rate.
+    """Share of the rounds of a closed loop in which requests that started together still come together: 1 for equal lengths, 0 at a rate.
 
     Lengths that spread by sigma (of their logarithm) move the clients of a loop apart, after k rounds by sigma·sqrt(k) of one. That leaves
     exp(-(2 pi sigma)^2 k / 2) of their common rhythm; the answer is its mean over the rounds of a load generator.
@@ -69,13 +69,13 @@ class Documents(NamedTuple):
     log_mean: float
     log_spread: float
     mean: float
-    """Tokens of a document that the sequence keeps, the mean over all documents."""
+    """Mean number of tokens of a document that the sequence keeps."""
     context: float
-    """Tokens that come before a token in its own document, the mean over all tokens: E[l²] ÷ 2E[l]."""
+    """Mean number of tokens that precede a token in its own document: E[l²] ÷ 2E[l]."""
 
 
 def documents_of(given: int | Lengths, sequence: int) -> Documents:
-    """The documents of `given` lengths, which are log-normal or all alike, cut at `sequence` tokens.
+    """The documents of `given` lengths, which are log-normal or all equal, cut at `sequence` tokens.
 
     With mu and s the mean and the standard deviation of their logarithm, S the sequence and l = min(x, S),
     E[l^k] = exp(k·mu + k²s²/2)·F((ln S - mu - k·s²)/s) + S^k·(1 - F((ln S - mu)/s)), F the normal distribution.

@@ -1,4 +1,4 @@
-"""A workload as traffic shows it: the keys of a service, over those of a preset or a bare model."""
+"""A workload from traffic: the keys of a service, merged with those of a preset or a bare model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from planner.workload.traffic.trace import Trace
 
 RateChoice = Literal["peak", "mean"]
 LOAD = ("batch", "requests", "concurrency", "request_rate_per_s", "daily_users", "people", "arrival_variation", "prefix_tokens")
-"""Keys that say how much comes, which traffic says better."""
+"""Keys of the load, which traffic replaces."""
 
 
 def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -> dict[str, Any]:
-    """The keys of a service under `traffic`; model, engine, formats and targets are `base`'s, but for a deadline, which is a job's.
+    """The keys of a service under `traffic`; model, engine, formats and targets are those of `base`, without a deadline, which applies to jobs.
 
     Without arrival times it is a batch job of that many requests, with its deadline. Raises `UserError` naming each unknown length or rate.
     """

@@ -1,4 +1,4 @@
-"""Summary of traffic as a workload: rate by hour, lengths, bursts, and prompts that begin alike."""
+"""Summary of traffic as a workload: rate by hour, lengths, bursts, and prompts with a common beginning."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from planner.workload.tasks import Lengths
 from planner.workload.traffic.trace import Floats, Trace
 
 MOST_VARIATION = 10.0
-"""The most that `arrival_variation` of a workload may be."""
+"""Upper end of `arrival_variation` of a workload."""
 COARSE = 4.0
-"""Times are too coarse to know the gaps between requests where the mean gap is shorter than this number of their steps."""
+"""Mean gap between requests, in steps of the recorded times, below which times are too coarse for gaps."""
 COUNTED = 20
-"""Requests of a window in which they are counted instead."""
+"""Mean requests per window in which requests are counted instead."""
 LEAST_COVERED_S = 900.0
-"""Least covered time of an hour that may count as the busiest one."""
+"""Smallest covered time of an hour that may count as the busiest."""
 FEWEST = 30
-"""Fewest requests that have bursts and percentiles."""
+"""Fewest requests for bursts and percentiles."""
 
 
 class TrafficHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,12 +28,12 @@ class TrafficHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     begins_s: float
     clock: str = ""
-    """Beginning of the hour, UTC; empty where the source has no clock."""
+    """Start of the hour in UTC; empty where the source has no clock."""
     requests: int
     covered_s: float
-    """The part of the hour between the first request of all and the last."""
+    """Part of the hour between the first and the last request of the trace."""
     rate_per_s: float
-    """Requests over that part."""
+    """Requests per second in that part."""
     input_tokens: float | None = None
     """Mean; None: no request, or not recorded."""
     output_tokens: float | None = None
@@ -57,7 +57,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arrival_variation: float | None = None
     """Standard deviation over mean of the time between requests, inside hours."""
     waiting: float | None = None
-    """Requests in the engine's queue when it was asked."""
+    """Requests in the engine's queue at the time of the query."""
     hours: list[TrafficHour] = []
     left_out: Mapping[str, int] = {}
     notes: list[str] = []
@@ -138,7 +138,7 @@ def _mean(tokens: Floats) -> float | None:
 
 
 def _time_step_s(arrival_s: Floats) -> float:
-    """The whole number of seconds that all times are about multiples of; 0 where they are finer."""
+    """The whole number of seconds of which all times are about multiples; 0 where they are finer."""
     if arrival_s.size < FEWEST or arrival_s[-1] <= 0:
         return 0.0
     gaps = np.diff(np.unique(arrival_s))
@@ -148,7 +148,7 @@ def _time_step_s(arrival_s: Floats) -> float:
 
 
 def _variation(trace: Trace, step_s: float) -> float | None:
-    """Burstiness inside the hours, so that a day's rise and fall does not count; each hour weighs by its requests."""
+    """Burstiness inside the hours, without a day's rise and fall; each hour weighs by its requests."""
     if trace.requests < FEWEST:
         return None
     edges = trace.hour_edges()
@@ -167,7 +167,7 @@ def _variation(trace: Trace, step_s: float) -> float | None:
 
 
 def _dispersion(arrival_s: Floats, gap_s: float) -> float:
-    """Variance over mean of the requests in windows of `COUNTED` mean gaps: of a renewal stream the square of its variation."""
+    """Variance ÷ mean of the requests in windows of `COUNTED` mean gaps: for a renewal stream the square of its variation."""
     windows = max(2, int((arrival_s[-1] - arrival_s[0]) / (COUNTED * gap_s)))
     counts, _ = np.histogram(arrival_s, bins=windows)
     return float(counts.var() / counts.mean())

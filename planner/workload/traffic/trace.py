@@ -1,4 +1,4 @@
-"""A trace: when each request came and how long it was."""
+"""A trace: the arrival and the length of each request."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Floats = NDArray[np.float64]
 
 HOUR_S = 3600.0
 MOST = 1e11
-"""Seconds since 1970, in the year 5138; no request has as many tokens."""
+"""Upper end of times in seconds since 1970 (year 5138) and of tokens."""
 LONGEST_S = 366 * 24 * HOUR_S
 """Longest time from the first request of a trace to its last."""
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """Requests in the order they came. Arrays have shape [requests]."""
+    """Requests in the order of arrival. Arrays have shape [requests]."""
 
     arrival_s: Floats
     """Seconds since the first request."""
@@ -32,13 +32,13 @@ class Trace(msgspec.Struct, frozen=True):
     output_tokens: Floats
     """NaN: not recorded."""
     prefix_tokens: Floats
-    """Leading input tokens that an earlier request had too; NaN: the source does not say."""
+    """Leading input tokens that an earlier request had too; NaN: not stated in the source."""
     source: str
-    """The format it was read from."""
+    """The format of the source."""
     begins: dt.datetime | None = None
     """Time of the first request; None: the source counts from it."""
     timed: bool = True
-    """Whether the source has the times of requests; else all came at once."""
+    """Whether the source has the times of requests; else all arrived at once."""
     left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Reason -> requests that were left out."""
     prefix_basis: str = ""
@@ -84,7 +84,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 class TraceBuilder:
-    """Collects requests of one source, in any order; what cannot be used is counted with its reason."""
+    """Builder that collects requests of one source, in any order, and counts unusable ones by reason."""
 
     def __init__(self, source: str, where: str) -> None:
         self.source, self.where = source, where
@@ -95,7 +95,7 @@ class TraceBuilder:
         self.left_out: Counter[str] = Counter()
 
     def add(self, time_s: float, inputs: float | None, outputs: float | None, prefix: float | None = None) -> None:
-        """Add one request; without an input or an output token it is left out, as engines do not count such."""
+        """Add one request; without an input or an output token it is left out, as in engines."""
         if not all(value is None or -MOST <= value <= MOST for value in (time_s, inputs, outputs, prefix)):
             self.left_out["with a number beyond all bounds"] += 1
         elif inputs is not None and inputs <= 0:
@@ -132,7 +132,7 @@ class TraceBuilder:
 
 
 def joined(traces: Sequence[Trace]) -> Trace:
-    """The requests of several traces in one; of those without a clock each begins where the one before ended."""
+    """The requests of several traces in one; traces without a clock follow each other."""
     first = traces[0]
     if len(traces) == 1:
         return first

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from engine_sample import ask
+from engine_sample import ask, memory
 
 from planner.engine.memory import total as total_module
 from planner.engine.memory.total import GROWING, MAY_DIVIDE, MAY_KEEP
@@ -168,3 +168,15 @@ def test_logits_may_be_whole_on_every_rank_of_tensor_parallelism() -> None:
     assert found["torch", 4].evidence[MAY_KEEP] == pytest.approx(math.log1p(3 * logits / total.value), rel=0.01)
     assert total.low < 42.3e9 < total.high
     assert {key for key, answer in found.items() if MAY_KEEP in answer.evidence} == {("torch", 4)}
+
+
+def test_a_compiled_loop_of_pytorch_may_compile_its_loss_or_not() -> None:
+    """Llama 3.1 8B on 8 H100: the range holds the bytes of both, whichever was asked; a program whose release is known to compile it has one."""
+    eight = SEVEN | {"model": "llama-3.1-8b", "gpu": "H100 SXM5 80GB", "gpus": 8, "sharding": "zero3", "global_batch": 16}
+    plain = eight | {"micro_batch": 2, "sequence": 8192, "compile": True, "engine": "torch"}
+    full, compiled = (memory(**plain | {"loss": loss}).total for loss in ("full", "fused"))
+    assert compiled.high > full.value > compiled.value > full.low
+    entries = 2 * 8192 * 128_256
+    assert ask(**plain | {"loss": "fused"}).evidence[MAY_KEEP] == pytest.approx(math.log1p(entries * 10 / compiled.value), abs=5e-4)
+    assert MAY_KEEP not in ask(**plain | {"loss": "fused", "engine": "torchtitan@2025-06"}).evidence
+    assert MAY_KEEP not in ask(**plain | {"loss": "fused", "compile": False}).evidence

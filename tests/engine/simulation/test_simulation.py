@@ -86,13 +86,32 @@ def test_more_than_can_be_served_is_seen() -> None:
 
 def test_one_client_takes_the_sum_of_the_passes() -> None:
     table = table_of(sequences=1.0)
-    found, trace = traced(iteration_time(table), rules_of(1, budget=8192.0), load_of(concurrency=1), requests=5, warm=1)
+    time = iteration_time(table)
+    found, trace = traced(time, rules_of(1, budget=8192.0), load_of(concurrency=1), requests=5, warm=1)
     one = serve_of(table, continuous=True)
     want = one.prefill_s[0] + 199 * one.step_s[0]
     assert found.request_s.mean[0] == pytest.approx(want, rel=0.01)
     assert found.request_s.p99[0] == pytest.approx(found.request_s.p50[0], rel=1e-12), "every request is alike"
-    assert found.utilisation[0] == pytest.approx(1.0)
-    assert mean_in_flight(trace, np.array([1]), np.array([5])) == pytest.approx(1.0)
+    way_s = time.front_end_s[0] + time.late_steps[0] * one.step_s[0]
+    busy = float(found.request_s.mean[0] / (found.request_s.mean[0] + way_s))
+    assert found.utilisation[0] == pytest.approx(busy, rel=1e-3), (
+        "the engine waits while the answer and the next request are on their way"
+    )
+    assert mean_in_flight(trace, np.array([1]), np.array([5])) == pytest.approx(busy, rel=1e-3)
+
+
+def test_requests_that_end_a_step_apart_wait_together_once_the_way_back_takes_longer() -> None:
+    """Eight clients whose prompts fill a pass in pairs: sent on at once, a pair waits for a pass of its own; 20 ms later, every pair waits for all four."""
+    load, rules = load_of(concurrency=8, inputs=1000, outputs=50), rules_of(1, budget=2008.0)
+    step_s, prompt_s = 0.01, 0.1
+    time = replace(constant_time(1, prefill_s=prompt_s / 1000), host_s=np.array([step_s]))
+    waits = {}
+    for way_s in (0.0, 2 * step_s):
+        there = replace(time, front_end_s=np.array([way_s]))
+        waits[way_s] = float(traced(there, rules, load, requests=200, warm=40)[0].ttft_s.mean[0])
+    pair_s = 2 * prompt_s + step_s
+    assert waits[0.0] == pytest.approx(pair_s, rel=0.15)
+    assert waits[2 * step_s] == pytest.approx(2.5 * pair_s, rel=0.15)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b", "gemma-2-9b", "gpt2-xl"])

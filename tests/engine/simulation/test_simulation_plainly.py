@@ -61,6 +61,8 @@ class Engine:
     prompts: list[_Item] = field(default_factory=list)
     running: list[_Item] = field(default_factory=list)
     clock: float = 0.0
+    step_s: float = 0.0
+    """Time of the last iteration of decoding alone."""
     preempted: int = 0
 
     def number(self, part: str) -> float:
@@ -119,7 +121,9 @@ class Engine:
                 complete.append(item)
             if tokens >= room:
                 break
-        self.clock += self.seconds(tokens, pairs, beside, len(complete))
+        seconds = self.seconds(tokens, pairs, beside, len(complete))
+        self.clock += seconds
+        self.step_s = self.step_s if tokens else seconds
         for item in beside:
             item.made += 1 if item.rounds is None else (item.outputs - 1) / item.rounds
             item.decoded += 1
@@ -182,10 +186,12 @@ def plainly(time: IterationTime, rules: BatchingRules, traffic: Traffic, run: in
         if not engine.prompts and not engine.running:
             engine.clock = engine.queue[0].arrival_s
             continue
-        for _ in engine.iteration():
+        for place, _ in enumerate(engine.iteration()):
             if later:
                 item = later.pop(0)
-                item.sent_s = item.arrival_s = engine.clock
+                item.sent_s = engine.clock + engine.number("front_end_s") + engine.number("late_steps") * engine.step_s
+                item.arrival_s = item.sent_s + place * engine.number("intake_s")
+                item.arrival_s = max(item.arrival_s, items[item.number - 1].arrival_s)
                 engine.queue.append(item)
     return items, engine.preempted
 

@@ -11,7 +11,6 @@ from textual.content import Content
 from tui_sample import sample_options, settle
 
 from planner.engine.answers.time import class_words
-from planner.present.choice.sentence import Sentence
 from planner.present.choice.trial import Trial
 from planner.units import change_text
 from widgets.app import PlannerApp
@@ -75,14 +74,6 @@ async def test_a_change_on_trial_leaves_the_answer_whole_on_80_columns(tmp_path:
         await settle(pilot)
         line.show(plan, trial)
         assert drawn(line).plain.startswith(f" WHAT-IF  spot: {trial.difference}  u undoes   {first}")
-
-
-def test_a_part_without_its_brackets_stands_where_the_whole_has_no_room() -> None:
-    sentence = Sentence(("Rent 2 × H200 SXM", "p95 4.50 s of 5.00 s (53 % sure)", "next: 3 × B200 SXM, +8 %"), solved=True)
-    assert sentence.within(200) == sentence.parts
-    assert sentence.within(60) == sentence.parts[:2]
-    assert sentence.within(48) == (sentence.parts[0], "p95 4.50 s of 5.00 s")
-    assert sentence.within(30) == sentence.parts[:1]
 
 
 async def test_a_long_name_leaves_room_for_the_load(tmp_path: Path) -> None:

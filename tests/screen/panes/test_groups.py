@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual.widgets import Input
-from tui_sample import sample_options, settle
+from tui_sample import first_note, sample_options, settle
 
 from planner.workload.tasks import Workload
 from widgets.app import PlannerApp
@@ -51,6 +51,39 @@ async def test_a_group_opens_by_its_heading_and_says_what_is_set_while_it_is_fol
         await settle(pilot)
         assert "providers" not in app.form.workload
         assert str(app.form.query_one("#group-offers", GroupLine).content) == "▸ offers"
+
+
+async def test_a_digit_on_a_heading_goes_to_its_pane_or_is_told_to_be_no_value(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        app.show_pane("workload")
+        app.form.query_one("#group-load", GroupLine).focus()
+        await pilot.pause()
+        await pilot.press("6")
+        assert "load is a heading" in await first_note(pilot)
+        assert app.active_pane == "workload"
+        await pilot.press("3")
+        assert app.active_pane == "memory"
+        assert len(app._notifications) == 1
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_up_and_down_stay_in_the_form(tmp_path: Path, size: tuple[int, int]) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        app.show_pane("workload")
+        app.form.query_one("#field-preset").focus()
+        await pilot.pause()
+        for key, there in (
+            ("up", "group-advanced"),
+            ("down", "field-preset"),
+            ("shift+tab", "group-advanced"),
+            ("tab", "field-preset"),
+        ):
+            await pilot.press(key)
+            assert (app.active_pane, app.focused and app.focused.id) == ("workload", there), key
 
 
 async def test_what_cannot_be_read_in_a_group_is_given_up_when_it_is_folded(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_components_keep_their_names_as_long_as_there_is_room() -> None:
     assert "optimizer 11.2  " in legend_of(116)
     assert "optim 11.2" in legend_of(100)
     assert "opt 11.2" in legend_of(78)
-    assert all("90 % limit" in legend_of(width) for width in (190, 150))
+    assert all("90 % usable" in legend_of(width) for width in (190, 150))
     assert "GiB left  " in legend_of(140), "the limit goes before it"
     assert "GiB left" not in legend_of(116), "which the title says: it goes before names are cut"
     assert all(len(legend_of(width)) <= width + 2 for width in range(76, 190))

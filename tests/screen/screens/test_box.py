@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
-from tui_sample import sample_options, settle
+from tui_sample import PRESET, sample_options, settle
 
 from widgets.app import PlannerApp
-from widgets.omnibox.finding import Kind, Suggestion, find, generation, near, setting
+from widgets.omnibox.finding import ALSO, Kind, Suggestion, find, generation, near, of_fields, setting
 from widgets.omnibox.screen import MOST, OmniScreen
-from widgets.panes.workload.fields import fields_for
+from widgets.omnibox.taking import take
+from widgets.panes.workload.fields import FIELDS, fields_for
 from widgets.screens.picker import Item, PickerScreen
 
 SUGGESTIONS = [
@@ -90,13 +92,18 @@ def test_a_name_typed_wrongly_is_told_the_names_spelled_alike() -> None:
 @pytest.mark.parametrize(
     ("typed", "settings"),
     [
-        ("20 users", ["users=20"]),
-        ("users 20", ["users=20"]),
+        ("20 users", ["users=20", "at once=20"]),
+        ("users 20", ["users=20", "at once=20"]),
         ("2.5 req/s", ["load=2.5"]),
         ("4k input", ["input=4k"]),
         ("20 at once", ["at once=20"]),
+        ("p95 5", ["p95 total=5", "p95 TTFT=5", "p95 TPOT=5"]),
         ("12 tokens", ["input=12", "output=12", "cached=12", "iteration=12"]),
-        ("20 people", []),
+        ("20 people", ["users=20"]),
+        ("p95 < 5", ["p95 total=5", "p95 TTFT=5", "p95 TPOT=5"]),
+        ("budget<=5000", ["budget=5000"]),
+        ("4 gpus", ["at most=4"]),
+        ("20 cats", []),
         ("users many", []),
     ],
 )
@@ -105,6 +112,54 @@ def test_an_amount_with_the_name_of_a_field_is_a_setting(typed: str, settings: l
     assert [suggestion.value for suggestion in found if suggestion.kind == "setting"] == settings
     for text in settings:
         assert setting(text, SERVICE)
+
+
+async def test_a_command_is_found_by_the_words_beside_its_key(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("colon", *"rent or buy")
+        await settle(pilot)
+        assert "own" in str(app.screen.query_one(OptionList).get_option_at_index(0).prompt)
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("p95", ["p95 total", "p95 TTFT", "p95 TPOT"]),
+        ("budget", ["budget"]),
+        ("users", ["users", "at once"]),
+        ("context", ["input", "output"]),
+        ("output_tokens", ["output"]),
+        ("spot", ["market"]),
+    ],
+)
+def test_a_field_is_found_by_its_label_its_key_and_what_people_call_it(typed: str, first: list[str]) -> None:
+    found = [suggestion for suggestion in find(typed, [*SUGGESTIONS, *of_fields(SERVICE)]) if suggestion.kind == "field"]
+    assert [suggestion.value for suggestion in found][: len(first)] == first
+
+
+def test_every_word_that_people_call_a_field_by_is_of_one() -> None:
+    assert ALSO.keys() <= {field.key for field in FIELDS}
+
+
+async def test_a_field_that_is_taken_has_the_cursor_and_an_amount_sets_it(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("colon", *"p95")
+        await settle(pilot)
+        assert "p95 total=VALUE sets it" in str(app.screen.query_one("#omni-preview", Static).content)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert (app.active_pane, app.focused and app.focused.id) == ("workload", "field-targets-p95-request-s")
+        await pilot.press("escape", "colon", *"providers", "enter")
+        await settle(pilot)
+        assert app.focused is not None
+        assert app.focused.id == "field-providers", "its group was folded"
+        await pilot.press("escape", "colon", *"p95=4", "enter")
+        await settle(pilot)
+        assert app.form.workload["targets"]["p95_request_s"] == 4
 
 
 def test_a_field_takes_the_word_that_stands_in_it_while_it_is_empty() -> None:
@@ -207,3 +262,26 @@ async def test_the_names_spelled_alike_are_listed_and_taken_only_when_picked(tmp
         await pilot.press("down", "enter")
         await settle(pilot)
         assert str(box.query_one("#omni-preview", Static).content) == "model: 'qwen3-0.6b' has no layers here.", "it was looked up"
+
+
+async def test_a_model_taken_by_name_tells_what_stays_of_the_preset(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await app.form.change({"output_tokens": 50})
+        app.clear_notifications()
+        await plan_model_by_setting(pilot, "qwen3-0.6b")
+        (note,) = app._notifications
+        assert note.title == f"The rest is as in {PRESET}"
+        assert note.message.startswith("load 16.7 req/s, input 600 tokens, weights fp8, KV cache fp8, p95 total 5 s")
+        assert "output" not in note.message, "the user gave it"
+        app.clear_notifications()
+        await plan_model_by_setting(pilot, "llama-3.1-8b")
+        assert not list(app._notifications), "it was told for this preset"
+
+
+async def plan_model_by_setting(pilot: Pilot[None], name: str) -> None:
+    """Take another model, which the sample's planner has no layers of, without the box that looks it up."""
+    assert isinstance(pilot.app, PlannerApp)
+    await take(pilot.app, Suggestion("setting", f"model={name}"))
+    await settle(pilot)

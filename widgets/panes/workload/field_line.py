@@ -154,6 +154,11 @@ class GroupLine(Static, can_focus=True):
         """Turn it round."""
         self.action_fold()
 
+    def on_key(self, event: events.Key) -> None:
+        """Tell where a number belongs that no pane has: it was meant for a field."""
+        if event.character and event.character.isdigit() and event.key not in self.screen.active_bindings:
+            self.notify(f"{self.group} is a heading and takes no number; down goes to its fields.", timeout=4)
+
 
 class FieldLine(Horizontal):
     """Label, editor and unit, of which the editor is a widget; the problem with the value below, once there was one."""

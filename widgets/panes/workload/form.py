@@ -27,7 +27,7 @@ from widgets.panes.workload import fields as spec
 from widgets.panes.workload import values
 from widgets.panes.workload.choice import Choice
 from widgets.panes.workload.field import CHOSEN, Field
-from widgets.panes.workload.field_line import EDITOR, FieldEntry, FieldLine, GroupLine, cells_behind, group_id
+from widgets.panes.workload.field_line import EDITOR, FieldEntry, FieldLine, GroupLine, cells_behind, field_id, group_id
 from widgets.panes.workload.history import History, changed_keys, difference
 from widgets.screens.picker import Item
 
@@ -170,6 +170,12 @@ class Form(VerticalScroll, can_focus=False):
         if faulty and self.workload is before:
             self.post_message(self.Changed(self.workload))
 
+    def action_move(self, by: int) -> None:
+        """Go `by` fields on; from the last to the first, as the panes beside the form have keys of their own."""
+        fields = [widget for widget in self.screen.focus_chain if self in widget.ancestors]
+        if (focused := self.screen.focused) in fields:
+            self.screen.set_focus(fields[(fields.index(focused) + by) % len(fields)])  # at once: what is typed next belongs to it
+
     def filled_in(self, task: Mapping[str, Any]) -> None:
         """Show what the planner chose for the fields left empty."""
         self._filled_in = task
@@ -197,6 +203,12 @@ class Form(VerticalScroll, can_focus=False):
         with Horizontal(classes="field-line"):
             yield Static("preset", classes="field-label")
             yield Choice("preset", symbols=self._symbols, id="field-preset")
+
+    async def go_to(self, label: str) -> None:
+        """Put the cursor into the field of this label, and open its group."""
+        key = next(field.key for field in spec.fields_for(self.workload) if field.label == label)
+        await self.unfold(key)
+        self._focus(field_id(key))
 
     async def unfold(self, key: str) -> None:
         """Open the group of the field of this key."""

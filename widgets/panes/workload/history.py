@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -87,3 +87,10 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         was, now = (values.show(field.kind, values.get(workload, key)) or field.empty for workload in (before, after))
         changes.append(f"{field.label} {was} → {now}")
     return ", ".join(changes) or "what the form does not show"
+
+
+def spelled(workload: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """The fields of these keys in the words of the form, with their units: 'load 16.7 req/s, input 600 tokens'."""
+    fields = {field.key: field for field in spec.fields_for(workload)}
+    shown = [fields[key] for key in keys if key in fields]
+    return ", ".join(f"{one.label} {values.show(one.kind, values.get(workload, one.key))} {one.unit}".rstrip() for one in shown)

@@ -1,1 +1,1 @@
-"""Actions that advice can name: to GPUs, and to jobs."""
+"""Actions that advice can recommend, for GPUs and for jobs."""

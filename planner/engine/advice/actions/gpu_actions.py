@@ -1,4 +1,4 @@
-"""Actions on a GPU, whatever runs on it: give it back, share it, move, rent it otherwise, cool it, measure it."""
+"""Actions on a GPU, whatever runs on it: give it back, share it, move, change the term of rent, cool it, measure it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def release(case: Case) -> Iterator[Action]:
 
 
 def pauses(case: Case) -> Iterator[Action]:
-    """Give a GPU that works now and then back for the hours in which nothing runs."""
+    """Give back a GPU that works only now and then, for the hours in which nothing runs."""
     busy = case.seen.busy
     if busy is None or busy >= OFTEN_BUSY or case.judgement.limiter == "idle":
         return
@@ -76,7 +76,7 @@ def cheaper(case: Case) -> Iterator[Action]:
 
 
 def larger(case: Case) -> Iterator[Action]:
-    """Move to a GPU with more memory, where nothing else helps; never for a job that is bound by bandwidth."""
+    """Move to a GPU with more memory, where nothing else helps; never for a job that is limited by bandwidth."""
     seen, gpu = case.seen, case.gpu
     if gpu is None or case.price is None or seen.memory_used_bytes is None:
         return
@@ -105,7 +105,7 @@ def larger(case: Case) -> Iterator[Action]:
 
 
 def commit(case: Case) -> Iterator[Action]:
-    """Rent the same GPU at another price: spot for work that may be interrupted, a reservation for work that stays."""
+    """Rent the same GPU at another price: spot for interruptible work, a reservation for lasting work."""
     markets: tuple[tuple[Term, str], ...] = (
         ("spot", "Spot, if it may be interrupted (checkpoints in training)"),
         ("reserved-1y", "Reserve it for a year, if it stays"),

@@ -37,7 +37,7 @@ def batch(case: Case) -> Iterator[Action]:
 
 
 def _larger_batch(workload: Workload) -> tuple[str, int] | None:
-    """The field that makes the batch twice as large."""
+    """The field that doubles the batch, and its value."""
     if workload.batch:
         return "batch", 2 * workload.batch
     if isinstance(workload.concurrency, int):
@@ -46,7 +46,7 @@ def _larger_batch(workload: Workload) -> tuple[str, int] | None:
 
 
 def quantise(case: Case) -> Iterator[Action]:
-    """Store weights in fewer bytes: faster where bandwidth binds, smaller where memory does; where arithmetic binds only the engine can say."""
+    """Store weights in fewer bytes: faster where bandwidth is the limit, smaller where memory is; for arithmetic only the engine can tell."""
     workload = case.inputs.workload
     full = case.judgement.limiter == "memory capacity"
     if workload is not None and case.gpu is not None and case.here is not None:

@@ -1,4 +1,4 @@
-"""Bytes a token leaves behind in one layer for its backward pass: a sum over the operators of the layer.
+"""Bytes per token that one layer keeps for its backward pass: a sum over the operators of the layer.
 
 Symbols: h width · q, k query and key elements of a token · f feed-forward width · H heads · w bytes of an element that
 products compute in · r bytes of an element of the residual stream (4 under autocast and in FP32). A tensor that several
@@ -18,13 +18,14 @@ from planner.workload.block import Block
 ROW_INDEX = 8.0
 """Bytes of the index of a row's largest score."""
 XIELU = 7.0
-"""Bytes an element that xIELU keeps in 16 bit beside its input: the mask of its sign and three tensors (transformers' XIELUActivation in Python)."""
+"""Bytes per element that xIELU keeps in 16 bit in addition to its input: the mask of its sign and three tensors (transformers'
+XIELUActivation in Python)."""
 ROUTING = 40.0
-"""Bytes a chosen expert: indices before, while and after tokens are sorted by expert, and weights."""
+"""Bytes per chosen expert: indices before, while and after tokens are sorted by expert, and weights."""
 
 
 def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[float]:
-    """Bytes one token leaves behind in a layer of `a`."""
+    """Bytes per token that a layer of `a` keeps."""
     block = a.block
     if a.saved_bytes:
         return _as_described(a, a.saved_bytes, how)
@@ -49,7 +50,7 @@ def activation_bytes(a: Architecture, how: LayerExecution) -> ActivationBytes[fl
 
 
 def _as_described(a: Architecture, saved: float, how: LayerExecution) -> ActivationBytes[float]:
-    """The formulas, scaled to what the model's own code was seen to keep in 16 bit, operator by operator."""
+    """The formulas, scaled to what the model's own code was observed to keep in 16 bit, operator by operator."""
     formula = replace(a, saved_bytes=None)
     plain, asked = (activation_bytes(formula, one) for one in (LayerExecution(product_bytes=2, residual_bytes=2), how))
     scale = saved / (plain.norms + plain.attention + plain.mlp + plain.dropout)
@@ -57,10 +58,10 @@ def _as_described(a: Architecture, saved: float, how: LayerExecution) -> Activat
 
 
 def _norm(a: Architecture, block: Block, how: LayerExecution, size: float, *, rows: float = 1.0, element: float = 0.0) -> float:
-    """A norm over `size` elements of `element` bytes (0: of the residual stream), but for its output.
+    """A norm over `size` elements of `element` bytes (0: of the residual stream), without its output.
 
-    LayerNorm is one kernel: its input, mean and deviation; written out, three tensors in FP32. RMSNorm is written out: its input in FP32, one statistic a row, and
-    the normalised input where its weight is trained.
+    LayerNorm is one kernel: its input, mean and deviation; operator by operator, three tensors in FP32. RMSNorm is not fused: its input in
+    FP32, one statistic per row, and the normalised input where its weight is trained.
     """
     element = element or how.residual_bytes
     if a.centred and block.written_norms and not how.fused:
@@ -119,7 +120,7 @@ def _crossing_norms(a: Architecture, block: Block, how: LayerExecution) -> float
 
 
 def _crossing(a: Architecture, how: LayerExecution) -> float:
-    """Attention to an encoder's output, but for its keys and values: the query, its input, and what the kernel hands to the last product."""
+    """Attention to an encoder's output, without its keys and values: the query, its input, and the input of the last product."""
     if a.source is None:
         return 0.0
     entered = how.inputs(("q",), a.width, wide=True)
@@ -128,7 +129,7 @@ def _crossing(a: Architecture, how: LayerExecution) -> float:
 
 
 def source_bytes(a: Architecture, how: LayerExecution) -> float:
-    """Bytes that a token of an encoder's output leaves in a layer of its decoder: its keys and values, and their input where it is cast."""
+    """Bytes per token of an encoder's output that a layer of its decoder keeps: keys and values, and their input where it is cast."""
     output = (
         0.0 if how.product_bytes == how.residual_bytes and how.trained else how.inputs(("k", "v"), a.width, wide=True, kept=True)
     )
@@ -142,13 +143,13 @@ def _latent(a: Architecture, how: LayerExecution) -> float:
     norms = sum(_norm(a, Block(), how, size, element=w) for size in (a.query_rank, a.latent_rank) if size)
     expanded = a.heads * (a.head_dim - a.rotary_dim) + value
     inputs = (how.input_bytes or w) * compressed * how.trained
-    if how.eager:  # the value is copied out of what it was expanded with
+    if how.eager:  # the value is copied out of the expanded tensor
         return norms + inputs + w * (2 * a.query + 2 * value)
     return norms + inputs + w * (2 * a.query + expanded + value) + how.input_bytes * value + STATISTIC * a.heads
 
 
 def _scores(a: Architecture, block: Block, how: LayerExecution) -> float:
-    """Stored attention scores: their softmax in FP32, its 16-bit copy, and a mask and a product where there is dropout."""
+    """Stored attention scores: their softmax in FP32, its 16-bit copy, and with dropout a mask and a product."""
     if not how.eager:
         return 0.0
     w = how.product_bytes
@@ -183,7 +184,7 @@ def _mlp(a: Architecture, block: Block, how: LayerExecution, width: float) -> fl
 
 
 def _experts(a: Architecture, block: Block, how: LayerExecution) -> float:
-    """Router and the experts a token is sent to: gathered inputs, gate and up, activation, product, weighted outputs."""
+    """Router and the experts that a token is sent to: gathered inputs, gate and up, activation, product, weighted outputs."""
     w, chosen = how.product_bytes, a.experts_per_token
     router = STATISTIC * a.experts + ROUTING * chosen
     entered = (w + 4.0 * (block.wide_router and w < 4)) * a.width if how.trained else 0.0
@@ -192,7 +193,7 @@ def _experts(a: Architecture, block: Block, how: LayerExecution) -> float:
     inner = tensors * w * a.expert_ffn + how.inputs(("down",), a.expert_ffn, wide=False)
     weighed_after = 0.0 if how.weighs_inside else w * a.expert_width
     routed = chosen * (gathered + inner + weighed_after)
-    common = 0.0 if how.input_bytes else w * a.width * how.trained  # the input it has in common with the router
+    common = 0.0 if how.input_bytes else w * a.width * how.trained  # the input that the router also keeps
     shared = _mlp(a, block, how, a.shared_ffn) - common if a.shared_ffn else 0.0
     weighed = w * (a.width + 1) if a.shared_gate else 0.0  # the shared expert's output, and the sigmoid it is multiplied by
     return router + entered + routed + shared + weighed

@@ -1,9 +1,9 @@
-"""Checkpointing by operators: what of a layer is kept, and what of its work is done again in backward.
+"""Checkpointing by operators: what is kept of a layer, and which work is repeated in backward.
 
-Two lists are in use, and both compute again whatever is cheap for its size. PyTorch programs keep outputs of chosen operators: fused
-attention, and every second product without bias in the order of the code (torchtitan's activation_checkpoint.py, 2024-12). Megatron computes
-whole modules again (`--recompute-modules layernorm mla_up_proj moe_act mlp shared_experts`, Megatron Core 0.14), which are all those that
-exchange no tokens between GPUs; DeepSeek-V3 was trained so (arXiv:2412.19437, 3.2.3: norms and up-projections of latent attention).
+Two lists are in use, and both recompute whatever is cheap for its size. PyTorch programs keep outputs of chosen operators: fused attention,
+and every second product without bias in the order of the code (torchtitan's activation_checkpoint.py, 2024-12). Megatron recomputes whole
+modules (`--recompute-modules layernorm mla_up_proj moe_act mlp shared_experts`, Megatron Core 0.14), which are all those that exchange no
+tokens between GPUs; DeepSeek-V3 was trained in this way (arXiv:2412.19437, 3.2.3: norms and up-projections of latent attention).
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from planner.workload.matrices import own_matrices
 from planner.workload.sublayers import Role
 
 ROUTED_INDEX = 8.0
-"""Bytes a chosen expert: the place a token is sent to, and its weight."""
+"""Bytes per chosen expert: the place a token is sent to, and its weight."""
 UNPACKING: frozenset[Role] = frozenset({"q_b", "kv_b"})
 """Products that unpack the latents of attention."""
 
 
 class KeptBytes(msgspec.Struct, frozen=True):
-    """Bytes that checkpointing by operators leaves of the mean layer."""
+    """Bytes that checkpointing by operators keeps of the mean layer."""
 
     bytes: float
-    """A token's."""
+    """Bytes per token."""
     products_again: float
-    """Share of the layers' products, by FLOPs, that are computed again."""
+    """Share of the layers' products, by FLOPs, that are recomputed."""
     exchange_again: float
     """Share of a forward pass's exchange between GPUs that is repeated."""
     not_taken_back_bytes: float
-    """The part of `bytes` that computing the layer again does not use: its input, and the output of its last product."""
+    """Part of `bytes` that recomputing the layer does not use: its input, and the output of its last product."""
 
 
 def kept_of_layer(a: Architecture, how: LayerExecution) -> KeptBytes:
-    """Bytes kept of a layer of `a` for each token by the list of `how`."""
+    """Bytes per token kept of a layer of `a`, by the list of `how`."""
     return _by_modules(a, how) if how.by_modules else _by_operators(a, how)
 
 
 def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
-    """Outputs of every second product; stored scores, products with a bias and those grouped by expert are computed again.
+    """Outputs of every second product; stored scores, products with a bias and those grouped by expert are recomputed.
 
-    Tokens are gathered again and reduced results are kept, so that half of the exchange is repeated. The output of a layer's last product
+    Tokens are gathered again and reduced results are kept, so half of the exchange is repeated. The output of a layer's last product
     is kept as an operator of the list, though backward does not read it; where the layer is compiled, it is not.
     """
     outputs, kept_flop, flop, last = 0.0, 0.0, 0.0, 0.0
@@ -70,7 +70,7 @@ def _by_operators(a: Architecture, how: LayerExecution) -> KeptBytes:
 
 
 def _by_modules(a: Architecture, how: LayerExecution) -> KeptBytes:
-    """Inputs of norms; queries, keys and values, or the latents they are made of; attention's output; inputs and inner width of experts."""
+    """Inputs of norms; queries, keys and values, or the latents they are made from; attention's output; inputs and inner width of experts."""
     w, begin = how.product_bytes, how.residual_bytes * a.width
     projected, again, flop = 0.0, 0.0, 0.0
     for one in own_matrices(a):
@@ -90,12 +90,12 @@ def _by_modules(a: Architecture, how: LayerExecution) -> KeptBytes:
 
 
 def _attention_output(a: Architecture) -> float:
-    """Elements of a token that attention hands to its last product."""
+    """Elements per token in the input of attention's last product."""
     return float(a.heads * (a.value_dim or a.head_dim))
 
 
 def _biased(a: Architecture, part: str, role: str) -> bool:
-    """A projection of the layers has a bias."""
+    """Whether a projection of the layers has a bias."""
     if part == "attention":
         return a.attention_bias > (a.query + 2 * a.key if role == "o" else 0)
     return part == "mlp" and a.mlp_vector > 0

@@ -1,4 +1,4 @@
-"""Attention of the mean layer: scores and values over the tokens before, and the reading of the KV cache.
+"""Attention of the mean layer: scores and values over the preceding tokens, and the reading of the KV cache.
 
 Symbols: q query elements of a token · r tokens of the pass on this GPU.
 """
@@ -22,7 +22,7 @@ dropout with a mask of one byte, read by a product (Megatron's scaled_masked_sof
 FUSED_WIDE_SCORE_BYTES = 22
 """Bytes of a score in ggml: FP32 from product to product, read and written by one kernel, rounded to 16 bit before the second product (soft_max_ext, mul_mat)."""
 MOST_ABSORBED = 8.0
-"""New tokens of a sequence up to which latent attention leaves the latent as it is: one, or those that a draft proposed."""
+"""New tokens of a sequence up to which latent attention works on the latent itself: one, or those that a draft proposed."""
 EAGER_READS = 3.0
 """Passes over the cache of a decoding step with eager attention: keys and values are brought into another order before they are
 multiplied. From the published decline of llama.cpp without flash attention with growing contexts."""
@@ -56,18 +56,18 @@ BACKWARD_RATE = 0.8
 """Backward over forward rate of attention in FLOP a second where neither meets `AMPERE_FLOP_PER_CYCLE` (FlashAttention-2, arXiv:2307.08691: up to 63 % of
 the A100's peak backward, 73 % forward; FlashAttention-3, arXiv:2407.08608: 550 to 740 TFLOP/s)."""
 STATE_READS = 2.0
-"""A pass reads the states of its sequences and writes them."""
+"""Number of times that a pass moves the states of its sequences: it reads and writes them."""
 
 
 def own_context(t: Table, context: Floats) -> Floats:
-    """Tokens of a sequence in the decoder's own cache: all of `context`, but the prompt where an encoder reads it."""
+    """Tokens of a sequence in the decoder's own cache: all of `context`, without the prompt where an encoder reads it."""
     return np.where(t.model.reads_source > 0, np.maximum(context - t.job.input_tokens, 1.0), context)
 
 
 def _reached(t: Table, context: Floats) -> tuple[Floats, Floats, Floats]:
-    """Number of tokens attended to where `context` come before a token on average, number a window holds of them, and number chosen of them.
+    """Numbers of tokens attended to where `context` precede a token on average: all, those inside a window, and those chosen.
 
-    An encoder attends to as many after it. All where there is neither window nor choice (`workload.sublayers.Reach`).
+    An encoder also attends to as many that follow. All where there is neither window nor choice (`workload.sublayers.Reach`).
     """
     every = own_context(t, context) * (1 + t.model.encoder)
     window, chosen = (np.where(most > 0, np.minimum(every, most), every) for most in (t.model.window, t.model.chosen))
@@ -82,22 +82,22 @@ def attention_flop(t: Table, context: Floats) -> Floats:
 
 
 def attended_tokens(t: Table, context: Floats) -> Floats:
-    """Tokens one token attends to, the mean over the layers: windows cut the context, and a layer without attention sees none."""
+    """Tokens that one token attends to, the mean over the layers: windows shorten the context, and a layer without attention sees none."""
     m, (every, window, chosen) = t.model, _reached(t, context)
     elements = m.attended_all * every + m.attended_window * window + m.attended_chosen * chosen
     return (elements + m.attended_source * t.job.input_tokens) / (m.layers * m.attended)
 
 
 def scored_columns(t: Table, context: Floats, new: Floats) -> Floats:
-    """Tokens that a token's scores are computed for: where they go through memory, all up to the last of its pass, of which a mask hides half."""
+    """Tokens for which a token's scores are computed: where scores go through memory, all up to the last of its pass, half of them masked."""
     hidden: Floats = np.where((new > 1) & (t.model.encoder <= 0), new / 2, 0.0) * t.job.eager_attention
     return context + hidden
 
 
 def window_tokens(t: Table, context: Floats, new: Floats) -> Floats:
-    """Tokens that a layer with a window computes scores for; 0: those in the window.
+    """Tokens for which a layer with a window computes scores; 0: those in the window.
 
-    Where the window is a mask for the kernel (`JobNumbers.masks_windows`), all up to the last token of the pass, once that one sees fewer.
+    Where the window is a mask for the kernel (`JobNumbers.masks_windows`), all up to the last token of the pass, once that token sees fewer.
     """
     whole = own_context(t, context) + new / 2
     masked = (t.job.masks_windows > 0) & (new > 1) & (t.model.window > 0) & (whole > t.model.window)
@@ -105,7 +105,7 @@ def window_tokens(t: Table, context: Floats, new: Floats) -> Floats:
 
 
 def hidden_elements(t: Table, context: Floats, new: Floats) -> Floats:
-    """Elements of one token's attention in all layers that are computed although its window hides them, beside those of `scored_columns`."""
+    """Elements of one token's attention in all layers that are computed although its window hides them, in addition to `scored_columns`."""
     _, window, _ = _reached(t, scored_columns(t, context, new))
     return t.model.attended_window * np.maximum(0.0, window_tokens(t, context, new) - window)
 
@@ -121,7 +121,7 @@ def _kv_heads(t: Table) -> Floats:
 
 
 def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
-    """Bytes of keys, values and states that attention reads in the mean layer: those of every sequence, once a pass."""
+    """Bytes of keys, values and states that attention reads in the mean layer: those of every sequence, once per pass."""
     m, (_, window, chosen) = t.model, _reached(t, context)
     element = np.where(t.job.kv_bytes > 0, t.job.kv_bytes, 2.0)
     every = m.read_all * own_context(t, context) + m.read_chosen * chosen + m.read_source * t.job.input_tokens
@@ -131,9 +131,9 @@ def cache_bytes(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
 
 
 def latent_elements(t: Table, new: Floats) -> Floats:
-    """Elements of a token that latent attention makes beside its scores, on one rank; 0 where it is of another kind.
+    """Elements of a token that latent attention makes apart from its scores, on one rank; 0 for other kinds of attention.
 
-    While decoding each head brings its query into the latent and its output back; in a prompt keys and values of every head are made of the latent.
+    While decoding each head converts its query to the latent and its output back; in a prompt keys and values of every head are made from the latent.
     """
     m = t.model
     made = np.where(new <= MOST_ABSORBED, _absorbed(t), m.attended)
@@ -141,13 +141,13 @@ def latent_elements(t: Table, new: Floats) -> Floats:
 
 
 def _absorbed(t: Table) -> Floats:
-    """Elements of the queries and outputs of all heads in the latent: those of a cached token, and of the latent alone."""
+    """Elements of the queries and outputs of all heads in the latent: of a cached token, and of the latent alone."""
     m = t.model
     return m.heads * ((m.read_all + m.read_window + m.read_chosen) / m.layers + m.latent_rank)
 
 
 def _latent_decoding(t: Table, new: Floats) -> Floats:
-    """FLOPs of latent attention while decoding over those of its heads: every head multiplies with the whole latent, which is not unpacked.
+    """FLOPs of latent attention while decoding ÷ those of its heads: every head multiplies with the whole latent, which is not unpacked.
 
     With a cache of 8 bit they are done in 8 bit where kernels exist.
     """
@@ -156,14 +156,14 @@ def _latent_decoding(t: Table, new: Floats) -> Floats:
 
 
 def _step_reads(t: Table) -> Floats:
-    """Times that attention of a decoding step moves the cache: more where keys and values are brought into another order or copied for each head."""
+    """Number of times that attention of a decoding step moves the cache: more where keys and values are reordered or copied for each head."""
     shared = np.where(t.model.latent_rank > 0, 1.0, t.model.heads / np.maximum(t.model.kv_heads, 1.0))
     copied = np.where((t.engine.repeats_heads > 0) & (shared > 1), 1 + 2 * shared, 1.0)
     return np.maximum(np.where(t.job.eager_attention > 0, EAGER_READS, 1.0), copied)
 
 
 def _most_flop_per_s(t: Table, triton: float) -> Floats:
-    """Rate that kernels written for Ampere do not pass on newer parts, and Triton's (`triton` of the peak) on AMD's; infinite for other kernels and parts."""
+    """Highest rate of kernels written for Ampere on newer GPUs, and of Triton's (`triton` of the peak) on AMD's; infinite for others."""
     c, (first, beyond) = t.chip, NEWER_INSTRUCTIONS
     newer = (c.compute_capability >= first) & (c.compute_capability < beyond) & (c.cycles_per_s > 0)
     most = np.where(newer & (t.job.ampere_attention > 0), AMPERE_FLOP_PER_CYCLE * c.cycles_per_s, np.inf)
@@ -176,16 +176,16 @@ def forward_flop_per_s(t: Table) -> Floats:
 
 
 def backward_factor(t: Table) -> Floats:
-    """Time of fused attention's backward pass over its forward pass: five products for two."""
+    """Time of fused attention's backward pass ÷ its forward pass: five products for two."""
     backward = np.minimum(BACKWARD_RATE * t.chip.attention_flop_per_s, _most_flop_per_s(t, TRITON_BACKWARD))
     return FUSED_ATTENTION_BACKWARD * forward_flop_per_s(t) / backward
 
 
 def wide_heads_s(t: Table, context: Floats, new: Floats) -> Floats:
-    """Seconds of one token's attention in all layers that it takes longer because heads are wider than PyTorch's fast kernels take them.
+    """Additional seconds of one token's attention in all layers because heads are wider than PyTorch's fast kernels support.
 
-    2 · elements attended to · (1 / wide rate - 1 / usual rate): those of layers that see all tokens, and of windows that are masks.
-    On Hopper cuDNN takes masks over heads of up to 256 in forward passes, where PyTorch puts it first.
+    2 · elements attended to · (1 / wide rate - 1 / usual rate), for layers that see all tokens, and for windows that are masks.
+    On Hopper cuDNN supports masks over heads of up to 256 in forward passes, where PyTorch prefers it.
     """
     m, rate = t.model, forward_flop_per_s(t)
     on = (t.job.torch_attention > 0) & (new > 1) & (t.chip.compute_capability > 0) & (t.chip.cycles_per_s > 0)
@@ -202,20 +202,20 @@ class AttentionTime(NamedTuple):
     """Seconds of attention in one layer, shape [rows]."""
 
     fused_s: Floats
-    """FLOPs and reads, which overlap."""
+    """Time of FLOPs and reads, which overlap."""
     eager_s: Floats
-    """Scores that go through memory besides."""
+    """Additional time of scores that go through memory."""
     flop_s: Floats
-    """The FLOPs alone."""
+    """Time of the FLOPs alone."""
     read_s: Floats
-    """The reads of the cache alone."""
+    """Time of the reads of the cache alone."""
 
 
 def attention_time(t: Table, rows: Floats, context: Floats, new: Floats) -> AttentionTime:
     """Attention of one layer.
 
-    The mean over the layers. A token takes 2·(queries + values) FLOP for each token it attends to, 4·q where all heads are alike; the
-    cache is read once a pass. What a mask hides of windows is computed all the same. Arguments as of `forward_pass.forward`.
+    The mean over the layers. A token takes 2·(queries + values) FLOP for each token it attends to, 4·q where all heads are equal; the
+    cache is read once per pass. Scores that a window masks are computed all the same. Arguments as in `forward_pass.forward`.
     """
     m, j, s, c = t.model, t.job, t.layout, t.chip
     columns = scored_columns(t, context, new)
@@ -235,14 +235,14 @@ def attention_time(t: Table, rows: Floats, context: Floats, new: Floats) -> Atte
 
 
 def latent_s(t: Table, rows: Floats, new: Floats) -> Floats:
-    """Seconds in which fused engines bring one layer's tokens into the latent and back, or make keys and values of it, beside the products that do so."""
+    """Seconds in which fused engines convert one layer's tokens to the latent and back, or make keys and values of it, apart from the products."""
     passes = np.where(new <= MOST_ABSORBED, ABSORBED_PASSES, EXPANDED_PASSES)
     fused = (t.engine.fused_elementwise > 0) & (t.job.train <= 0)
     return passes * rows * latent_elements(t, new) * t.job.activation_bytes / t.chip.bandwidth_bytes_per_s * fused
 
 
 def append_s(t: Table, rows: Floats, context: Floats, new: Floats) -> Floats:
-    """Seconds of one layer in which a decoding step copies keys and values to append a token; a compiled one has room for it, states stay in place."""
+    """Seconds of one layer in which a decoding step copies keys and values to append a token; compiled caches have room, states stay in place."""
     if not t.engine.append_passes.any():
         return np.zeros(1)
     grows = (new <= 1) & (t.job.compiled <= 0)

@@ -1,4 +1,4 @@
-"""One device at one compute dtype, as the timing formulas read it."""
+"""One device at one compute dtype, with the figures that the timing formulas use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planner.units import percent_text, si_text
 __all__ = ["Chip", "FindChip", "chip_of", "chip_over", "fabric_of", "link_of", "measured_between", "with_fabric"]
 
 USABLE_SHARE = 0.97
-"""Usable ÷ label where no driver figure is known: parts with one range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
+"""Usable ÷ label where no driver figure is known: GPUs range from 0.92 (ECC on GDDR6) to 0.99 (HBM)."""
 GEFORCE_FP16_GAIN = 1.72
 """GeForce tensor cores add up in FP16 at twice the rate; 1.72 is reached (RTX 4060, triton-lang/triton issue 10851)."""
 NARROW_EXPERTS_RATE = {"CDNA 3": 0.25}
@@ -41,7 +41,7 @@ _READ_AS = {
     "nvfp4-a16": "fp4",
     "mxfp4": "fp4",
 }
-"""Storage format below 16 bit -> the kind of weights whose measured read rate applies; any other: int4."""
+"""Storage format below 16 bit -> the kind of weights whose measured read rate applies; int4 for any other."""
 _PLAIN = {"fp32", "tf32", "fp16", "bf16"}
 
 
@@ -51,24 +51,24 @@ class Chip(ChipNumbers[float], frozen=True, kw_only=True):
     gpu: Gpu
     dtype: str
     node_collectives: tuple[NodeCollective, ...] = ()
-    """Measured over several nodes, whatever joins them."""
+    """Collectives measured over several nodes, over any network."""
     joined: tuple[NodeCollective, ...] = ()
     """Sources of the `measured_*` and `fabric_*` figures, by the number of nodes."""
     own_ranges: Mapping[str, float] = msgspec.field(default_factory=dict)
-    """Kind of figure -> factor on the half width of its range, by this user's own results."""
+    """Kind of figure -> factor on the half width of its range, from this user's own results."""
     own_results: int = 0
-    """Number of them."""
+    """Number of these results."""
     basis: Basis
-    """The weaker of compute and bandwidth."""
+    """The weaker basis of compute and bandwidth."""
     sources: tuple[str, ...]
 
 
 FindChip = Callable[[Gpu, str, str], Chip | None]
-"""(GPU, compute dtype, stored weights) -> its figures; None where the dtype cannot be timed on it."""
+"""(GPU, compute dtype, stored weights) -> its chip; None where the dtype cannot be timed on it."""
 
 
 def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | None:
-    """The device at compute `dtype` with weights kept as `stored`; None where it has no figure for the dtype."""
+    """The device at compute `dtype` with weights stored as `stored`; None where it has no figure for the dtype."""
     rates = ceilings.compute_flop_per_s
     compute = rates.get(dtype)
     peak = gpu.compute_flop_per_s.get(dtype)
@@ -110,9 +110,9 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
         launch_spread=ceilings.launch_s.spread,
         knee=ceilings.knee,
         train_factor=ceilings.train_factor.value,
-        **_collectives(ceilings),  # type: ignore[arg-type]  # names of rates alone
+        **_collectives(ceilings),  # type: ignore[arg-type]  # only names of rates
         grouped_rate=ceilings.grouped_rate.value if ceilings.grouped_rate else 1.0,
-        **_exchange(gpu, ceilings),  # type: ignore[arg-type]  # names of ratios alone
+        **_exchange(gpu, ceilings),  # type: ignore[arg-type]  # only names of ratios
         compute_capability=float(gpu.compute_capability or 0) if gpu.vendor == "NVIDIA" else math.inf,
         pcie_bytes_per_s=gpu.pcie_bytes_per_s / 2 if gpu.pcie_bytes_per_s else PCIE_BYTES_PER_S,
         power_w=gpu.tdp_w or float("nan"),
@@ -128,7 +128,7 @@ def chip_of(gpu: Gpu, ceilings: Ceilings, dtype: str, stored: str) -> Chip | Non
 
 
 def with_fabric(chip: Chip, fabric: str | float | None) -> Chip:
-    """`chip` with the figures measured over `fabric` (None: the usual one of the part), and none measured over another."""
+    """`chip` with the figures measured over `fabric` (None: the usual network of the GPU), and without those of other networks."""
     wanted = usual_fabric(chip.gpu) if fabric is None else fabric
     measured = {}
     for one in sorted(chip.node_collectives, key=lambda one: one.gpus):
@@ -158,12 +158,12 @@ def with_fabric(chip: Chip, fabric: str | float | None) -> Chip:
 
 
 def chip_over(chip: Chip, fabric: str) -> Chip:
-    """`chip` with what was measured over `fabric`, where anything was measured over several nodes."""
+    """`chip` with the figures measured over `fabric`, if anything was measured over several nodes."""
     return with_fabric(chip, fabric) if chip.node_collectives else chip
 
 
 def measured_between(chip: Chip, nodes: int) -> dict[str, str]:
-    """Remark of the answer on the network between `nodes` nodes; empty where it is assumed, not measured."""
+    """Remark on the network between `nodes` nodes for the answer; empty where it is assumed, not measured."""
     if nodes < 2 or not chip.joined:
         return {}
     nearest = min(chip.joined, key=lambda one: abs(math.log(one.nodes / nodes)))
@@ -180,7 +180,7 @@ def _inside_s(chip: Chip, ranks: int) -> float:
 
 
 def _exchange(gpu: Gpu, ceilings: Ceilings) -> dict[str, float]:
-    """Rate and latency of the largest all-to-all measured inside a node, over those of an all-reduce of as many GPUs."""
+    """Rate and latency of the largest all-to-all measured inside a node ÷ those of an all-reduce of as many GPUs."""
     link, _ = link_of(gpu)
     measured = [
         one for one in ceilings.collectives if one.op == "alltoall" and one.link == link and one.latency_s.basis == "measured"
@@ -196,7 +196,7 @@ def _exchange(gpu: Gpu, ceilings: Ceilings) -> dict[str, float]:
 
 
 def _collectives(ceilings: Ceilings) -> dict[str, float]:
-    """Latency and efficiency of all-reduces of 2 and 8 GPUs over both kinds of link; NaN where nothing is known of the link."""
+    """Latency and efficiency of all-reduces of 2 and 8 GPUs over both kinds of link; NaN where the link is not known."""
     figures: dict[str, float] = {}
     links: tuple[Link, ...] = ("nvlink", "pcie")
     for link in links:
@@ -204,7 +204,7 @@ def _collectives(ceilings: Ceilings) -> dict[str, float]:
             known = ceilings.collective("all_reduce", gpus, link)
             figures[f"{link}_latency_{gpus}"] = known.latency_s.value if known else float("nan")
             figures[f"{link}_efficiency_{gpus}"] = known.efficiency.value if known else float("nan")
-    for gpus in (2, 8):  # a faster link has no longer latency
+    for gpus in (2, 8):  # latency is no longer on a faster link
         links_s = (figures[f"nvlink_latency_{gpus}"], figures[f"pcie_latency_{gpus}"])
         figures[f"nvlink_latency_{gpus}"] = min((one for one in links_s if not math.isnan(one)), default=math.nan)
     return figures

@@ -21,14 +21,14 @@ DIVIDED_PRODUCTS = 7.0
 SUMS_BYTES = 2 * FP32_BYTES
 """Bytes of two sums in FP32."""
 RING_EXPOSED = 0.1
-"""Share of a ring's traffic that no attention hides: its first and its last step. An assumption."""
+"""Share of a ring's traffic that attention cannot hide: its first and its last step. An assumption."""
 
 
 def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Floats, slower: Floats | float = 1.0) -> Floats:
-    """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, `per_node` of which share a node.
+    """Seconds of moving `volume_bytes` per rank over a ring of `ranks`, with `per_node` of them in each node.
 
     t = (latency^0.62 + (volume/bandwidth)^0.62)^(1/0.62). Latency and efficiency are known for 2 and 8 ranks and follow a power
-    of n between and beyond. Beyond a node: see `network_rates`. `slower`: latency over that of an all-reduce.
+    of n between and beyond. Beyond a node: see `network_rates`. `slower`: latency ÷ that of an all-reduce.
     """
     c, s = t.chip, t.layout
     power = np.log2(np.maximum(ranks, 2.0) / 2) / 2  # 0 for 2 ranks, 1 for 8
@@ -46,14 +46,14 @@ def collective_s(t: Table, ranks: Floats, volume_bytes: Floats, *, per_node: Flo
 
 
 def divided_bytes(t: Table, rows: Floats) -> Floats:
-    """Bytes over the first GPU's link where it hands the inputs of one layer's products to the others, and gets the outputs of their rows, in FP32."""
+    """Bytes over the first GPU's link where it sends the inputs of one layer's products to the others and receives their outputs, in FP32."""
     m, s = t.model, t.layout
     inputs, outputs = 5 * m.width + m.query + m.ffn, 2 * m.width + m.query + 2 * m.key + 2 * m.ffn
     return rows * FP32_BYTES * (s.tp - 1) * (inputs + outputs / s.tp)
 
 
 def divided_products_s(t: Table, rows: Floats) -> Floats:
-    """Seconds of that: `divided_product_s` for each product and GPU, as many as for two GPUs more, and the bytes at the link's rate."""
+    """Seconds of that exchange: `divided_product_s` for each product and GPU after the first, and the bytes at the link's rate."""
     s, c = t.layout, t.chip
     reached = s.link_bytes_per_s * np.where(s.nvlink > 0, c.nvlink_efficiency_2, c.pcie_efficiency_2)
     return DIVIDED_PRODUCTS * t.engine.divided_product_s * (s.tp + 2) + divided_bytes(t, rows) / np.where(
@@ -62,11 +62,11 @@ def divided_products_s(t: Table, rows: Floats) -> Floats:
 
 
 def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
-    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, tokens sent to their experts and back).
+    """Seconds of one layer: (two all-reduces of r·h elements over tp ranks, sending tokens to their experts and back).
 
-    Engines that divide products otherwise have `divided_products_s` instead.
+    Engines that divide products otherwise use `divided_products_s` instead.
 
-    Norms of query and key over all heads add up two sums of squares a token in a third one (vLLM's MiniMaxText01RMSNormTP.forward_qk).
+    Norms of query and key over all heads add up two sums of squares per token in a third all-reduce (vLLM's MiniMaxText01RMSNormTP.forward_qk).
     """
     m, j, s = t.model, t.job, t.layout
     share, per_node = 2 * (s.tp - 1) / s.tp, np.minimum(s.tp, s.gpus_per_node)
@@ -79,10 +79,11 @@ def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def context_exchange_s(t: Table, rows: Floats, new: Floats, attention_s: Floats) -> Floats:
-    """Seconds of one layer in which cp ranks exchange a prompt's keys and values, as the faster of two ways.
+    """Seconds of one layer in which cp ranks exchange a prompt's keys and values, in the faster of two ways.
 
-    A ring passes all of them around beside the attention they are for. Or an all-to-all hands each rank whole sequences of some heads, and the
-    outputs back. Of r tokens on each rank the ring sends (cp - 1)·2k·r elements, the other (cp - 1)/cp·2(q + k)·r; of a latent r·latent.
+    A ring passes all of them around in parallel with the attention that uses them. Or an all-to-all gives each rank whole sequences of some
+    heads, and the outputs back. With r tokens on each rank the ring sends (cp - 1)·2k·r elements, the other (cp - 1)/cp·2(q + k)·r; for a
+    latent r·latent.
     """
     m, j, s = t.model, t.job, t.layout
     exchanges = (s.cp > 1) & (new > 1)
@@ -100,9 +101,9 @@ def context_exchange_s(t: Table, rows: Floats, new: Floats, attention_s: Floats)
 def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     """Bytes that a GPU sends to the experts of one layer and gets back: (over the links of its node, over the network).
 
-    Of its r/tp tokens one copy goes to every GPU with a chosen expert, and between nodes one to every node, where it is passed on. They
-    go out as the products read them, and come back in 16 bit; training sends 16 bit both ways. 0 where all ranks have the same tokens.
-    A service inside a node gathers them instead (`gathers`): every rank gets all of them, and the sums of its experts for each go back.
+    For its r/tp tokens one copy goes to every GPU with a chosen expert, and between nodes one to every node, where it is passed on. Tokens
+    are sent in the format the products read, and come back in 16 bit; training sends 16 bit both ways. 0 where all ranks have the same
+    tokens. A service inside a node gathers them instead (`gathers`): every rank gets all tokens, and the sums of its experts for each go back.
     """
     m, j, s = t.model, t.job, t.layout
     narrow, gathered = (j.narrow_bytes > 0) & (j.train == 0), gathers(t)
@@ -114,23 +115,23 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def gathers(t: Table) -> Flags:
-    """Whether ranks gather each other's tokens before the experts and add up their outputs after them, instead of sending each where it belongs.
+    """Whether ranks gather each other's tokens before the experts and add up their outputs after them, instead of sending each to its experts.
 
-    The default of services: TensorRT-LLM sends tokens one by one to more ranks than a token has experts alone, and with NVLink between nodes or DeepEP
-    (CutlassFusedMoE.select_alltoall_method_type, 1.1), vLLM and SGLang where DeepEP or its like is asked for (--all2all-backend
-    allgather_reducescatter, --moe-a2a-backend none). Over several nodes such a library is taken for granted.
+    This is the default of services. TensorRT-LLM sends single tokens only with more ranks than a token has experts, and with NVLink between
+    nodes or DeepEP (CutlassFusedMoE.select_alltoall_method_type, 1.1); vLLM and SGLang do where DeepEP or a similar library is requested
+    (--all2all-backend allgather_reducescatter, --moe-a2a-backend none). Over several nodes such a library is assumed.
     """
     return (t.job.train <= 0) & (t.layout.expert_streams > 1) & (t.layout.ep <= t.layout.gpus_per_node)
 
 
 def _elsewhere(t: Table, places: Floats) -> Floats:
-    """Different places among `places` that a token's experts are in, its own left out."""
+    """Different places among `places` that a token's experts are in, apart from its own."""
     among = np.maximum(1.0, places * t.model.routed_share)
     return (1 - 1 / places) * among * (1 - (1 - 1 / among) ** t.model.experts_per_token)
 
 
 def expert_exchange_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
-    """Seconds in which one layer's tokens are sent to their experts and back: (over links, over links and every GPU's own adapter at once)."""
+    """Seconds to send one layer's tokens to their experts and back: (over links, over links and every GPU's own adapter at once)."""
     s, c = t.layout, t.chip
     apart = s.expert_streams > 1
     if not apart.any():
@@ -144,10 +145,10 @@ def expert_exchange_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def stage_handover_s(t: Table, rows: Floats) -> Floats:
-    """Seconds in which a stage of an inference pipeline hands the activations of r tokens to the next, r·h/tp elements a rank.
+    """Seconds in which a stage of an inference pipeline sends the activations of r tokens to the next, r·h/tp elements per rank.
 
-    It goes over the network where the stages are in several nodes. An engine's own hand-over replaces it where it is known; training
-    counts its hand-overs apart.
+    It uses the network where the stages are in several nodes. An engine's own time replaces it where it is known; training counts its
+    hand-overs separately.
     """
     s = t.layout
     unknown = (s.pp > 1) & (t.engine.hop_s == 0) & (t.job.train == 0)
@@ -160,9 +161,9 @@ def stage_handover_s(t: Table, rows: Floats) -> Floats:
 
 
 def network_rates(t: Table, ranks: Floats, per_node: Floats, inside: Floats) -> tuple[Floats, Floats]:
-    """(bytes/s, latency over that of as many ranks inside a node) of a ring over several nodes with `per_node` ranks in each.
+    """(bytes/s, latency ÷ that of as many ranks inside a node) of a ring over several nodes with `per_node` ranks in each.
 
-    Every GPU brings its own share of the network, so that a ring with several ranks in a node uses all their adapters, k·f·0.8,
+    Every GPU has its own share of the network, so a ring with several ranks in a node uses all their adapters, k·f·0.8,
     and is not faster than `inside`. A measurement over as many nodes replaces both figures. Between the node counts that were
     measured, the logarithm of measured ÷ assumed is linear in log n; beyond them each doubling of n halves it.
     """
@@ -193,7 +194,7 @@ def peer_bytes_per_s(t: Table, apart: Flags) -> Floats:
 
 
 def _log_ratio(at: Floats, counts: Sequence[Floats], figures: Sequence[Floats], usual: float) -> Floats:
-    """ln(measured ÷ usual) at the logarithm `at` of a number of nodes, by lines between three measured ones."""
+    """ln(measured ÷ usual) at the logarithm `at` of a number of nodes, interpolated between three measured ones."""
     few, mid, many = (np.log(np.maximum(each, np.finfo(float).tiny) / usual) for each in figures)
     return np.where(at <= counts[1], _line(at, counts[:2], few, mid), _line(at, counts[1:], mid, many))
 

@@ -1,4 +1,4 @@
-"""Work between matrix products, which takes as long as its bytes: norms, sums, rotary embedding, activations, rounding.
+"""Work between matrix products, whose time is that of its bytes: norms, sums, rotary embedding, activations, rounding.
 
 Symbols: h width · q, k query and key elements of a token · f feed-forward width.
 """
@@ -17,9 +17,9 @@ class ElementwiseWork(msgspec.Struct, frozen=True):
     """Bytes per token of one kind of work between products, as multiples of h, q, k and f."""
 
     fused: tuple[float, float, float, float]
-    """Bytes in 16 bit, by fused kernels."""
+    """Bytes in 16 bit with fused kernels."""
     each: tuple[float, float, float, float]
-    """Bytes in 16 bit, operator by operator: in and out of Llama's in transformers 5.23, counted on the meta device."""
+    """Bytes in 16 bit, operator by operator: input and output of Llama's in transformers 5.23, counted on the meta device."""
 
 
 ELEMENTWISE: Mapping[str, ElementwiseWork] = {
@@ -33,7 +33,7 @@ ELEMENTWISE: Mapping[str, ElementwiseWork] = {
 }
 """Kind of work -> its bytes. An RMSNorm in FP32 is copy, square, mean, scale, copy back and weight: 36h; most layers have two."""
 ADAPTERS = "adapters"
-"""The kind of what low-rank adapters read and write beside their products."""
+"""Kind of work for bytes that low-rank adapters read and write apart from their products."""
 LAYER_NORM, PLAIN_ACTIVATION = 1 / 9, 0.4
 """Share of those bytes that a LayerNorm and an activation without a gate take, one kernel each: 4h of 36h, 4f of 10f."""
 
@@ -42,7 +42,7 @@ def elementwise_bytes(t: Table, rows: Floats, kind: str | None = None) -> Floats
     """Bytes of one layer outside its products, of one kind in `ELEMENTWISE`, of `ADAPTERS`, or of all; shape [rows].
 
     For Llama 20h + 4(q + k) + 6f per token fused, 84h + 24q + 28k + 10f operator by operator. Training in FP8 is fused: PyTorch has no such
-    products of its own, and Transformer Engine and torchao under torch.compile, which bring them, fuse what lies between.
+    products of its own, and Transformer Engine and torchao under torch.compile, which have them, fuse the work between them.
     """
     m, j, s = t.model, t.job, t.layout
     between = whole_ranks(t)
@@ -81,14 +81,14 @@ def whole_ranks(t: Table) -> Floats:
 
 
 def adapters_s(t: Table, rows: Floats) -> Floats:
-    """Seconds one layer takes to read the adapters of the requests of a pass, each at most once."""
+    """Seconds that one layer takes to read the adapters of the requests of a pass, each at most once."""
     j, s = t.job, t.layout
     different = np.minimum(1.0, rows / np.maximum(j.served_adapters, 1.0))
     return j.adapter_bytes / t.model.layers / s.tp * different / t.chip.bandwidth_bytes_per_s * (j.served_adapters > 0)
 
 
 def quantise_s(t: Table, rows: Floats) -> Floats:
-    """Seconds one layer takes to round the inputs of its products, those of routed experts apart, where they compute below 16 bit."""
+    """Seconds that one layer takes to round the inputs of its products below 16 bit, routed experts excepted."""
     m, narrow = t.model, t.job.narrow_bytes
     seconds = rows * (3 * m.width / whole_ranks(t) + m.common_ffn / t.layout.tp) * (2 + narrow) / t.chip.quantise_bytes_per_s
     return np.where(narrow > 0, seconds, 0.0)

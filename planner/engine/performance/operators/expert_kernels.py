@@ -1,4 +1,4 @@
-"""Kernels that compute the routed experts of a layer: what they take beside arithmetic and the reading of weights.
+"""Kernels that compute the routed experts of a layer: their time apart from arithmetic and the reading of weights.
 
     t = L + M·E' + ((FLOP / (F·rate))^p + (weights / (B·read))^p)^(1/p) + (own·r' + every·r)·(2h + inner·f/tp) elements ÷ bandwidth
 
@@ -15,22 +15,22 @@ from planner.engine.columns import Floats, Rows, Table
 
 
 class ExpertKernels(NamedTuple):
-    """Numbers of the kernels of one kind of weights, or columns of many."""
+    """Numbers of the kernels for one kind of weights, or columns of many."""
 
     latency_s: Floats | float
     """L: choosing, sorting and gathering tokens, two grouped products, the activation, the weighted sum."""
     expert_s: Floats | float
-    """M: further time for each expert of a rank, whether a token goes to it or not."""
+    """M: additional time for each expert of a rank, even without tokens."""
     read: Floats | float
-    """Rate of reading weights over that of single products."""
+    """Rate of reading weights ÷ that of single products."""
     rate: Floats | float
-    """Rate of arithmetic over that of single products."""
+    """Rate of arithmetic ÷ that of single products."""
     own: Floats | float
-    """Times that tokens routed to a rank's experts are moved: permutation, activation, rounding, tiles that are not filled."""
+    """Number of times that tokens routed to a rank's experts are moved: permutation, activation, rounding, tiles that are not full."""
     every: Floats | float
-    """Times that all routed tokens are moved, wherever their experts are."""
+    """Number of times that all routed tokens are moved, wherever their experts are."""
     inner: Floats | float = 0.0
-    """Elements of the inner width that are moved with each of them; 0 where `rate` holds what these take."""
+    """Elements of the inner width that are moved with each of them; 0 where `rate` includes their time."""
 
 
 KINDS = ("16 bit", "8 bit blocks", "8 bit", "4 bit", "packed")
@@ -39,7 +39,7 @@ KINDS = ("16 bit", "8 bit blocks", "8 bit", "4 bit", "packed")
 
 
 def _together(read_and_own: dict[str, tuple[float, float]]) -> dict[str, ExpertKernels]:
-    """Kernels with these two figures fitted, and no others."""
+    """Kernels with only these two figures fitted."""
     return {kind: ExpertKernels(29e-6, 0.0, read, 1.0, own, 0.0, 3.0) for kind, (read, own) in read_and_own.items()}
 
 
@@ -56,7 +56,7 @@ PERMUTED = {
     "4 bit": ExpertKernels(39e-6, 0.07e-6, 1.16, 0.75, 0.97, 0.1),
     "packed": ExpertKernels(85e-6, 0.0, 1.08, 1.0, 20.0, 5.8),
 }
-"""Kernels of TensorRT-LLM before Blackwell, mostly of CUTLASS, which bring the tokens of an expert together first; packed ones are Triton's on Hopper."""
+"""Kernels of TensorRT-LLM before Blackwell, mostly from CUTLASS, which first sort the tokens by expert; packed ones are Triton's on Hopper."""
 PERMUTED_ON_BLACKWELL = {
     "16 bit": ExpertKernels(28e-6, 0.02e-6, 1.12, 1.08, 4.0, 0.24),
     "8 bit blocks": ExpertKernels(28e-6, 0.3e-6, 1.0, 0.78, 3.3, 0.21),
@@ -79,9 +79,9 @@ VULKAN_TILE = 64.0
 """Widest tile of llama.cpp's products of experts on parts that are not NVIDIA's: Vulkan leaves out the tile of 128 there (`mul_mat_id_l` of ggml-vulkan.cpp
 is false for AMD and for Intel without cooperative matrices). Since 2026-09 ROCm's tiles are narrower still on RDNA 3 and 4 (ggml-org/llama.cpp#28552)."""
 HOPPER, NO_BLOCKS_TP = 9.0, 8
-"""Compute capability from which on DeepGEMM's kernels exist, and the tensor parallelism with which vLLM does without them for experts."""
+"""Compute capability from which DeepGEMM's kernels exist, and the tensor parallelism with which vLLM does not use them for experts."""
 DATA_CENTRE_BLACKWELL = (10.0, 11.0)
-"""Compute capabilities, the second no longer one. Grouped products of training that activate and round their own outputs exist for these parts."""
+"""Compute capabilities from the first to below the second. Grouped products of training with fused activation and rounding exist for these GPUs."""
 _FAMILIES = (ANY, PERMUTED, PERMUTED_ON_BLACKWELL, FILLED)
 _NUMBERS = np.array([[family.get(kind, family["8 bit blocks"]) for kind in KINDS] for family in _FAMILIES])
 
@@ -92,7 +92,7 @@ def expert_kernels(t: Table) -> ExpertKernels:
 
 
 def moved_once(t: Table) -> Floats:
-    """1 where grouped products of training activate and round their own outputs (CuTeDSL), so that each element is moved once."""
+    """1 where grouped products of training include activation and rounding (CuTeDSL), so that each element is moved once."""
     return (t.engine.fuses_experts > 0) * (t.job.narrow_bytes == 1) * _on_blackwell(t)
 
 
@@ -107,7 +107,7 @@ def _family(t: Table) -> Rows:
 
 
 def filled_rows(t: Table, rows: Floats, per_expert: Floats) -> Floats:
-    """Rows that the products of an expert compute where `per_expert` of the `rows` tokens of a pass are its: whole tiles, the last one half full on average."""
+    """Rows computed for an expert with `per_expert` of the `rows` tokens of a pass: whole tiles, the last one half full on average."""
     widest = np.where(np.isfinite(t.chip.compute_capability), t.engine.expert_tile, np.minimum(t.engine.expert_tile, VULKAN_TILE))
     tile = np.minimum(widest, TILE_STEP * np.ceil(rows / TILE_STEP))
     tiled = (tile > 0) & (rows > MATRIX_VECTOR_ROWS) & (t.job.weight_bits_packed > 0)
@@ -115,10 +115,10 @@ def filled_rows(t: Table, rows: Floats, per_expert: Floats) -> Floats:
 
 
 def added_rows(t: Table) -> Floats:
-    """Rows of zeros that the grouped products of a layer compute beside the tokens': block - 1 for each expert, as if every last block held one token.
+    """Rows of zeros that the grouped products of a layer compute in addition: block - 1 for each expert, as if every last block held one token.
 
-    vLLM lays out M·e + E·(block - 1) rows for DeepGEMM (`compute_aligned_M`), which multiplies all of them, unless 8 ranks share each expert
-    (`VLLM_MOE_USE_DEEP_GEMM` is off there, vllm-project/vllm#29346).
+    vLLM lays out M·e + E·(block - 1) rows for DeepGEMM (`compute_aligned_M`), which multiplies all of them, unless 8 ranks share each
+    expert (`VLLM_MOE_USE_DEEP_GEMM` is off there, vllm-project/vllm#29346).
     """
     in_blocks = (t.engine.expert_block > 0) & (t.job.narrow_bytes == 1) & (t.job.expert_bytes == 1) & (t.layout.tp != NO_BLOCKS_TP)
     return np.where(in_blocks & (t.chip.compute_capability >= HOPPER), t.model.experts * (t.engine.expert_block - 1), 0.0)

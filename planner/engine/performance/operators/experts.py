@@ -1,4 +1,4 @@
-"""Routed experts of a layer: how many a pass touches, and what their products take beside arithmetic and the reading of weights.
+"""Routed experts of a layer: how many a pass uses, and the time of their products apart from arithmetic and the reading of weights.
 
 Symbols: r tokens of one rank · E experts · e experts a token is routed to · h width · f inner width of an expert.
 """
@@ -19,9 +19,9 @@ texts that repeat: fewer tokens to an expert take less."""
 
 
 def distinct_experts(t: Table, rows: Floats) -> Floats:
-    """Experts of a layer that `rows` tokens of each rank touch: E·(1 - (1 - e/E)^r), r those of all ranks that share them, if routing were uniform.
+    """Experts of a layer used by `rows` tokens of each rank: E·(1 - (1 - e/E)^r) for uniform routing, r being those of all ranks that share them.
 
-    While serving, tokens prefer the same experts: as many are touched as by r^0.95 tokens (`ALIKE`).
+    In a service, tokens prefer the same experts: as many are used as by r^0.95 tokens (`ALIKE`).
     """
     experts, together = np.where(t.model.experts > 0, t.model.experts, 1.0), rows * t.layout.expert_streams
     alike = np.where(t.engine.permutes_tokens > 0, ALIKE, ALIKE_OF_ANY)
@@ -30,11 +30,11 @@ def distinct_experts(t: Table, rows: Floats) -> Floats:
 
 
 COPY_MOVES = 3.0
-"""Times that a copied weight is moved: read, written, and read by the product."""
+"""Number of times that a copied weight is moved: read, written, and read by the product."""
 
 
 def copied_experts_s(t: Table, rows: Floats, new: Floats) -> Floats:
-    """Seconds that these copies take in the mean layer, beside the reading of each distinct expert once, which products count."""
+    """Seconds for these copies in the mean layer, apart from reading each distinct expert once, which products include."""
     copied = copied_experts(t, rows) * (new <= 1)
     if not copied.any():
         return np.zeros(1)
@@ -48,32 +48,32 @@ def expert_split(t: Table) -> Floats:
 
 
 def bias_gradients_s(t: Table, rows: Floats) -> Floats:
-    """Seconds in which the backward pass of one stage adds up the gradients of gathered biases of experts; adapters leave them as they are."""
+    """Seconds in which the backward pass of one stage adds up gradients of gathered biases; 0 with adapters, which do not train them."""
     m = t.model
     values = rows * m.experts_per_token * m.expert_vector * m.moe_layers / t.layout.pp
     return values * BIAS_GRADIENT_S * t.engine.gathers_biases * (t.job.adapters <= 0)
 
 
 def imbalance(t: Table) -> Floats:
-    """Tokens of the busiest of the ranks among which the experts are divided, over their mean.
+    """Tokens of the busiest of the ranks among which the experts are divided ÷ their mean.
 
-    Training balances experts by its loss; while serving, tokens choose them by a power law: 1.2, 1.4, 1.7, 2.0 on 2, 4, 8, 16 ranks are the
-    times over those of balanced experts at 16,384 tokens of an exponent of 1.01 (tables as above), without redundant experts.
+    Training balances experts by its loss. In a service, tokens choose them by a power law: 1.2, 1.4, 1.7, 2.0 on 2, 4, 8, 16 ranks are the
+    times ÷ those of balanced experts at 16,384 tokens with an exponent of 1.01 (tables as above), without redundant experts.
     """
     usual = np.where(t.job.train > 0, 1.0, t.layout.ep**0.25)
     return np.where(t.layout.ep > 1, np.where(t.job.expert_imbalance > 0, t.job.expert_imbalance, usual), 1.0)
 
 
 def experts_latency_s(t: Table) -> Floats:
-    """Seconds of the experts of one layer beside rates and tokens."""
+    """Seconds of the experts of one layer that depend neither on rates nor on tokens."""
     k = expert_kernels(t)
     return k.latency_s + k.expert_s * t.model.experts / t.layout.ep
 
 
 def routed_traffic_bytes(t: Table, rows: Floats, kernels: ExpertKernels | None = None) -> Floats:
-    """Bytes whose movement takes as long as the experts of a layer beside their products, on one GPU.
+    """Bytes whose movement takes as long as the experts of a layer apart from their products, on one GPU.
 
-    Ranks with the same tokens, or that gathered them, pass all of these (`gathers`); those that were sent theirs pass no others.
+    Ranks that have the same tokens, or gathered them (`gathers`), process all of these; ranks that were sent tokens process only those.
     """
     m, s, k = t.model, t.layout, kernels or expert_kernels(t)
     mean = rows * s.expert_streams * m.experts_per_token / s.ep

@@ -1,7 +1,7 @@
 """One forward pass through one pipeline stage, in seconds by operator class, over the columns of a table.
 
-The times of one layer's products, attention and elementwise work are those of the modules beside this one; the latency of kernels
-and the host's launches are added once a layer.
+The times of one layer's products, attention and elementwise work are computed in the other modules of this folder; the latency of kernels
+and the host's launches are added once per layer.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Pass(msgspec.Struct, frozen=True):
     communication: Floats
     latency: Floats
     host: Floats
-    """Time the host needs to launch the pass; it hides behind the device while shorter."""
+    """Time the host needs to launch the pass; hidden by the device's work while it is shorter."""
     compute_bound: Floats
     """Part of `matmul` and `head` whose FLOPs take longer than their bytes."""
     shape: Shape
 
     @property
     def device(self) -> Floats:
-        """Seconds the device works."""
+        """Seconds in which the device works."""
         return added(getattr(self, name) for name in DEVICE_CLASSES)
 
     @property
     def total(self) -> Floats:
-        """Seconds until it is done: the slower of device and host."""
+        """Seconds until the pass is done: the longer of device and host."""
         return np.maximum(self.device, self.host)
 
     def slowed(self, factor: Floats | float) -> Pass:
@@ -61,7 +61,7 @@ class Pass(msgspec.Struct, frozen=True):
         return replace(self, **{name: getattr(self, name) * factor for name in (*DEVICE_CLASSES, "compute_bound")})
 
     def times(self, factor: Floats) -> Pass:
-        """The pass `factor` times."""
+        """The pass repeated `factor` times."""
         return replace(self.slowed(factor), host=self.host * factor)
 
     def followed_by(self, other: Pass) -> Pass:
@@ -70,7 +70,7 @@ class Pass(msgspec.Struct, frozen=True):
         return replace(self, **taken)
 
     def at(self, number: Rows | int, place: Rows | slice = ALL) -> Pass:
-        """The passes with the `number` among those computed over each other, of the rows `place`, which may repeat."""
+        """The passes with the `number` among those computed together, of the rows `place`, which may repeat."""
 
         def taken(column: Floats) -> Floats:
             return column if column.size == 1 else column[number, place] if column.ndim > 1 else column[place]
@@ -81,9 +81,9 @@ class Pass(msgspec.Struct, frozen=True):
 
 
 def forward_each(t: Table, shapes: Sequence[Shape]) -> list[Pass]:
-    """A pass of each shape, computed over each other, so that what depends on the rows of the table alone is computed once.
+    """A pass of each shape, computed together, so that what depends only on the rows of the table is computed once.
 
-    Of one row they are computed apart: NumPy's powers of [shapes, 1] have other last digits than those of [1].
+    For one row they are computed separately: NumPy's powers of [shapes, 1] differ in the last digits from those of [1].
     """
     if t.rows == 1:
         return [forward(t, *shape) for shape in shapes]
@@ -93,7 +93,7 @@ def forward_each(t: Table, shapes: Sequence[Shape]) -> list[Pass]:
 
 
 def forward_grouped(t: Table, shapes: Sequence[Shape], once: Shape, place: Rows) -> list[Pass]:
-    """A pass of each shape, whose rows are those of the table at `place`, which may repeat, and one of the shape `once`, which every row of the table has."""
+    """A pass of each shape for the rows of the table at `place` (which may repeat), and one of the shape `once` for every row of the table."""
     number = numbered(place)
     most = int(number.max(initial=-1)) + 1
 
@@ -112,8 +112,8 @@ def forward_grouped(t: Table, shapes: Sequence[Shape], once: Shape, place: Rows)
 def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Floats) -> Pass:
     """One pass through the layers of one pipeline stage; arguments broadcast to [rows].
 
-    `rows`: tokens. `context`: tokens each of them attends to, the mean. `new`: tokens of each sequence in this pass.
-    `head_rows`: tokens the output head is applied to, each stage bearing an equal share of it.
+    `rows`: tokens. `context`: mean number of tokens that each of them attends to. `new`: tokens of each sequence in this pass.
+    `head_rows`: tokens the output head is applied to, of which each stage has an equal share.
     """
     layers = t.model.layers / t.layout.pp
     attention = attention_pass_s(t, rows, context, new)
@@ -130,7 +130,7 @@ def forward(t: Table, rows: Floats, context: Floats, new: Floats, head_rows: Flo
 
 
 def by_tokens(t: Table, rows: Floats, head_rows: Floats, exchange_s: Floats | float = 0.0) -> dict[str, Floats]:
-    """The fields of a pass that follow its numbers of tokens alone; `exchange_s` of one layer between its GPUs comes to their collectives."""
+    """The fields of a pass that depend only on its numbers of tokens; `exchange_s` of one layer between its GPUs is added to their collectives."""
     m, s, c = t.model, t.layout, t.chip
     layers, factor = m.layers / s.pp, t.engine.device_factor
     took, bound = {}, {}

@@ -1,4 +1,4 @@
-"""Weights and prefixes in the host's memory: seconds that a pass takes for the ones, and that a request waits for the others."""
+"""Weights and prefixes in the host's memory: seconds that they add to a pass, and to the wait of a request."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from planner.engine.performance.operators.experts import distinct_experts
 from planner.engine.records.chip import HOST_LINK_BYTES_PER_S, HOST_READ_BYTES_PER_S, PCIE_SHARE
 
 MOST_ROWS_ON_PROCESSOR = 31.0
-"""Tokens of a pass up to which the processor multiplies; more are worth the way of the weights to the GPU (GGML_OP_OFFLOAD_MIN_BATCH = 32 in
+"""Tokens of a pass up to which the processor multiplies; for more, weights are moved to the GPU (GGML_OP_OFFLOAD_MIN_BATCH = 32 in
 llama.cpp's ggml-cuda.cu, 2025)."""
 
 
 def host_weights_s(t: Table, rows: Floats) -> Floats:
     """Seconds of a pass of `rows` tokens for weights of its stage that are in the host's memory; 0 where none are.
 
-    They cross the link in every pass, all of them. Engines that compute on both processors multiply few tokens where the weights are, which
-    reads of experts only those that a token is sent to; they put experts there before anything else.
+    All of them cross the link in every pass. Engines that compute on both processors multiply few tokens where the weights are; of the
+    experts they read only those that receive a token, and they put experts into host memory first.
     """
     away = weights_on_host(t)
     if not np.any(away):
@@ -33,8 +33,8 @@ def host_weights_s(t: Table, rows: Floats) -> Floats:
 
 
 def prefix_load_s(t: Table) -> Floats:
-    """Seconds until the prefix of a request has come from the host's memory, each GPU's part over its own PCIe; 0 where it is on the GPU.
+    """Seconds until the prefix of a request has arrived from the host's memory, each GPU's part over its own PCIe; 0 where it is on the GPU.
 
-    Copies run beside the model's passes, so that no other request waits (vLLM's guide to KV offloading: DMA, asynchronous).
+    Copies run in parallel with the model's passes, so no other request waits (vLLM's guide to KV offloading: DMA, asynchronous).
     """
     return t.job.kv_offload * cached_prefix_bytes(t) / (PCIE_SHARE * t.chip.pcie_bytes_per_s)

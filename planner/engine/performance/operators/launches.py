@@ -36,7 +36,7 @@ COMPILED_LAUNCHES = 0.15
 
 
 def kernel_latencies_s(t: Table, new: Floats) -> tuple[Floats, Floats, Floats]:
-    """Seconds one layer spends in starting and ending its products, its attention, and its small kernels."""
+    """Seconds that one layer spends in starting and ending its products, its attention, and its small kernels."""
     m, c = t.model, t.chip
     by_clock = (t.engine.kernels_by_clock > 0) & (c.clock_hz > 0)
     on = np.where(c.is_cpu > 0, 0.0, np.where(by_clock, TIMED_AT_HZ / np.where(by_clock, c.clock_hz, 1.0), 1.0))
@@ -56,14 +56,14 @@ def products_of_layer(t: Table) -> Floats:
 
 
 def operators_of_layer(t: Table) -> Floats:
-    """Operators of a layer without experts that do something on the device, as transformers' code runs them one by one."""
+    """Operators of a layer without experts that run on the device, as transformers' code runs them one by one."""
     m = t.model
     norms = np.where(m.centred > 0, OF_LAYER_NORM, OF_NORM) * m.norms + OF_NORM * 2 * (m.qk_norm > 0)
     return OF_OTHERS + norms + OF_ROTARY * m.rotary + np.where(m.gated > 0, OF_GATED, OF_PLAIN)
 
 
 def launches_of_layer(t: Table) -> Floats:
-    """Operators the host launches for one layer, each as long as a bare launch: its own, and those of experts."""
+    """Operators that the host launches for one layer, in units of a bare launch, including those of experts."""
     m, e = t.model, t.engine
     one_by_one = e.launches_per_expert * m.experts / t.layout.ep
     chosen_apart = e.routing_launches * (t.job.expert_bytes >= 1)
@@ -79,7 +79,7 @@ def launches_of_layer(t: Table) -> Floats:
 
 
 def launch_s(t: Table, context: Floats | float, new: Floats | float) -> Floats:
-    """Seconds the host takes to launch one layer: its operators, and unpacking where no graph is replayed.
+    """Seconds that the host takes to launch one layer: its operators, and unpacking where no graph is replayed.
 
     `context`: tokens a sequence attends to. `new`: tokens of each sequence in this pass.
     """

@@ -17,9 +17,9 @@ from planner.workload.matrices import Matrix, Part, own_matrices
 from planner.workload.sublayers import Role
 
 BACKWARD = 2.0
-"""Products of a backward pass over those of the forward pass."""
+"""Products of a backward pass ÷ those of the forward pass."""
 FUSED_ATTENTION_BACKWARD = 2.5
-"""Products of attention's backward pass over those of its forward pass in fused kernels, which compute the scores again: five for two."""
+"""Products of attention's backward pass ÷ those of its forward pass in fused kernels, which compute the scores again: five for two."""
 
 _NAMES: dict[Role, str] = {
     "q": "q projection",
@@ -48,7 +48,7 @@ _NAMES: dict[Role, str] = {
 _PARTS: dict[Part, str] = {"mlp": "MLP ", "experts": "experts, ", "shared": "shared expert, "}
 _GROUPS: dict[Part, str] = {"attention": "attention", "mlp": "mlp", "experts": "experts", "shared": "shared", "router": "shared"}
 _BY_ROWS: frozenset[Role] = frozenset({"o", "down"})
-"""Tensor parallelism divides the inputs of these and the outputs of all others."""
+"""Products whose inputs tensor parallelism divides; it divides the outputs of all others."""
 
 
 class Gemm(msgspec.Struct, frozen=True):
@@ -56,18 +56,18 @@ class Gemm(msgspec.Struct, frozen=True):
 
     name: str
     group: str
-    """Group it is timed with: "attention", "mlp", "experts", "shared" (`operators.layer_products`), "head" or "scores"."""
+    """Group that it is timed with: "attention", "mlp", "experts", "shared" (`operators.layer_products`), "head" or "scores"."""
     m: float
     """Rows: tokens, or tokens routed to one expert (mean)."""
     n: float
     k: float
     count: float
     weights: bool = True
-    """k × n are weights; else both sides are activations."""
+    """Whether k × n are weights; else both sides are activations."""
 
     @property
     def flop(self) -> float:
-        """FLOP of all of them."""
+        """Total FLOP of these products."""
         return 2 * self.n * self.k * (self.m * self.count)
 
 
@@ -87,10 +87,10 @@ def pass_products(
 ) -> list[Gemm]:
     """The products of one forward pass of `tokens` through all layers, each of which attends to `attended` tokens (mean).
 
-    Layers with a window, or with chosen tokens, attend to no more; `in_window`: tokens that scores of layers with a window are made of,
-    where it is a mask; 0: the window. `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence in this pass; None:
-    one sequence. `source`: tokens of an encoder's output. `touched`: experts of a layer that get a token; None: all. `streams`: times that
-    the tokens come to them. `tp`: ranks that share every product; `expert_tp`: ranks that share one of an expert; None: the same.
+    Layers with a window, or with chosen tokens, attend to no more; `in_window`: tokens for which layers with a window compute scores, where
+    it is a mask; 0: the window. `head_rows`: tokens the output head is applied to. `new`: tokens of each sequence in this pass; None: one
+    sequence. `source`: tokens of an encoder's output. `touched`: experts of a layer that get a token; None: all. `streams`: number of times
+    that the tokens come to them. `tp`: ranks that share every product; `expert_tp`: ranks that share one of an expert; None: the same.
     """
     routed = tokens * streams * a.experts_per_token / (touched or a.experts or 1)
     weighted = [
@@ -104,7 +104,7 @@ def pass_products(
 
 
 def flop_per_token(a: Architecture, attended: float) -> float:
-    """FLOP of one token forward: 2·N for the matrices it is multiplied with, head included, and attention over `attended` tokens.
+    """FLOP of one token forward: 2·N for the matrices it is multiplied with, including the head, and attention over `attended` tokens.
 
     The model FLOPs of training are three times that with the causal half of the sequence, whatever is recomputed: 6·N + …
     """

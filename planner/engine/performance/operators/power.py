@@ -1,8 +1,8 @@
-"""Power of a GPU by what it does, and what a power limit or a locked clock slows.
+"""Power of a GPU by its activity, and what a power limit or a locked clock slows.
 
-A limit leaves the dynamic power (limit - fixed)/(limit as shipped - fixed). Above a knee voltage falls with the clock, so that the clock goes with the
-cube root of it; below the voltage is at its least, and the clock goes with the power itself. Products follow the clock; reading memory
-hardly does, as the memory's own clock stays.
+A limit leaves the dynamic power (limit - fixed)/(limit as shipped - fixed). Above a knee voltage falls with the clock, so the clock is
+proportional to its cube root; below the knee the voltage is at its minimum, and the clock is proportional to the power itself. The rate of
+products is proportional to the clock; reading memory hardly depends on it, because the memory has its own clock.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FIXED_SHARE, KNEE = 0.3, 0.55
 (llmgarage.ai/power-limit-tokens-per-second-benchmark, 2026-02): prompts at 300, 250, 200 and 150 of 350 W reach 0.94, 0.85, 0.60 and 0.26, the law 0.93,
 0.84, 0.58 and 0.28."""
 MEMORY_EXPONENT = 0.1
-"""Rate of decoding goes with this power of the clock: 0.97, 0.94 and 0.86 at 250, 200 and 150 W in the same sweep (the law 0.98, 0.95, 0.88); an
-RTX 5060 Ti loses less than 1 % at 150 of 180 W (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
+"""Exponent of the clock in the rate of decoding: 0.97, 0.94 and 0.86 at 250, 200 and 150 W in the same sweep (the law gives 0.98, 0.95,
+0.88); an RTX 5060 Ti loses less than 1 % at 150 of 180 W (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
 LAW_SPREAD = 0.5
-"""90 % half width of what is slowed, as a share of its logarithm: one sweep of one GPU. An assumption."""
+"""90 % half width of the slow-down, as a share of its logarithm: one sweep of one GPU. An assumption."""
 SUSTAINED_SHARE = 0.85
-"""Clock under load over the boost clock of the data sheet: a lock above it slows nothing. An assumption."""
+"""Clock under load ÷ boost clock of the data sheet: a lock above it slows nothing. An assumption."""
 LEAST_CLOCK = 0.05
 
 IDLE_SHARE = 0.15
@@ -41,7 +41,7 @@ decoding (inventivehq.com/blog/gpu-power-limit-tokens-per-watt)."""
 
 
 def clock_share(power_share: float) -> float:
-    """Clock over that at the shipped limit, where the limit is `power_share` of it and products would draw all of it."""
+    """Clock ÷ that at the shipped limit, where the limit is `power_share` of it and products would use all of it."""
     dynamic = (power_share - FIXED_SHARE) / (1 - FIXED_SHARE)
     if dynamic >= KNEE:
         return float(min(1.0, math.cbrt(dynamic)))
@@ -49,9 +49,9 @@ def clock_share(power_share: float) -> float:
 
 
 def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> Chip:
-    """`chip` under the power limit and the locked clock that `workload` gives; as it is where these slow nothing or nothing is known of it.
+    """`chip` under the power limit and the locked clock of `workload`; unchanged where these slow nothing or their effect is not known.
 
-    `own_limit_w`: the power limit of the machine it stands in. A limit is that of a GPU, of which slices have their part.
+    `own_limit_w`: the power limit of the machine it is in. A limit applies to a GPU, and slices have their part of it.
     """
     if not workload.power_limit_w and not workload.clock_limit_hz and not own_limit_w:
         return chip
@@ -88,8 +88,8 @@ def capped(chip: Chip, workload: Workload, own_limit_w: float | None = None) -> 
 def drawn_w(chip: Chip, *, products: float, host: float = 0.0, links: float = 0.0, busy: float = 1.0) -> float:
     """Mean power of one GPU in W; NaN where the data sheet gives none.
 
-    `products`, `host` and `links`: shares of the working time in which products bind, and in which the GPU waits for its host and for links;
-    memory binds in the rest. `busy`: share of all time in which it works.
+    `products`, `host` and `links`: shares of the working time in which products are the limit, and in which the GPU waits for its host and
+    for links; memory is the limit in the rest. `busy`: share of all time in which it works.
     """
     of_memory = MEMORY_SHARE_HBM if chip.is_hbm else MEMORY_SHARE_GDDR
     rest = max(0.0, 1 - products - host - links)

@@ -19,19 +19,19 @@ from planner.engine.performance.operators.experts import distinct_experts, imbal
 CONVERSION_BYTES = 6
 """Bytes of converting an input of a product from FP32 to 16 bit (read and written), or an output back."""
 SIXTEEN_BITS = 2.0
-"""Bytes of a weight from which on it is read at the device's own rate."""
+"""Bytes of a weight from which it is read at the device's own rate."""
 ROUNDING_BYTES = 2.5
 """Bytes of rounding an input of a product to INT8 (read in FP32, written in 8 bit) and of outputs made in FP32, each element of either."""
 FUSED_UNPACK_ROWS = 50
-"""Rows from which on kernels that read packed weights fall behind (ExLlama's threshold); at twice as many 16-bit weights are written
-and read, in between a share of them, as both ways then take about as long."""
+"""Rows above which kernels that read packed weights are slower (ExLlama's threshold). At twice as many, 16-bit weights are written and
+read; in between a share of them, because both ways then take about the same time."""
 ALIGNED = 8
-"""The kernels of Ampere and later need rows of a matrix that are a multiple of this many 16-bit elements."""
+"""Multiple of 16-bit elements that rows of a matrix have to be for the kernels of Ampere and later."""
 UNALIGNED_FLOP_PER_CYCLE = 500.0
-"""FLOP of a multiprocessor and cycle in the kernels that remain without (cutlass_75 … align1): the three products of GPT-2's head of 50,257
+"""FLOP per multiprocessor and cycle in the kernels for other rows (cutlass_75 … align1): the three products of GPT-2's head of 50,257
 entries at 95 to 147 TFLOP/s on an H200 (torch 2.11, 8,192 tokens, 2026-11-26)."""
 FUSED_ROWS = 8.0
-"""Rows of a block of ExLlama's kernels for GPTQ (BLOCK_M_SIZE_MAX in q_gemm.cu): each block reads the packed weights and unpacks them anew."""
+"""Rows of a block of ExLlama's kernels for GPTQ (BLOCK_M_SIZE_MAX in q_gemm.cu): each block reads and unpacks the packed weights again."""
 
 
 class ProductGroup(msgspec.Struct, frozen=True):
@@ -43,19 +43,19 @@ class ProductGroup(msgspec.Struct, frozen=True):
     moved: Floats
     """Elements of activations read and written."""
     stored: Floats
-    """Bytes of a stored weight."""
+    """Bytes per stored weight."""
     apart_bytes: Floats | float = 0.0
     """Bytes that are moved before and after the products."""
     rate: Floats | float = 1.0
-    """Rate over that of single products of the device."""
+    """Rate ÷ that of single products of the device."""
     wider: Floats | float = 1.0
-    """Time of its FLOPs over that in the dtype the job computes in, of weights that are stored wider than the narrowest."""
+    """Time of its FLOPs ÷ that in the job's compute dtype, for weights that are stored wider than the narrowest."""
     read: Floats | float = 1.0
-    """Rate of reading its weights over that of single products."""
+    """Rate of reading its weights ÷ that of single products."""
 
 
 def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
-    """The products of one layer for `rows` tokens: its attention, and its MLP dense or with experts, each where any row has such layers."""
+    """The products of one layer for `rows` tokens: its attention, and its MLP (dense or with experts), each where any row has such layers."""
     m, j, s = t.model, t.job, t.layout
     narrowest = np.minimum(np.minimum(j.mixing_bytes, j.mlp_bytes), j.expert_bytes)
     mixing, mlps, routed = (
@@ -83,10 +83,10 @@ def layer_products(t: Table, rows: Floats) -> dict[str, ProductGroup]:
 
 
 def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
-    """Seconds of the products outside the layers that each pipeline stage bears, and the part of them whose FLOPs take longer than their bytes.
+    """Seconds of the products outside the layers for each pipeline stage, and the part of them whose FLOPs take longer than their bytes.
 
-    The output head for `head_rows` tokens with the projection before it, and for all `rows` the one behind a token embedding of another width.
-    Training below 16 bit computes them in 16 bit (arXiv:2412.19437 §3.3.1, torchao's float8).
+    The output head for `head_rows` tokens with the projection before it, and for all `rows` the one behind a token embedding of another
+    width. Training below 16 bit computes them in 16 bit (arXiv:2412.19437 §3.3.1, torchao's float8).
     """
     m, j, s = t.model, t.job, t.layout
     rate = np.where((j.train > 0) & (j.narrow_bytes > 0), j.narrow_bytes / SIXTEEN_BITS, 1.0)
@@ -104,7 +104,7 @@ def ends_s(t: Table, rows: Floats, head_rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _time_of_uneven_head(t: Table) -> Floats:
-    """Time of the head's FLOPs over that of others where its vocabulary is not padded to whole blocks in 16 bit; its weights are read as fast as others."""
+    """Time of the head's FLOPs ÷ that of others where its vocabulary is not padded to whole blocks in 16 bit; its weights are read as fast."""
     j, c = t.job, t.chip
     in_16_bit = ((j.activation_bytes == SIXTEEN_BITS) | (j.autocast > 0)) & (j.narrow_bytes == 0)
     uneven = (t.engine.pads_vocabulary == 0) & in_16_bit & (t.model.vocabulary / t.layout.tp % ALIGNED > 0) & (c.cycles_per_s > 0)
@@ -113,7 +113,7 @@ def _time_of_uneven_head(t: Table) -> Floats:
 
 
 def head_share(t: Table, head_rows: Floats) -> Floats:
-    """Share of the output head's time that counts for each pipeline stage; 0 where it is applied to no rows."""
+    """Share of the output head's time for each pipeline stage; 0 where it is applied to no rows."""
     return np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
 
 
@@ -122,13 +122,13 @@ class ProductTime(NamedTuple):
 
     seconds: Floats
     flop_s: Floats
-    """The FLOPs alone."""
+    """Time of the FLOPs alone."""
     bytes_s: Floats
-    """The reads and writes alone."""
+    """Time of the reads and writes alone."""
 
     @property
     def compute_bound_s(self) -> Floats:
-        """All of it where FLOPs take longer than bytes, else 0."""
+        """Its time where FLOPs take longer than bytes, else 0."""
         return np.where(self.flop_s > self.bytes_s, self.seconds, 0.0)
 
 
@@ -150,12 +150,14 @@ def product_time(t: Table, group: ProductGroup) -> ProductTime:
         weights_bytes = weights_bytes * (1 + blocks * (1 - plain) * unpacks * j.gptq * (j.train <= 0))
         around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain
     bytes_s = weights_bytes / (read * group.rate * group.read) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
-    together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel reads, unpacks, multiplies
+    together = np.where(
+        in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee)
+    )  # a single kernel reads, unpacks and multiplies
     return ProductTime(together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s)
 
 
 def read_bytes_per_s(t: Table, stored: Floats) -> Floats:
-    """Rate at which weights of `stored` bytes are read: as measured, or as far as an engine's own kernels come."""
+    """Rate at which weights of `stored` bytes are read: as measured, or the limit of an engine's own kernels."""
     c = t.chip
     own = t.engine.read_per_cycle * c.cycles_per_s
     measured = np.where(stored >= SIXTEEN_BITS, c.bandwidth_bytes_per_s, c.weight_bandwidth_bytes_per_s)

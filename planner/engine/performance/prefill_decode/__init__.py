@@ -1,1 +1,1 @@
-"""Seconds of generating text: prompt passes, decoding steps, and the requests made of them."""
+"""Seconds of generating text: prompt passes, decoding steps, and the requests that consist of them."""

@@ -26,22 +26,22 @@ class ServeColumns(msgspec.Struct, frozen=True):
     """Times of one replica, shape [rows]. A replica is a group of tp·pp GPUs; a deployment has dp of them."""
 
     prefill_s: Floats
-    """Prompts of the batch (generate, prefill) or of one request (serve)."""
+    """Time of the prompts of the batch (generate, prefill) or of one request (serve)."""
     step_s: Floats
-    """One decoding step of all sequences: the time between tokens without prefills."""
+    """Time of one decoding step of all sequences: the time between tokens without prefills."""
     ttft_s: Latency
     """Time from sending a request until its first token."""
     tpot_s: Latency
     """Time between the tokens of a request."""
     request_s: Latency
     requests_per_s: Floats
-    """Requests of one replica."""
+    """Requests per second of one replica."""
     by_class: dict[str, Floats]
     compute_bound: Floats
     flop_per_token: Floats
     phases: dict[str, Passes]
-    """"prefill" (of the batch; of one request where they are served) and "decode"; with a draft, "draft prefill" and "draft", too; "encoder"
-    where one reads the prompt, and "prefill" is the decoder's first token; "pictures" where prompts have some."""
+    """"prefill" (of the batch; of one request in a service) and "decode"; with a draft also "draft prefill" and "draft"; "encoder" where
+    one reads the prompt, with the decoder's first token as "prefill"; "pictures" where prompts have some."""
 
 
 def serve_of(t: Table, *, continuous: bool, alike: Rows | None = None) -> ServeColumns:
@@ -99,7 +99,7 @@ def _phases(model: ModelPasses, draft: ModelPasses | None, batch: Batch, launch_
 
 
 def _flop_per_token(t: Table, batch: Batch) -> Floats:
-    """2·N and causal attention: of a token that is generated, or of one of a prompt that is only read."""
+    """2·N and causal attention, for a generated token, or for one of a prompt that is only read."""
     j, read = t.job, t.prompts
     reading = 2 * read.model.active_matrix + attention_flop(read, (j.input_tokens + j.prefix_tokens) / 2)
     return np.where(j.output_tokens > 1, 2 * t.model.active_matrix + attention_flop(t, batch.context), reading)

@@ -1,4 +1,4 @@
-"""Passes over prompts and decoding steps of a model, and of the draft beside it.
+"""Passes over prompts and decoding steps of a model, and of its draft.
 
 Symbols: B sequences in flight on one replica · o output tokens of a request · n passes of prompts that begin with a decoding step.
 """
@@ -42,11 +42,11 @@ class Batch(msgspec.Struct, frozen=True):
     fresh: Floats
     """Tokens of a prompt that are not in the prefix cache."""
     context: Floats
-    """Tokens a sequence attends to while it decodes, the mean."""
+    """Mean number of tokens that a sequence attends to while it decodes."""
     steps: Floats
     """Tokens of a request after its first."""
     mixed_factor: Floats
-    """Device time of prompts that share iterations with running sequences, over that of prompts alone."""
+    """Device time of prompts that share iterations with running sequences ÷ that of prompts alone."""
     streams: Floats
     """Micro batches that the stages of a pipeline work on at once (`micro_batches`)."""
 
@@ -76,7 +76,7 @@ def batch_of(t: Table, *, continuous: bool) -> Batch:
 
 
 def micro_batches(t: Table) -> Floats:
-    """Micro batches of a service that are on their way through the stages of a pipeline at once, where enough sequences run. Shape [rows].
+    """Micro batches of a service that are in the stages of a pipeline at once, where enough sequences run. Shape [rows].
 
     As many as there are stages: vLLM's batch queue, SGLang's and TensorRT-LLM's micro batches of pp ranks.
     """
@@ -84,14 +84,14 @@ def micro_batches(t: Table) -> Floats:
 
 
 class Chunks(NamedTuple):
-    """The chunks that prompts are read in, all alike, shape [rows]."""
+    """The equal chunks in which prompts are read, shape [rows]."""
 
     one: Pass
     number: Floats
 
     @property
     def total_s(self) -> Floats:
-        """Seconds of all of them, one after the other, in one stage of the pipeline."""
+        """Seconds of all chunks, one after the other, in one stage of the pipeline."""
         return self.one.total * self.number
 
 
@@ -100,18 +100,18 @@ class ModelPasses(msgspec.Struct, frozen=True):
 
     table: Table
     prompts: Chunks
-    """The prompts that share a pass."""
+    """Chunks of the prompts that share a pass."""
     single: Chunks
-    """A prompt alone."""
+    """Chunks of a prompt alone."""
     step: Pass
     steps_per_token: Floats
-    """Steps for one token that is generated."""
+    """Steps per generated token."""
     streams: Floats
     """See `Batch`."""
 
     @property
     def stage_times(self) -> Floats:
-        """Times of one stage that a chunk keeps a stage from other work; chunks that follow each other, and micro batches, overlap."""
+        """Number of stage times for which a chunk keeps a stage from other work; successive chunks, and micro batches, overlap."""
         pp = self.table.layout.pp
         overlapped = self.table.engine.pipelined_prompt * (1 + (pp - 1) / np.maximum(self.prompts.number, 1.0) - pp)
         return (pp + overlapped) / self.streams
@@ -128,7 +128,7 @@ class ModelPasses(msgspec.Struct, frozen=True):
 
     @property
     def token_s(self) -> Floats:
-        """Seconds for one token that is generated."""
+        """Seconds per generated token."""
         return self.step.total * self.table.layout.pp * self.steps_per_token
 
     def compute_bound_s(self, steps: Floats) -> Floats:
@@ -137,21 +137,21 @@ class ModelPasses(msgspec.Struct, frozen=True):
         return self.prompts.one.compute_bound * self.prompts.number * self.stage_times + decoding
 
     def prefill(self, batch: Batch, host_s: Floats | float) -> Passes:
-        """Prompts of one request, or of the whole batch; `host_s` of the engine around them."""
+        """Prompts of one request, or of the whole batch; `host_s`: the engine's time for them."""
         chunk, number = self.prompts
         passes = number * self.stage_times / self.table.layout.pp / batch.requests
         return Passes(chunk, number / batch.requests, _by_class(self.table, chunk, passes, host_s))
 
     def decode(self, batch: Batch, host_s: Floats | float) -> Passes:
-        """One request after its first token; `host_s` of the engine around a step."""
+        """One request after its first token; `host_s`: the engine's time per step."""
         count = self.steps_per_token * batch.steps
         return Passes(self.step, count, _by_class(self.table, self.step, count, host_s * count))
 
 
 def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPasses:
-    """Passes of the model itself, which checks what a draft proposed where there is one.
+    """Passes of the model itself, which checks the proposals of a draft where there is one.
 
-    `alike`: rows with the same number differ in nothing that a prompt alone depends on, unless weights are in the host's memory.
+    `alike`: rows with the same number do not differ in anything that a prompt alone depends on, unless weights are in the host's memory.
     """
     running = batch.sequences / batch.streams
     padded = graph_rows(t, running)
@@ -168,9 +168,9 @@ def model_passes(t: Table, batch: Batch, alike: Rows | None = None) -> ModelPass
 
 
 def _by_chance(t: Table, batch: Batch, step: Pass, padded: Pass) -> Pass:
-    """The `step` as CUDA graphs compute it: those without prompts beside them, by chance, with the rows of the next larger graph.
+    """The `step` with CUDA graphs: steps that happen to have no prompts compute the rows of the next larger graph.
 
-    Rows that are padded attend to nothing.
+    Padded rows attend to nothing.
     """
     chunk = chunk_tokens(t)
     chunks = np.where(chunk > 0, np.maximum(batch.fresh / np.maximum(chunk, 1.0), 1.0), 1.0)
@@ -226,7 +226,7 @@ def tower_table(t: Table) -> Table:
 def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
     """Passes of the pictures of prompts through towers; None where no prompt has a picture.
 
-    Each patch attends to those of its own picture. Pictures of prompts that share a pass share one, too.
+    Each patch attends to those of its own picture. Pictures of prompts that share a pass also share one.
     """
     if t.tower is None:
         return None
@@ -266,7 +266,7 @@ def _passes(t: Table, batch: Batch, steps: Sequence[Floats], alike: Rows | None 
 
 
 def _chunk(t: Table, prompts: Floats) -> tuple[Shape, Floats]:
-    """(shape of one chunk, chunks) of `prompts`, whoever waits for them; a token attends to half of all tokens before it, on average.
+    """(shape of one chunk, chunks) of `prompts`, whoever waits for them; a token attends to half of all preceding tokens on average.
 
     A decoder whose prompt an encoder reads begins with one token.
     """
@@ -281,10 +281,11 @@ def _chunk(t: Table, prompts: Floats) -> tuple[Shape, Floats]:
 
 
 def launch_wait_s(model: ModelPasses, batch: Batch) -> Floats:
-    """Seconds the iterations of a prompt wait for the host, where those with running sequences are launched operator by operator.
+    """Seconds for which the iterations of a prompt wait for the host, where those with running sequences are launched operator by operator.
 
-    n = B·chunks/(steps·micro batches) passes of prompts begin with each decoding step of a closed loop, by chance. An iteration lasts as long as its
-    prompts and the step take on the device, or as the host needs to launch it, so that a loop never takes longer than all its steps launched.
+    n = B·chunks/(steps·micro batches) passes of prompts begin with each decoding step of a closed loop, at random. An iteration lasts as
+    long as its prompts and the step take on the device, or as the host needs to launch it, so a loop never takes longer than if all its
+    steps were launched.
     """
     t = model.table
     launch_s = t.model.layers / t.layout.pp * t.engine.mixed_launches_per_layer * t.chip.launch_s
@@ -303,7 +304,7 @@ def mean_if_any(mean: Floats) -> Floats:
 
 
 def _by_class(t: Table, one: Pass, passes: Floats, host_s: Floats | float) -> dict[str, Floats]:
-    """Seconds by class of `passes` through all pipeline stages, and `host_s` of the engine around them."""
+    """Seconds by class of `passes` through all pipeline stages, including `host_s` of the engine."""
     scale = passes * t.layout.pp
     return {name: getattr(one, name) * scale for name in DEVICE_CLASSES} | {
         "launch": np.maximum(0.0, one.host - one.device) * scale,

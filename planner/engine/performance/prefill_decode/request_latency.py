@@ -18,11 +18,12 @@ from planner.workload.traffic.lengths import ROUNDS
 
 N = TypeVar("N", float, Floats)
 MOST_BUSY = 0.95
-"""Most of the share of time that prompts take, beyond which a queue in a loop no longer grows."""
+"""Share of time that prompts take above which a queue in a loop no longer grows."""
 WAITING_ALONE = 1.25
-"""`Engine.waiting_prompts` where no two prompts share a pass: prompts that were read one after the other end one after the other, and their successors
-hardly meet. Of 1, 1.25, 1.5, 1.75 and 2 the one with which all three sources of such loops are met better than with the engines' own numbers (first tokens,
-median error: InferenceX 21 %, AIConfigurator's silicon data 20 %, NIM's pages 58 % for 21, 22 and 179 %; 2026-11-27)."""
+"""`Engine.waiting_prompts` where no two prompts share a pass: prompts that were read one after the other end one after the other, and their
+successors hardly meet. Of 1, 1.25, 1.5, 1.75 and 2 the value with which all three sources of such loops are predicted better than with the
+engines' own numbers (first tokens, median error: InferenceX 21 %, AIConfigurator's silicon data 20 %, NIM's pages 58 % instead of 21, 22
+and 179 %; 2026-11-27)."""
 NORMAL_TAILS = (1.645, 2.326)
 """Standard deviations to the 95th and the 99th percentile."""
 
@@ -36,7 +37,7 @@ class Latency(RowRecord, frozen=True):
     p99: Floats
 
     def known_or(self, other: Latency) -> Latency:
-        """Its finite figures, and those of `other` in place of the rest."""
+        """Its finite figures, with those of `other` in place of the rest."""
         return Latency(
             *(
                 np.where(np.isfinite(own), own, others)
@@ -54,11 +55,11 @@ class LoopTimes(msgspec.Struct, frozen=True):
     """Seconds on one replica, shape [rows]."""
 
     prefill_s: Floats
-    """A prompt among those it shares a pass with."""
+    """Time of a prompt among those it shares a pass with."""
     single_s: Floats
-    """A prompt alone in its pass."""
+    """Time of a prompt alone in its pass."""
     step_s: Floats
-    """A decoding step."""
+    """Time of a decoding step."""
     attention_s: Floats
     """Attention in a decoding step."""
 
@@ -67,9 +68,9 @@ class RequestTimes(NamedTuple):
     """Latencies of the requests that one replica serves, and their rate."""
 
     ttft: Latency
-    """The first token."""
+    """Time to the first token."""
     tpot: Latency
-    """Each further token."""
+    """Time of each further token."""
     request: Latency
     requests_per_s: Floats
 
@@ -82,14 +83,14 @@ def fixed_batch(batch: Batch, prefill_s: Floats, step_s: Floats) -> RequestTimes
 
 
 def prompts_queued(sequences: N, prefill_s: N, decoding_s: N) -> N:
-    """Prompts that an independent request waits for, its own included: a queue that prompts keep busy for their share of the time."""
+    """Prompts that an independent request waits for, including its own: a queue that prompts keep busy for their share of the time."""
     share = np.minimum(MOST_BUSY, sequences * prefill_s / (sequences * prefill_s + decoding_s))
     found: N = 1 + np.minimum(sequences / 2, 0.5 * share / (1 - share))
     return found
 
 
 def prompts_in_step(sequences: N, prompts: N) -> N:
-    """Prompts that the median of B requests in step waits for, its own included, where n share a pass (`_first_token`)."""
+    """Prompts that the median of B requests in step waits for, including its own, where n share a pass (`_first_token`)."""
     return (sequences + prompts) / 2 + prompts * (1 - prompts / sequences)
 
 
@@ -106,9 +107,9 @@ class _FirstToken(NamedTuple):
 def _first_token(t: Table, batch: Batch, times: LoopTimes) -> _FirstToken:
     """Time to the first token in a closed loop of B requests of one length.
 
-    All start together, so that in the first round the median waits for (B + n)/2 prompts, n of which share a pass. Engines that
-    put prompts first keep requests in step: running sequences stand still until all have their first token, so that all end
-    together and every round is like the first. They hand a token over while the next pass runs, so that it appears one pass of n
+    All start together, so in the first round the median waits for (B + n)/2 prompts, n of which share a pass. Engines that
+    put prompts first keep requests in step: running sequences wait until all have their first token, so all end
+    together and every round is like the first. They deliver a token while the next pass runs, so it appears one pass of n
     later. Where prompts share iterations, sequences drift apart, and later rounds wait for few prompts, which share a pass where
     they fit into one, and hardly any where they do not.
     """
@@ -121,7 +122,7 @@ def _first_token(t: Table, batch: Batch, times: LoopTimes) -> _FirstToken:
     drifting = first / ROUNDS * prefill_s + (1 - 1 / ROUNDS) * few_s
     in_step = prefill_s * prompts_in_step(sequences, prompts)
     waits = t.engine.prompts_first > 0
-    # a tenth of the requests are of the first round: its middle is the 95th percentile, nine tenths of it the 99th
+    # a tenth of the requests belong to the first round: its middle is the 95th percentile, nine tenths of it the 99th
     late = np.where(waits, prefill_s * sequences, np.maximum(first * prefill_s, few_s))
     last = np.where(waits, prefill_s * sequences, np.maximum((0.9 * sequences + 0.1 * prompts) * prefill_s, late))
     return _FirstToken(np.where(waits, in_step, drifting), late, last, first)
@@ -130,11 +131,10 @@ def _first_token(t: Table, batch: Batch, times: LoopTimes) -> _FirstToken:
 def closed_loop(t: Table, batch: Batch, times: LoopTimes) -> RequestTimes:
     """A closed loop of B requests.
 
-    While a request lives, every other is prefilled once, so that it lasts B·prefill + o·step. Requests of one length start together
-    (`_first_token`); independent ones wait as in a queue that prefills keep busy for their share of the time; lengths that hardly
-    differ lie between both, by `uniform_loop`. High percentiles are
-    those of an unlucky request: with many independent users the number in flight is Poisson, B + 1.645·sqrt(B) at the 95th, and
-    what grows with it are the prefills and the reading of the caches. These figures screen candidates;
+    While a request lives, every other is prefilled once, so it lasts B·prefill + o·step. Requests of one length start together
+    (`_first_token`). Independent ones wait as in a queue that prefills keep busy for their share of the time. Lengths that hardly differ
+    lie between both, by `uniform_loop`. High percentiles are those of an unlucky request: with many independent users the number in flight
+    is Poisson, B + 1.645·sqrt(B) at the 95th, and the prefills and the reading of the caches grow with it. These figures screen candidates;
     `planner.engine.evaluate.request_rate` simulates those that are shown. A request of one token ends with its first, and nothing decodes.
     """
     only = t.job.output_tokens <= 1

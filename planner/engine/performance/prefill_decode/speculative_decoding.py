@@ -18,18 +18,18 @@ SIXTEEN_BITS = 2.0
 STREAM = 7
 """Number of a seed's stream of random numbers; see `traffic`."""
 ROUNDS_DRAWN = 64
-"""Rounds of each request that are drawn at once."""
+"""Rounds of each request that are drawn at a time."""
 
 
 def tokens_per_round(proposed: Floats, acceptance: Floats) -> Floats:
-    """Tokens a round yields, (1 - a^(g+1)) / (1 - a); g + 1 where everything is accepted."""
+    """Tokens per round, (1 - a^(g+1)) / (1 - a); g + 1 where everything is accepted."""
     certain = acceptance >= 1
     rejected = np.where(certain, 1.0, 1 - acceptance)
     return np.where(certain, proposed + 1, (1 - acceptance ** (proposed + 1)) / rejected)
 
 
 def drafting(t: Table) -> Table | None:
-    """The candidates as they run their draft models; None where none has one.
+    """The candidates with their draft models as the model; None where none has one.
 
     Weights of 16 bit and more are read at the device's bandwidth, others at that of the model's own format.
     """
@@ -45,7 +45,7 @@ def drafting(t: Table) -> Table | None:
 def verification(t: Table, batch: Floats, context: Floats, plain: Pass) -> Pass:
     """The model's pass over g + 1 tokens of each of `batch` sequences.
 
-    No class of operators takes less than in `plain`, the pass over one token of each: its kernels could serve both.
+    No class of operators takes less time than in `plain`, the pass over one token of each: its kernels could serve both.
     """
     tokens = t.job.draft_tokens + 1
     rows = batch * tokens
@@ -55,22 +55,22 @@ def verification(t: Table, batch: Floats, context: Floats, plain: Pass) -> Pass:
 
 
 class DraftRounds(RowRecord, frozen=True):
-    """Shape [rows], or [rows, knots] for seconds, which are summed over the stages of a pipeline; see `iteration_time`."""
+    """Rounds of shape [rows], or [rows, knots] for seconds, which are summed over the stages of a pipeline; see `iteration_time`."""
 
     proposed: Floats
     """g; 0: no draft."""
     acceptance: Floats
     """a."""
     round_s: Floats
-    """A round without attention, by the number of sequences; includes the host's launches of its passes."""
+    """Time of a round without attention, by the number of sequences; includes the host's launches of its passes."""
     side_s: Floats
-    """The draft's part of it."""
+    """The draft's part of `round_s`."""
     prompt_s: Floats
-    """The draft's pass over prompts without attention, by their tokens."""
+    """Time of the draft's pass over prompts without attention, by their tokens."""
 
 
 def tokens_out(uniform: Floats, proposed: float, acceptance: float) -> Floats:
-    """Tokens that rounds yield, 1 to g + 1, from numbers in [0, 1)."""
+    """Tokens per round, 1 to g + 1, from numbers in [0, 1)."""
     if not 0 < acceptance < 1:
         return np.full(uniform.shape, 1 + proposed * (acceptance >= 1))
     accepted: Floats = np.minimum(np.floor(np.log(np.maximum(uniform, 1e-300)) / np.log(acceptance)), proposed)
@@ -90,7 +90,7 @@ def rounds_of(tokens: Floats, seeds: Rows, draft: DraftRounds) -> Floats:
 def _rounds(tokens: Floats, seed: int, proposed: float, acceptance: float) -> Floats:
     """Rounds for runs of one seed: those that begin before all tokens are out."""
     requests, most = tokens.shape[1], float(tokens.max())
-    apart = np.arange(requests)[:, None] * (most + (proposed + 1) * (ROUNDS_DRAWN + 1))  # each request has a stretch of its own
+    apart = np.arange(requests)[:, None] * (most + (proposed + 1) * (ROUNDS_DRAWN + 1))  # each request has its own part
     out, rounds, number = np.zeros(requests), np.zeros_like(tokens), 0
     while out.min() < most:
         uniform = np.random.default_rng([seed // 2, STREAM, number]).random((requests, ROUNDS_DRAWN))

@@ -11,22 +11,22 @@ from planner.engine.performance.prefill_decode.passes import micro_batches
 
 
 class BatchingRules(RowRecord, frozen=True):
-    """Shape [rows]."""
+    """Rules of the engine of each row; columns of shape [rows]."""
 
     budget: Floats
     """Most tokens of one iteration, in all its micro batches; infinite: whole prompts."""
     sequences: Floats
     """Most requests in flight."""
     capacity: Floats
-    """Tokens the cache holds; infinite: nothing is cached, or it never fills."""
+    """Tokens that the cache can hold; infinite: nothing is cached, or it never fills."""
     reserve: Flags
-    """A request is admitted only if its whole output would fit (TensorRT-LLM), instead of when its prompt fits."""
+    """Whether a request is admitted only if its whole output would fit (TensorRT-LLM), instead of when its prompt fits."""
     mixed: Flags
-    """Prompt tokens share an iteration with the running sequences (vLLM, TensorRT-LLM); else prompts go first (SGLang)."""
+    """Whether prompt tokens share an iteration with the running sequences (vLLM, TensorRT-LLM); else prompts go first (SGLang)."""
 
 
 def batching_rules(table: Table, most: Floats) -> BatchingRules:
-    """The rules of each row's engine; `most` [rows]: sequences of mean length that its cache holds, NaN: it has none."""
+    """The rules of each row's engine; `most` [rows]: sequences of mean length that fit in its cache, NaN: it has none."""
     chunk = chunk_tokens(table) * micro_batches(table)
     held = np.where(np.isfinite(most), np.maximum(most, 1.0), np.inf)
 

@@ -1,6 +1,6 @@
 """A benchmark of a replica: a fixed number of requests, from its start with an empty engine to the end of the last one.
 
-What a load generator publishes holds the ramp at the begin, where all its clients start together, and the drain at the end. Both
+Results of a load generator include the ramp at the beginning, where all its clients start together, and the drain at the end. Both
 are part of every figure here; the long run is `replicas.simulate`.
 """
 
@@ -21,16 +21,16 @@ from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summ
 from planner.engine.performance.simulation.traffic import Traffic, traffic_of
 
 MOST_REQUESTS = 5_000
-"""A run of more is as good as endless: ramp and drain are below a hundredth of it for most loads."""
+"""Requests above which a run counts as endless: ramp and drain are below a hundredth of it for most loads."""
 SEEDS = 2
 TOGETHER, MOST_AT_ONCE = 1.5, 400_000
-"""Runs are simulated together if their numbers of requests differ by no more than this factor, up to this many requests in all."""
+"""Largest ratio of the numbers of requests in runs that are simulated together, and the most requests of such runs in total."""
 
 
 def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
     """Simulate `requests` [rows] to each replica; the first `warm` of them are not measured.
 
-    A closed loop without a number of clients sends all requests at once; so does one with more clients than requests.
+    A closed loop without a number of clients sends all requests at once, as does one with more clients than requests.
     """
     clients = np.where(load.concurrency > 0, np.minimum(load.concurrency, requests), np.where(load.closed, requests, 0.0))
     open_limit = np.where(load.closed | (load.concurrency <= 0), np.inf, load.concurrency)
@@ -44,7 +44,7 @@ def simulate_benchmark(time: IterationTime, rules: BatchingRules, load: Load, re
 
 
 def _alike(order: Rows, requests: Rows) -> Iterator[Rows]:
-    """`order` cut where the numbers of requests differ too much, and where they are too many together."""
+    """`order` in parts, divided where the numbers of requests differ too much, or their total is too large."""
     begin = 0
     for place in range(1, order.size + 1):
         most = requests[order[min(place, order.size - 1)]]
@@ -55,7 +55,7 @@ def _alike(order: Rows, requests: Rows) -> Iterator[Rows]:
 
 
 def _run(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, warm: Rows) -> Summary:
-    """Simulate rows side by side; their figures are those of the measured requests of all seeds."""
+    """Simulate rows together; their figures are those of the measured requests of all seeds."""
     row = np.repeat(np.arange(requests.size), SEEDS)
     seeds = np.tile(np.arange(SEEDS), requests.size)
     time, rules, load, most = time.take(row), rules.take(row), load.take(row), requests[row]
@@ -72,7 +72,7 @@ def _run(time: IterationTime, rules: BatchingRules, load: Load, requests: Rows, 
 
 
 def _taken_in(traffic: Traffic, intake_s: Floats) -> Floats:
-    """Times at which requests reach the engine when those that the clients of a loop send at once pass its front end one after the other."""
+    """Times at which requests reach the engine when the requests that the clients of a loop send at once pass its front end one by one."""
     number = np.arange(traffic.arrival_s.shape[1])
     found: Floats = traffic.arrival_s + np.where(number < traffic.clients[:, None], number * intake_s[:, None], 0.0)
     return found

@@ -1,7 +1,7 @@
-"""The rate that a replica answers at most, by which loads that come near it are judged.
+"""The highest rate that a replica can answer, with which loads close to it are compared.
 
-A queue in a short run says little: a batch takes in what comes before anything waits, and a few long requests look like a queue that
-grows. So a replica is simulated that always has a request to take in. Its rate does not depend on the load, and no load above it is kept up with.
+A queue in a short run says little: a batch admits requests before anything waits, and a few long requests look like a growing queue. So a
+replica is simulated that always has a request to admit. Its rate does not depend on the load, and it cannot keep up with any load above it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ SURELY_ANSWERED = 0.6
 """Share of the rate that fills a replica by Little's law which is answered without a simulation: busy replicas of 90 random services answer
 0.69 of it or more (median 0.96)."""
 BELOW = 1 - 1e-6
-"""A little below that rate, so that what is answered at most is a load that Little's law does not fill a replica with."""
+"""Factor slightly below that rate, so that the highest rate is a load at which Little's law does not fill the replica."""
 LEAST_MEASURED = 128
 """Requests measured in each run: so many, or as many as are in flight, rounded up to a power of 2. With eight times those in flight the rate of
 22 random services differs by 1 % (median), by 12 % where 50 requests fill a cache and inputs spread from 200 (median) to 2,000 tokens (p95)."""
 MOST_IN_FLIGHT = 2048
-"""With more of them in flight the rate by Little's law is taken: runs would take seconds."""
+"""Requests in flight above which the rate by Little's law is used: runs would take seconds."""
 
 
 def most_answered(time: IterationTime, rules: BatchingRules, load: Load, *, seeds: int) -> Floats:
-    """Requests a second that each replica answers at most, infinite in a closed loop and where the load is surely below. Shape [rows]."""
+    """Requests per second that each replica answers at most; infinite in a closed loop and where the load is surely below. Shape [rows]."""
     rules = limited(rules, load)
     fills = steady_limit(time, rules, load) * BELOW
     near = np.flatnonzero(~load.closed & (load.rate_per_s > SURELY_ANSWERED * fills))
@@ -52,7 +52,7 @@ def most_answered(time: IterationTime, rules: BatchingRules, load: Load, *, seed
 
 
 def _different(*records: RowRecord) -> tuple[Rows, Rows]:
-    """The first of each group of rows that are alike in all `records`, and the number of the group of every row."""
+    """The first of each group of rows that are equal in all `records`, and the number of the group of every row."""
     columns = list[Any]()
     for record in records:
         record.map(columns.append)

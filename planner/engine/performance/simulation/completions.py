@@ -1,6 +1,6 @@
 """The running sequences of each run, and the iteration after which each of them ends.
 
-Where no sequence ends before one that began earlier, as with outputs of one length, only the oldest of a run is looked at
+Where no sequence ends before one that began earlier, as with outputs of one length, only the oldest of a run is examined
 (`InOrder`). Else each sequence has a slot, and all slots of a run are searched (`InSlots`). Both give the same answers.
 """
 
@@ -14,7 +14,7 @@ from planner.engine.columns import Flags, Floats, Rows
 
 
 class Completions(Protocol):
-    """An end is a number of iterations of its run; a position is that of a request, see `replica_state`. Runs in `run` differ."""
+    """Running sequences. An end is a number of iterations of its run, a position that of a request (`replica_state`). Runs in `run` differ."""
 
     def next_end(self) -> Floats:
         """The next end of every run, infinite where no sequence runs; shape [runs]."""
@@ -35,7 +35,7 @@ class Completions(Protocol):
         """Make room for `more` sequences in each run."""
 
     def keep(self, runs: Flags) -> None:
-        """Leave out all other runs."""
+        """Keep only these runs."""
 
 
 def completions_of(iterations: Floats, in_flight: Rows, slots: int) -> Completions:
@@ -61,7 +61,7 @@ def repeated(run: Rows, first: Rows, count: Rows) -> tuple[Rows, Rows, Rows | No
 
 
 class InOrder:
-    """Running sequences stand at consecutive positions, the next to end first."""
+    """Running sequences at consecutive positions, the next to end first."""
 
     def __init__(self, ends: Floats, first: Rows) -> None:
         self.ends = ends.ravel()
@@ -102,7 +102,7 @@ class InOrder:
         return position, end, self.ends.take(self.oldest[run])
 
     def add_slots(self, more: int) -> None:
-        """There is a position for every request."""
+        """Does nothing: there is a position for every request."""
 
     def keep(self, runs: Flags) -> None:
         """See `Completions`."""
@@ -110,7 +110,7 @@ class InOrder:
 
 
 class InSlots:
-    """Each running sequence has one of the slots of its run."""
+    """Running sequences in slots of their run."""
 
     def __init__(self, ends: Floats, positions: Rows, taken: Rows) -> None:
         self.ends, self.positions = ends, positions

@@ -1,9 +1,9 @@
 """The loop of an engine that batches continuously, over many runs at once.
 
-Each step of the loop takes every run to its next event: one iteration that computes prompt tokens (with the running sequences beside
-them, or before them), and as many decoding iterations as pass until a sequence ends, a request can be admitted, or the cache is
-full. Requests are served in the order they arrive. When the cache runs out the last admitted one is preempted: it is computed
-again later, its output so far taken as input.
+Each step of the loop takes every run to its next event: one iteration that computes prompt tokens (together with the running sequences, or
+before them), and as many decoding iterations as pass until a sequence ends, a request can be admitted, or the cache is
+full. Requests are served in the order of arrival. When the cache runs out, the last admitted request is preempted: it is computed
+again later, with its output so far as input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from planner.engine.performance.simulation.replica_state import NEVER_S, Replica
 from planner.engine.performance.simulation.traffic import Traffic
 
 LOOK_EVERY, LEAVE_OUT_EVERY = 8, 32
-"""Steps after which the loop looks whether all runs are done, and after which it leaves out those that are."""
+"""Steps after which the loop checks whether all runs are done, and after which it drops those that are."""
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Trace(msgspec.Struct, frozen=True):
 def run_batches(time: IterationTime, rules: BatchingRules, traffic: Traffic, *, warm: Rows, measured: Rows) -> Trace:
     """Serve `traffic` until requests number `warm` to `warm + measured` [runs] of every run have ended.
 
-    Raises ValueError for a request that is longer than the cache, and where there is no place for one behind the measured ones.
+    Raises ValueError for a request that is longer than the cache, and where no request follows the measured ones.
     """
     if (traffic.input_tokens + traffic.output_tokens > np.floor(rules.capacity)[:, None]).any():
         raise ValueError("a request is longer than the cache")
@@ -84,7 +84,7 @@ def _trace(s: ReplicaState, traffic: Traffic, warm: Rows, measured: Rows) -> Tra
 
 
 def _admit(s: ReplicaState) -> bool:
-    """Admit what has arrived, in order, while there is room; whether every cache holds then all that is in flight to the end."""
+    """Admit arrived requests, in order, while there is room; returns whether every cache can then hold all in flight to the end."""
     requests, admitted = s.requests, False
     while True:
         never_full = s.never_full()
@@ -110,8 +110,8 @@ def _admit(s: ReplicaState) -> bool:
 def _iterate(s: ReplicaState, *, never_full: bool, preempted: bool) -> None:
     """Take every run to its next event; `never_full`: no cache can be full; `preempted`: a request just was.
 
-    Where no request can be admitted after the iteration with prompt tokens, no sequence has ended with it and the cache holds one more
-    token of each, decoding goes on at once.
+    Where no request can be admitted after the iteration with prompt tokens, no sequence has ended with it, and the cache has room for one
+    more token of each, decoding continues at once.
     """
     pending = s.prompt_tokens - s.prompt_tokens_done
     prompting = pending > 0
@@ -120,7 +120,9 @@ def _iterate(s: ReplicaState, *, never_full: bool, preempted: bool) -> None:
         decoding = (s.running > 0) & (s.next_end > s.iteration)
         if not never_full:
             room = s.room(never_full=False)
-            s.has_room = np.where(prompting, room, s.has_room) if preempted else room  # what was preempted waits for the next event
+            s.has_room = (
+                np.where(prompting, room, s.has_room) if preempted else room
+            )  # a preempted request waits for the next event
             decoding &= ~short_of_cache(s)
         decoding &= ~(s.has_room & (s.next_arrival_s <= s.clock_s))
         if s.prompt_tokens_done is not s.prompt_tokens:
@@ -148,14 +150,14 @@ def _compute_prompts(s: ReplicaState, pending: Floats, prompting: Flags) -> None
 
 
 def _decode(s: ReplicaState, decoding: Flags, *, never_full: bool) -> None:
-    """Iterations of the runs that decode alone, up to the next change.
+    """Iterations of the runs that only decode, up to the next change.
 
     The time of an iteration rises by the same amount from each to the next, as the cache grows.
     """
     device_s, floor_s = s.tables.decoding_s(s.running, s.context), s.tables.time.floor_s
     rising = s.tables.time.cached_s * s.growth
     slope, first_s = rising, device_s
-    if s.tables.has_floor:  # as long as the host is slower, every iteration takes the same
+    if s.tables.has_floor:  # while the host is slower, every iteration takes the same time
         slope, first_s = np.where(device_s < floor_s, 0.0, rising), np.maximum(device_s, floor_s)
     first_s = first_s + s.tables.time.host_s
     count = _iterations(s, decoding, first_s, slope, never_full=never_full)
@@ -163,6 +165,8 @@ def _decode(s: ReplicaState, decoding: Flags, *, never_full: bool) -> None:
         level = np.ceil((floor_s - device_s) / np.maximum(rising, 1e-30))
         count = np.where((device_s < floor_s) & (rising > 1e-30), np.minimum(count, np.maximum(level, 1.0)), count)
     count *= decoding
+    if s.any_closed:
+        s.step_s = np.where(decoding, first_s + slope * (count - 1.0), s.step_s)
     s.clock_s += count * first_s + slope * count * (count - 1.0) * 0.5
     s.iteration += count
     _grow(s, s.growth * count)
@@ -175,7 +179,7 @@ def _grow(s: ReplicaState, tokens: Floats) -> None:
 
 
 def _next_prompt_tokens(s: ReplicaState, pending: Floats, rows: Floats) -> tuple[Floats, Floats, Rows]:
-    """The prompt tokens of an iteration beside `rows` of running sequences; they count as computed afterwards.
+    """The prompt tokens of an iteration with `rows` of running sequences; they count as computed afterwards.
 
     Returns these tokens, the pairs of all computed by its end, and the number of prompts it completes; shape [runs].
     """
@@ -206,7 +210,7 @@ def _completed(s: ReplicaState, run: Rows, target: Floats) -> Rows:
 
 
 def _iterations(s: ReplicaState, decoding: Flags, first_s: Floats, slope: Floats, *, never_full: bool) -> Floats:
-    """Iterations of decoding runs until a sequence ends, the cache is full or a request can be admitted; of others any number.
+    """Iterations of decoding runs until a sequence ends, the cache is full or a request can be admitted; any number for other runs.
 
     n iterations take n·(first - slope/2) + n²·slope/2 seconds; the smallest n that reaches the next arrival solves a quadratic.
     """
@@ -241,7 +245,7 @@ def _start_decoding(s: ReplicaState, completed: Rows) -> None:
 
 
 def _finish(s: ReplicaState) -> None:
-    """Remove the sequences whose last token is out; in a closed loop their clients send the next requests."""
+    """Remove the sequences with their last token; in a closed loop their clients send the next requests."""
     run = (s.next_end <= s.iteration).nonzero()[0]
     if not run.size:
         return
@@ -257,7 +261,7 @@ def _finish(s: ReplicaState) -> None:
     s.context -= tokens
     s.held -= tokens
     s.promised -= tokens
-    if r.per_iteration is not None:  # sums of fractions do not come back to exactly 0
+    if r.per_iteration is not None:  # sums of fractions do not return to exactly 0
         some = s.running > 0
         s.per_iteration = (s.per_iteration - np.bincount(owner, weights=r.per_iteration[position], minlength=runs)) * some
         s.context *= some
@@ -267,16 +271,21 @@ def _finish(s: ReplicaState) -> None:
 
 
 def _send_next(s: ReplicaState, run: Rows, ended: Rows) -> None:
-    """The clients of each closed loop `run` send a request for every one of `ended` [runs]."""
+    """The clients of each closed loop `run` send a request for every one of `ended` [runs], as soon as they have its last token."""
     owner, position, _ = repeated(run, s.next_sent[run], ended[run])
-    arrives = position < s.queue_end[owner]
-    s.requests.sent_s[position[arrives]] = s.requests.arrival_s[position[arrives]] = s.clock_s[owner[arrives]]
+    position, owner = position[arrives := position < s.queue_end[owner]], owner[arrives]
+    sent_s = (s.clock_s + s.front_end_s + s.late_steps * s.step_s)[owner]
+    together = np.arange(owner.size) - np.searchsorted(owner, owner)
+    s.requests.sent_s[position] = sent_s
+    s.requests.arrival_s[position] = np.maximum(
+        sent_s + together * s.intake_s[owner], s.requests.arrival_s[position - together - 1]
+    )
     s.next_sent[run] += ended[run]
     s.next_arrival_s[run] = s.requests.arrival_s[s.next_admitted[run]]
 
 
 def _skip_idle_time(s: ReplicaState) -> None:
-    """Runs without a request in flight go on when the next one arrives."""
+    """Runs without a request in flight continue when the next one arrives."""
     run = (s.in_flight == 0).nonzero()[0]
     if run.size:
         run = run[s.goes_on()[run] & (s.next_arrival_s[run] < NEVER_S)]

@@ -19,21 +19,21 @@ from planner.engine.performance.simulation.iteration_time import (
 
 
 class IterationTables(RowRecord, frozen=True, dict=True):
-    """Shape [runs, numbers of sequences from 0] unless said; seconds."""
+    """Tables of shape [runs, numbers of sequences from 0] unless noted, in seconds."""
 
     time: IterationTime
     decode_s: Floats
     """The device's time to decode, without reading the cache."""
     head_s: Floats
-    """The output head; numbers are those of its tokens."""
+    """Time of the output head; numbers are those of its tokens."""
     slope_s: Floats
-    """Shape [runs, knots], as below: one more token from each knot to the next, without attention and head."""
+    """Shape [runs, knots], as below: time of one more token from each knot to the next, without attention and head."""
     level_s: Floats
-    """No token, on the line through that knot and the next."""
+    """Time for no tokens, on the line through that knot and the next."""
     tokens_each: Floats
     """Shape [runs]: tokens of a decoding sequence in a pass; g + 1 with a draft."""
     draft_s: Floats | None
-    """The passes of the draft in a round; None without drafts."""
+    """Time of the draft's passes in a round; None without drafts."""
 
     @cached_property
     def _first(self) -> tuple[Rows, Rows, Rows]:
@@ -43,7 +43,7 @@ class IterationTables(RowRecord, frozen=True, dict=True):
 
     @cached_property
     def _whole(self) -> bool:
-        """Every pass has a whole number of tokens."""
+        """Whether every pass has a whole number of tokens."""
         return bool((self.time.row_share == 1).all())
 
     @cached_property
@@ -64,7 +64,7 @@ class IterationTables(RowRecord, frozen=True, dict=True):
 
     @cached_property
     def _longer(self) -> Floats | None:
-        """Share by which prompt tokens beside decoding sequences take longer than alone; None: they take no run longer."""
+        """Share by which prompt tokens take longer together with decoding sequences than alone; None: no longer in any run."""
         mixed = self.time.mixed_floor_s.any() or (self.time.mixed_factor != 1).any()
         return self.time.mixed_factor - 1 if mixed else None
 
@@ -77,10 +77,10 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         return running if self.draft_s is None else running * self.tokens_each
 
     def prompting_s(self, tokens: Floats, pairs: Floats, completed: Rows, beside: Floats, rows: Floats, context: Floats) -> Floats:
-        """The whole time of an iteration with prompt tokens; all of shape [runs].
+        """The total time of an iteration with prompt tokens; all of shape [runs].
 
-        It computes `tokens` prompt tokens, which attend to `pairs` and complete so many prompts, `beside` decoding sequences with `rows`
-        tokens in the pass and `context` tokens in the cache, none without a sequence.
+        It computes `tokens` prompt tokens, which attend to `pairs` and complete so many prompts, together with `beside` decoding sequences
+        with `rows` tokens in the pass and `context` tokens in the cache, none without a sequence.
         """
         time = self.time
         heads = self.head_s.ravel()[self._first[1] + (rows + completed).astype(np.int64)]
@@ -101,11 +101,11 @@ class IterationTables(RowRecord, frozen=True, dict=True):
         return (device_s if self._prompt_floor_s is None else np.maximum(device_s, self._prompt_floor_s)) + time.host_s
 
     def _decoded(self, tokens: Floats, completed: Rows) -> Floats:
-        """Tokens of the prompts that pass the layers that generate: one of a prompt that ends where an encoder reads it."""
+        """Tokens of the prompts that pass the generating layers: one per completed prompt where an encoder reads it."""
         return tokens if self.time.encodes is None else np.where(self.time.encodes > 0, completed, tokens)
 
     def _rows_s(self, tokens: Floats, rows: Floats, beside: Floats) -> Floats:
-        """All but attention and head, of `tokens` prompt tokens beside `rows` of the decoding sequences."""
+        """Time of all but attention and head, for `tokens` prompt tokens together with `rows` of the decoding sequences."""
         time = self.time
         if self._whole:
             number = tokens + rows if self.time.encodes is None else np.maximum(tokens + rows, 1.0)
@@ -138,7 +138,7 @@ def tables_of(time: IterationTime, slots: int) -> IterationTables:
 
 
 def _steps_s(time: IterationTime, count: Floats, head_s: Floats) -> Floats:
-    """All but attention of a step of each `count` of sequences, whose output head takes `head_s`; in the rows that its CUDA graph computes."""
+    """Time of all but attention in a step of each `count` of sequences, with `head_s` of the output head, for the rows of its CUDA graph."""
     steps_s = at_whole(time.rows_s, count) + head_s
     if time.graphs is None:
         return steps_s

@@ -34,12 +34,12 @@ KNOT_WIDTHS = np.diff(KNOTS, append=np.inf)
 
 
 class GraphSizes(RowRecord, frozen=True):
-    """CUDA graphs of decoding steps. Shape [rows]."""
+    """CUDA graphs of decoding steps; columns of shape [rows]."""
 
     doubled: Floats
     """`Engine.doubled_graphs`."""
     most: Floats
-    """Sequences of the largest one."""
+    """Sequences of the largest graph."""
     streams: Floats
     """Micro batches of a step, each a graph of its own."""
 
@@ -50,7 +50,7 @@ class GraphSizes(RowRecord, frozen=True):
 
 
 class IterationTime(RowRecord, frozen=True):
-    """Shape [rows], or [rows, knots] for `rows_s` and `head_s`; seconds, summed over the stages of a pipeline."""
+    """Times of shape [rows], or [rows, knots] for `rows_s` and `head_s`; seconds, summed over the stages of a pipeline."""
 
     rows_s: Floats
     """rows: all but attention and output head, with the latency of its kernels, by the tokens of the pass."""
@@ -75,16 +75,16 @@ class IterationTime(RowRecord, frozen=True):
     mixed_floor_s: Floats
     """floor of a pass of prompt tokens beside decoding sequences."""
     mixed_factor: Floats
-    """mixed: device time of prompt tokens beside decoding sequences over that of prompts alone."""
+    """mixed: device time of prompt tokens together with decoding sequences ÷ that of prompts alone."""
     host_s: Floats
     """host: the engine's work between passes."""
     front_end_s: Floats
-    """Time of a request outside iterations: its way through the server, of its prefix from the host's memory, and of its prompt through the stages
-    after the round it takes from others."""
+    """Time of a request outside iterations: in the server, for loading its prefix from the host's memory, and for its prompt to pass the
+    stages after the round it takes from others."""
     intake_s: Floats
-    """The server's part of it, in which it takes in one request after the other."""
+    """The server's part of it, in which it admits one request after the other."""
     late_steps: Floats
-    """Iterations until a token is handed over, beside the one that makes it."""
+    """Further iterations until a token is delivered."""
     row_share: Floats
     """Share of the prompt's tokens that one GPU computes: 1 / context-parallel ranks."""
     encoder_s: Floats | None = None
@@ -126,11 +126,11 @@ class Interpolation(NamedTuple):
 
     @property
     def first(self) -> Interpolation:
-        """Of several series the first."""
+        """The first of several series."""
         return Interpolation(self.at[0], self.above[0], self.width[0])
 
     def of(self, values: Floats) -> Floats:
-        """`values` [rows, knots] there."""
+        """`values` [rows, knots] interpolated at this place."""
         flat = values.ravel()
         low = flat.take(self.at)
         return low + (flat[1:].take(self.at) - low) * self.above / self.width
@@ -165,7 +165,9 @@ def iteration_time(table: Table) -> IterationTime:
     prompt_s = prompt_s + _pictures_s(table)
     sequence_s, cached_s = _decode_attention(table, single)
     encoder_s, encodes = _encoders(table, pp)
-    decode, prompt = (np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2))  # two are a prompt
+    decode, prompt = (
+        np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2)
+    )  # two sequences are a prompt
     least = np.minimum(decode, prompt)
     time = IterationTime(
         rows_s=_by_knot(knots["matmul"] + knots["elementwise"] + knots["communication"], pp) + (least * pp)[:, None],
@@ -202,7 +204,7 @@ def _graphs(table: Table) -> GraphSizes | None:
 
 
 def _through_stages_s(table: Table) -> Floats:
-    """Seconds that a prompt is on its way through a pipeline after as long as it keeps one of its k micro batches' turns; 0 without them."""
+    """Further seconds for a prompt to pass a pipeline after its turn among k micro batches; 0 without them."""
     k = micro_batches(table)
     if not np.any(k > 1):
         return np.zeros(1)
@@ -224,7 +226,7 @@ def _encoders(table: Table, pp: Floats) -> tuple[Floats | None, Floats | None]:
 
 
 def _by_knot(seconds: Floats, pp: Floats) -> Floats:
-    """Seconds of one of `pp` pipeline stages, which broadcast to [rows, knots], as those of all stages."""
+    """Seconds of all of `pp` pipeline stages, from those of one stage, which broadcast to [rows, knots]."""
     return np.broadcast_to(seconds, (pp.size, KNOTS.size)) * pp[:, None]
 
 
@@ -239,7 +241,7 @@ def _pictures_s(table: Table) -> Floats:
 
 
 def _prompt_attention(table: Table) -> tuple[Floats, Floats]:
-    """Seconds of each prompt token and of each pair of them, from attention after half of a prompt and after the whole of it."""
+    """Seconds of each prompt token and of each pair of them, from the attention at half of a prompt and at its end."""
     rows, j = table.rows, table.job
     cp, pp = (np.broadcast_to(column, rows) for column in (table.layout.cp, table.layout.pp / micro_batches(table)))
     whole, prefix = (np.broadcast_to(column, rows) for column in (j.input_tokens - j.prefix_tokens, j.prefix_tokens))
@@ -303,7 +305,7 @@ def _with_draft(table: Table, time: IterationTime) -> IterationTime:
 
 
 def constant_time(runs: int, *, prefill_s: float = 0.0, step_s: float = 0.0, **more: float) -> IterationTime:
-    """Every pass takes `step_s`, and `prefill_s` more for each prompt token; other parts as given, else 0."""
+    """Times of an engine whose passes take `step_s`, and `prefill_s` more for each prompt token; other parts as given, else 0."""
     parts: dict[str, Any] = {
         name: np.zeros(runs) for name in IterationTime.__struct_fields__ if name not in {"draft", "graphs", "encoder_s", "encodes"}
     }

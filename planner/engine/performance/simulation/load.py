@@ -27,7 +27,7 @@ class TokenLengths(RowRecord, frozen=True):
     def draw(self, normal: Floats, stream: Rows) -> Floats:
         """Whole numbers of tokens, at least 1, with the mean of each row; shape [rows, requests].
 
-        `normal` holds standard normal numbers of shape [streams, requests], and `stream` is the number of the stream that each row takes.
+        `normal` contains standard normal numbers of shape [streams, requests], and `stream` is the number of the stream for each row.
         """
         mean, sigma = self.mean[:, None], self.sigma[:, None]
         drawn = np.broadcast_to(mean, (mean.size, normal.shape[1]))
@@ -40,9 +40,9 @@ class Load(RowRecord, frozen=True):
     """Requests that each replica is sent. Shape [rows]."""
 
     rate_per_s: Floats
-    """0: a closed loop, in which each client sends its next request when the last has ended."""
+    """Requests per second; 0: a closed loop, in which each client sends its next request when the last has ended."""
     concurrency: Floats
-    """Clients of a closed loop; with a rate, the most requests in flight, 0: no such limit."""
+    """Clients of a closed loop; with a rate, the most requests in flight, 0: no limit."""
     inputs: TokenLengths
     outputs: TokenLengths
     prefix_tokens: Floats
@@ -50,7 +50,7 @@ class Load(RowRecord, frozen=True):
     variation: Floats
     """Standard deviation ÷ mean of the time between arrivals. 0: evenly spaced, 1: Poisson, above 1: in bursts (gamma)."""
     window_s: Floats
-    """The first request of a batch waits so long for others, and all of them reach the engine together."""
+    """Time for which the first request of a batch waits for others; all of them reach the engine together."""
 
     @property
     def closed(self) -> Flags:
@@ -59,7 +59,7 @@ class Load(RowRecord, frozen=True):
 
 
 def token_lengths(given: Sequence[int | Lengths | None], means: Sequence[float]) -> TokenLengths:
-    """The lengths that workloads give, a row each; its number of `means` where one gives a number or none."""
+    """The lengths given in workloads, a row each; its number in `means` where a workload gives a number or nothing."""
     mean = [one.mean if isinstance(one, Lengths) else mean for one, mean in zip(given, means, strict=True)]
     return TokenLengths(np.array(mean, dtype=np.float64), np.array([sigma_of(one) for one in given]))
 
@@ -73,10 +73,11 @@ def thinned_variation(variation: Floats | float, replicas: Floats) -> Floats:
 
 
 def replicas_at_work(jobs: Sequence[Job], replicas: Floats) -> Floats:
-    """Work of all `replicas` [rows] over that of the fullest one, for the job of each row; shape [rows].
+    """Work of all `replicas` [rows] ÷ that of the fullest one, for the job of each row; shape [rows].
 
-    The clients of a closed loop are dealt evenly, so that the fullest replica has its share of them rounded up: one client keeps one replica of two
-    busy, and five do 5/3 of what the three on one of them do. Requests that come at a rate, as many as fit, or pools of replicas keep all at work.
+    The clients of a closed loop are distributed evenly, so the fullest replica has its share of them rounded up: one client keeps one
+    replica of two busy, and five do 5/3 of the work of the three on one of them. Requests at a rate, as many as fit, or pools of replicas
+    keep all at work.
     """
     clients = np.array([0.0 if job.request_rate_per_s or job.workload.disaggregated else job.concurrency for job in jobs])
     bounded = np.isfinite(clients) & (clients > 0)

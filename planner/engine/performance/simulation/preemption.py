@@ -21,7 +21,7 @@ def preempt(s: ReplicaState) -> bool:
     s.prompt_tokens_done, s.pairs_done = s.prompt_tokens_done.copy(), s.pairs_done.copy()  # may be `prompt_tokens` and `pairs`
     while run.size:
         position = s.next_admitted[run] - 1
-        decoding = s.next_prompt[run] == s.next_admitted[run]  # the last admitted one is decoding, else still a prompt
+        decoding = s.next_prompt[run] == s.next_admitted[run]  # the last admitted one is decoding, else it is still a prompt
         if decoding.any():
             _interrupt(s, run[decoding], position[decoding])
         s.held[run] -= requests.inputs[position] + 1
@@ -66,7 +66,7 @@ def _interrupt(s: ReplicaState, run: Rows, position: Rows) -> None:
     pairs = fresh * (r.prefix[position] + fresh / 2)
     r.claims[position] = r.inputs[position] + 1
     for place, new, pair in zip(position.tolist(), fresh.tolist(), pairs.tolist(), strict=True):
-        behind = slice(place + 1, (place // s.width + 1) * s.width)  # those behind it wait for its prompt too
+        behind = slice(place + 1, (place // s.width + 1) * s.width)  # the requests after it wait for its prompt too
         r.prompt_tokens_before[behind] += new
         r.pairs_before[behind] += pair
     s.context[run] -= grown

@@ -1,7 +1,7 @@
 """The state of many simulated runs: the requests that wait, are in flight and decode in each of them.
 
-A run is one replica under one load with one seed; attributes of a run have shape [runs]. Requests of all runs stand in flat arrays,
-one run's queue after the other's, in the order of admission. A position in them says both the run and the place in its queue.
+A run is one replica under one load with one seed; attributes of a run have shape [runs]. Requests of all runs are in flat arrays,
+one run's queue after the other's, in the order of admission. A position in them determines both the run and the place in its queue.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from planner.engine.performance.simulation.traffic import Traffic
 NEVER_S = 1e30
 """Arrival of a request that is not on its way."""
 FULL_SHARE = 0.85
-"""Runs that are done are left out when no more than this share still goes on."""
+"""Runs that are done are dropped when at most this share is still active."""
 
 
 class Requests:
@@ -71,7 +71,7 @@ def _before(amounts: Floats) -> Floats:
 
 
 class ReplicaState:
-    """The runs that still go on. Tokens may be fractions where drafts yield several at a time."""
+    """The active runs. Tokens may be fractions where drafts yield several at a time."""
 
     def __init__(self, time: IterationTime, rules: BatchingRules, traffic: Traffic, warm: Rows, measured: Rows) -> None:
         runs, self.width = traffic.arrival_s.shape
@@ -95,6 +95,11 @@ class ReplicaState:
         self.prompt_tokens_done, self.pairs_done, self.prompt_tokens, self.pairs = (np.zeros(runs) for _ in range(4))
         """Prompt tokens and the pairs they attend to: computed, and of all that were admitted."""
         self.closed = traffic.clients > 0
+        self.front_end_s, self.intake_s, self.late_steps = time.front_end_s, time.intake_s, time.late_steps
+        """Time that a client's next request takes to the engine after its last token, and that each of several sent at once takes to be
+        read; iterations after which a token is handed over."""
+        self.step_s = np.zeros(runs)
+        """Time of the last iteration of decoding alone."""
         self.next_sent = np.where(self.closed, first + np.maximum(traffic.clients, traffic.in_flight), self.queue_end)
         """Position of the next request that a client sends."""
         tokens = traffic.input_tokens + traffic.output_tokens
@@ -111,7 +116,7 @@ class ReplicaState:
         self._summarise_rules()
 
     def _start(self, traffic: Traffic, first: Rows) -> None:
-        """The sequences that are decoding from the start; there are tables for up to `slots` in a run."""
+        """Set up the sequences that are decoding from the start; there are tables for up to `slots` in a run."""
         r, in_flight = self.requests, traffic.in_flight
         begun = np.maximum(in_flight, traffic.clients)
         self.slots = int(np.minimum(1.3 * begun + 8, np.maximum(np.minimum(self.rules.sequences, self.width - 1), begun + 1)).max())
@@ -150,7 +155,7 @@ class ReplicaState:
 
     @property
     def growth(self) -> Floats:
-        """Tokens that the running sequences of each run get with an iteration."""
+        """Tokens that the running sequences of each run get in an iteration."""
         return self.running if self.requests.per_iteration is None else self.per_iteration
 
     def goes_on(self) -> Flags:
@@ -163,17 +168,17 @@ class ReplicaState:
         return (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
 
     def room(self, *, never_full: bool) -> Flags:
-        """Whether the next request of each run could be admitted; `never_full`: as far as the cache goes, it could."""
+        """Whether the next request of each run could be admitted; `never_full`: the cache always has room."""
         if never_full:
             return self.unlimited if self.all_unlimited else self.in_flight < self.rules.sequences
         return (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
 
     def never_full(self) -> bool:
-        """Whether every cache holds all that is in flight to the end, and the next request beside it."""
+        """Whether every cache holds all that is in flight to the end, and the next request as well."""
         return self.all_ample or bool(np.count_nonzero(self.promised + self.next_claim >= self.rules.capacity) == 0)
 
     def leave_out_done(self) -> None:
-        """Drop the runs that are done from the arrays, where they are many."""
+        """Drop the runs that are done from the arrays, if there are many."""
         keep = self.goes_on()
         if not 0 < np.count_nonzero(keep) <= FULL_SHARE * keep.size:
             return

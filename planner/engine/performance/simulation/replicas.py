@@ -21,30 +21,30 @@ from planner.engine.performance.simulation.summary import NO_ROWS, Summary, summ
 from planner.engine.performance.simulation.traffic import traffic_of
 
 RUNS_AT_ONCE, REQUESTS_AT_ONCE = 1400, 600_000
-"""Simulated together: enough to spread the cost of a step, few enough to be alike and to stay near the processor."""
+"""Limits of what is simulated together: enough to spread the cost of a step, few enough to be similar and to stay in the processor's caches."""
 SETTLING_STEPS, SETTLED_ROWS = 40, 0.7
-"""Most steps towards the requests in flight, and the share of rows still moving at which the others are left out."""
+"""Most steps towards the requests in flight, and the share of rows still changing at which the others are dropped."""
 LEAST_SLOPE = 0.1
-"""Least of f'·B/f in `request_times`: nearer to saturation the expansion around the mean no longer holds."""
+"""Smallest value of f'·B/f in `request_times`: closer to saturation the expansion around the mean no longer holds."""
 MOST_BUSY = 0.95
-"""Most of the share of time that prompts take, for the same reason."""
+"""Largest share of time that prompts take, for the same reason."""
 FULL = 0.98
-"""Share of what a replica admits at which it does not keep up any more."""
+"""Share of what a replica admits above which it no longer keeps up."""
 SETTLED_SHARE = 0.5
 """Multiple of the requests in flight that pass before any is measured."""
 SWING_STREAM = 6
 """Number of a seed's stream of random numbers; see `traffic`."""
 TAIL, QUEUE_TAIL, WHOLE_TAIL = 16, 1.5, 4.0
-"""Requests that go on arriving behind the measured ones: so many, and a multiple of those in flight. Where outputs are alike as
-many as may stand before the last one; else, and in closed loops, as many as end while the longest of them is served: with fewer
-the p99 of log-normal lengths came out up to 40 % short."""
+"""Requests that arrive after the measured ones: a fixed number, and a multiple of those in flight. Where outputs are equal, as many as may
+be before the last one; else, and in closed loops, as many as end while the longest of them is served: with fewer the p99 of log-normal
+lengths came out up to 40 % short."""
 
 
 class _RequestTime(RowRecord, frozen=True):
-    """Time of a request among others, T(B) = o·step(B) + B·prompt(B). Columns of shape [rows], beside the tables of `time`."""
+    """Time of a request among others, T(B) = o·step(B) + B·prompt(B). Columns of shape [rows], used with the tables of `time`."""
 
     first: Rows
-    """Start of the row of the flat tables that each row reads."""
+    """Start of each row's part of the flat tables."""
     rate_per_s: Floats
     outputs: Floats
     tokens_each: Floats
@@ -52,7 +52,7 @@ class _RequestTime(RowRecord, frozen=True):
     most: Floats
     """Most requests in flight."""
     prompt_rows: Floats
-    """Tokens in the layers that generate on one GPU, of no prompt and of one; shape [rows, 2]."""
+    """Tokens in the generating layers on one GPU, for no prompt and for one; shape [rows, 2]."""
     attention_s: Floats
     """Attention of a prompt, and a draft's pass over it."""
     sequence_s: Floats
@@ -64,7 +64,7 @@ class _RequestTime(RowRecord, frozen=True):
     mixed_factor: Floats
 
     def parts_s(self, time: IterationTime, in_flight: Floats) -> tuple[Floats, Floats]:
-        """(step of all in flight, a prompt among them)."""
+        """(time of a step of all in flight, time of a prompt among them)."""
         both, draft = place_of(in_flight * self.tokens_each + self.prompt_rows.T, self.first), time.draft
         alone, beside = both.of(time.rows_s)
         rows_s = alone + both.first.of(time.head_s) if draft is None else place_of(in_flight, self.first).of(draft.round_s)
@@ -86,7 +86,7 @@ class _RequestTime(RowRecord, frozen=True):
     def in_flight(self, time: IterationTime) -> tuple[Floats, Flags]:
         """Requests in flight where as many end as come, B = λ·T(B), and whether they stay below what the replica admits.
 
-        Rows that have settled to the last bit are left out of the further steps.
+        Rows that have converged to the last bit are left out of the further steps.
         """
         in_flight, going, these = np.ones(self.most.size), np.arange(self.most.size), self
         after = in_flight
@@ -105,10 +105,10 @@ class _RequestTime(RowRecord, frozen=True):
 
 
 def _request_time(time: IterationTime, rules: BatchingRules, load: Load, row: Rows) -> _RequestTime:
-    """`load`: requests at a rate, whose prompts share iterations with decoding steps, for the rows `row` of `time` and `rules`."""
+    """Request times for the rows `row` of `time` and `rules`; `load`: requests at a rate, whose prompts share iterations with decoding steps."""
     inputs, outputs, draft = load.inputs.mean, load.outputs.mean, time.draft
     fresh = np.maximum(inputs - load.prefix_tokens, 1.0)
-    longer = np.exp(load.outputs.sigma**2)  # of what is in flight the long answers are more: E[o²]/E[o] = o·exp(σ²)
+    longer = np.exp(load.outputs.sigma**2)  # among requests in flight long answers are more frequent: E[o²]/E[o] = o·exp(σ²)
     prompt_rows = fresh * time.row_share[row]
     attention_s = time.prompt_s[row] * fresh + time.pair_s[row] * fresh * (load.prefix_tokens + fresh / 2)
     kept = inputs + outputs * longer * np.where(rules.reserve[row], 1.0, 0.5)
@@ -142,13 +142,13 @@ def steady_state(time: IterationTime, rules: BatchingRules, load: Load) -> tuple
 
 
 def steady_limit(time: IterationTime, rules: BatchingRules, load: Load) -> Floats:
-    """Requests a second below which `steady_state` finds that a replica keeps up. Shape [rows]."""
+    """Requests per second below which `steady_state` finds that a replica keeps up. Shape [rows]."""
     request = _request_time(time, rules, load, np.arange(load.rate_per_s.size))
     return FULL * request.most / request.seconds(time, FULL * request.most)
 
 
 class Steady(RowRecord, frozen=True):
-    """Requests at a rate without a simulation. Shape [rows]."""
+    """Requests at a rate, without a simulation; columns of shape [rows]."""
 
     keeps_up: Flags
     request_s: Floats
@@ -158,11 +158,11 @@ class Steady(RowRecord, frozen=True):
 
 
 def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Rows | None = None) -> Steady:
-    """Times of requests that come at a rate, by an expansion around Little's law; `row`: see `_request_time`, None: row by row.
+    """Times of requests at a rate, by an expansion around Little's law; `row`: see `_request_time`, None: row by row.
 
-    With f(B) = B/T(B) requests ending in a second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
-    variation c, and its mean is higher by -f''·variance/2f', as requests are slower where they are more (van Kampen's expansion).
-    To that come the wait for half a step and for the prompt before, and √B for the number of prompts that stop a request.
+    With f(B) = B/T(B) requests ending per second, B is a birth and death process: its variance is λ·(1 + c²)/2f' with arrivals of
+    variation c, and its mean is higher by -f''·variance/2f', because requests are slower where there are more (van Kampen's expansion).
+    Added to this are the wait for half a step and for the previous prompt, and √B for the number of prompts that stop a request.
     """
     request = _request_time(time, rules, load, np.arange(load.rate_per_s.size) if row is None else row)
     in_flight, keeps_up = request.in_flight(time)
@@ -181,7 +181,7 @@ def request_times(time: IterationTime, rules: BatchingRules, load: Load, row: Ro
 
 
 def limited(rules: BatchingRules, load: Load) -> BatchingRules:
-    """`rules` with at most as many requests in flight as `load` has clients, or its engine is limited to."""
+    """`rules` with at most as many requests in flight as `load` has clients, or its engine allows."""
     most = np.where(load.concurrency > 0, np.minimum(load.concurrency, rules.sequences), rules.sequences)
     return replace(rules, sequences=most)
 
@@ -191,9 +191,9 @@ def simulate(
 ) -> Summary:
     """Simulate each replica under its `load`; a row that cannot keep up is `saturated`, its latencies infinite.
 
-    It keeps up with `most_per_s` [rows] and no more; None: as long as its queue does not grow within a run. Every row has `seeds` runs, numbered from 0, with `measured` requests in each after those that make it steady. Rows with about
-    as many requests in flight are simulated together, as they take about as many steps; so are those whose outputs are alike, as
-    these end in order (see `completions`).
+    It keeps up with up to `most_per_s` [rows]; None: as long as its queue does not grow within a run. Every row has `seeds` runs, numbered
+    from 0, with `measured` requests in each after those that make it steady. Rows with about as many requests in flight are simulated
+    together, because they take about as many steps; so are rows whose outputs are equal, because these end in order (see `completions`).
     """
     closed, rows = load.closed, load.rate_per_s.size
     rules = limited(rules, load)
@@ -221,18 +221,18 @@ def simulate(
 
 
 class _Spans(RowRecord, frozen=True):
-    """Numbers of requests of a run, by what they are for. Shape [runs]."""
+    """Numbers of requests of a run, by their purpose. Shape [runs]."""
 
     in_flight: Rows
-    """Decoding from the start."""
+    """Requests that decode from the start."""
     warm: Rows
-    """Before the measured ones, with those in flight from the start."""
+    """Requests before the measured ones, including those in flight from the start."""
     requests: Rows
-    """All, with those that go on arriving behind the measured ones."""
+    """All requests, including those that arrive after the measured ones."""
 
 
 def _spans(load: Load, limit: Floats, in_flight: Floats, seed: Rows, measured: int) -> _Spans:
-    """Numbers of requests for each run; in flight from the start are as many as by Little's law, more or fewer by the seed."""
+    """Numbers of requests for each run; in flight from the start are as many as by Little's law, varied by the seed."""
     random = {one: np.random.default_rng([one // 2, SWING_STREAM]).standard_normal() * (-1) ** one for one in set(seed.tolist())}
     swing = np.sqrt(in_flight) * np.array([random[one] for one in seed.tolist()])
     begun = np.where(load.closed, limit, np.clip(np.round(in_flight + swing), 0.0, np.floor(0.95 * limit))).astype(np.int64)
@@ -256,7 +256,7 @@ def _blocks(requests: Rows, kind: Rows, seeds: int) -> Iterator[Rows]:
 
 
 def _simulate_runs(time: IterationTime, rules: BatchingRules, load: Load, spans: _Spans, seeds: Rows, measured: int) -> Summary:
-    """Simulate runs side by side; all of them have a draft, or none."""
+    """Simulate runs together; all of them have a draft, or none."""
     most = spans.requests
     traffic = traffic_of(load, seeds.tolist(), int(most.max()), in_flight=spans.in_flight, most=most).fitted(rules.capacity)
     if time.draft is not None and not time.draft.proposed.any():
@@ -267,4 +267,4 @@ def _simulate_runs(time: IterationTime, rules: BatchingRules, load: Load, spans:
     row = np.cumsum(seeds == 0) - 1
     late = {"front_end_s": time.front_end_s, "late_steps": time.late_steps}
     found = summarise(trace, warm=spans.warm, measured=measured, row=row, **late)
-    return replace(found, saturated=found.saturated & ~load.closed[seeds == 0])  # clients that wait send nothing more
+    return replace(found, saturated=found.saturated & ~load.closed[seeds == 0])  # waiting clients send nothing more

@@ -12,11 +12,11 @@ from planner.units import digits
 
 SHARES = (0.5, 0.95, 0.99)
 MOST_GROWTH = 0.03
-"""A replica whose queue grows by more than this share of what arrives does not keep up."""
+"""Growth of a queue, as a share of the arrivals, above which a replica does not keep up."""
 
 
 class Summary(RowRecord, frozen=True):
-    """Over all runs of a replica. Shape [rows]."""
+    """Figures over all runs of a replica; columns of shape [rows]."""
 
     ttft_s: Latency
     """Time from sending a request until its first token."""
@@ -29,7 +29,7 @@ class Summary(RowRecord, frozen=True):
     """Share of time in which an iteration runs."""
     requests_per_s: Floats
     saturated: Flags
-    """Requests come faster than the replica answers them."""
+    """Whether requests come faster than the replica answers them."""
     samples: Floats
     """Requests measured; a percentile q of independent ones has a standard error of sqrt(q·(1 - q) / samples) in rank."""
 
@@ -61,7 +61,7 @@ class Queue(RowRecord, frozen=True):
         return bool(self.saturated[row])
 
     def words(self, row: int, most_per_s: float) -> str:
-        """Origin of the percentiles of a simulated row, or the reason why there are none; `most_per_s`: what can be answered at most."""
+        """How the percentiles of a simulated row were obtained, or why there are none; `most_per_s`: the highest rate that can be answered."""
         rate = digits(float(self.rate_per_s[row]))
         if self.endless(row):
             return f"none: {rate} requests a second are asked, about {digits(most_per_s)} can be answered"
@@ -86,7 +86,7 @@ def summarise(
 ) -> Summary:
     """Summarise the runs of each row; `row` [runs]: the row of each run, counted from 0.
 
-    Every token is handed over `front_end_s` and `late_steps` times the time between tokens after it was made.
+    Every token is delivered `front_end_s` and `late_steps` times the time between tokens after it was made.
 
     Every run measures requests `warm` [runs] to `warm + measured`, and every row has the same number of runs.
     """
@@ -125,7 +125,7 @@ def summarise(
 
 
 def _latency(values: Floats) -> Latency:
-    """Percentiles of each row of `values` [rows, requests]; percentiles by linear interpolation between order statistics, NaN left out."""
+    """Percentiles of each row of `values` [rows, requests], interpolated linearly between order statistics, without NaN."""
     ordered = np.sort(values, axis=1)  # NaN last
     count = np.isfinite(ordered).sum(axis=1)
     row, last = np.arange(count.size), np.maximum(count - 1, 0)
@@ -142,7 +142,7 @@ def _latency(values: Floats) -> Latency:
 def with_saturated(summary: Summary, index: Rows, rows: int) -> Summary:
     """`summary` of the rows `index` out of `rows`; all others are saturated, as are those whose queue grew.
 
-    Their latencies are infinite, their utilisation is 1, and no request of them counts as measured.
+    Saturated rows have infinite latencies, a utilisation of 1, and no measured requests.
     """
     keeps_up = ~summary.saturated
     spread = summary.take(keeps_up).spread(index[keeps_up], rows, np.inf)

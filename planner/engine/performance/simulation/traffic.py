@@ -1,8 +1,8 @@
 """The requests of a run: when each arrives and how long it is, drawn from a seed.
 
-Two runs of one seed draw the same random numbers, whatever is simulated beside them, so that a difference between them comes from
+Two runs with one seed draw the same random numbers, whatever is simulated with them, so a difference between them comes from
 their replicas. Seeds come in pairs: an odd seed mirrors the numbers of the even one before it (-x of a normal, 1 - x of a uniform
-number), so that what a short run has too much of cancels over a pair.
+number), so that random deviations of a short run cancel over a pair.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INPUTS, OUTPUTS, PROGRESS, GAPS = 0, 2, 4, 5
 
 
 class Traffic(RowRecord, frozen=True):
-    """Shape [runs, requests + 1] unless said; the last request never arrives. Tokens are whole numbers."""
+    """Requests of several runs, of shape [runs, requests + 1] unless noted; the last request never arrives. Tokens are whole numbers."""
 
     arrival_s: Floats
     """Time at which a request reaches the engine; infinite while its client waits for an earlier one to end."""
@@ -31,7 +31,7 @@ class Traffic(RowRecord, frozen=True):
     prefix_tokens: Floats
     """Leading input tokens that are cached already."""
     output_tokens: Floats
-    """Tokens that are put out from the start of the run."""
+    """Tokens that are generated from the start of the run."""
     in_flight: Rows
     """Number of the first requests that are decoding when the run starts. Shape [runs], like all below."""
     clients: Rows
@@ -48,11 +48,11 @@ class Traffic(RowRecord, frozen=True):
 
     @property
     def decoded_tokens(self) -> Floats:
-        """Tokens that decoding yields: all but the first, which comes with the prompt; all of requests in flight at the start."""
+        """Tokens from decoding: all but the first, which comes with the prompt; all tokens of requests in flight at the start."""
         return self.output_tokens - 1 + (np.arange(self.output_tokens.shape[1]) < self.in_flight[:, None])
 
     def fitted(self, capacity: Floats) -> Traffic:
-        """Cut every request that is longer than the cache of its run, `capacity` [runs] tokens, as an engine's limit on length does."""
+        """Requests cut to the cache of their run, `capacity` [runs] tokens, as an engine's limit on length does."""
         room = np.floor(capacity)[:, None]
         if (self.input_tokens + self.output_tokens <= room).all():
             return self
@@ -65,10 +65,10 @@ class Traffic(RowRecord, frozen=True):
 def traffic_of(
     load: Load, seeds: Sequence[int], requests: int, *, in_flight: Rows | None = None, most: Rows | None = None
 ) -> Traffic:
-    """Draw `requests` for each row of `load`, a run each, from the run's seed.
+    """Draw `requests` for each row of `load`, one run each, from the run's seed.
 
-    `in_flight` [runs] of them are decoding at the start, each somewhere in its output, so that a run is steady sooner. With `most`
-    [runs] only so many arrive, exactly at the rate of the load on average: the surplus of a short run would otherwise be the
+    `in_flight` [runs] of them are decoding at the start, each at a random point of its output, so that a run is steady sooner. With `most`
+    [runs] only so many arrive, exactly at the rate of the load on average: otherwise the surplus of a short run would be the
     largest error of its percentiles. Raises ValueError where there is neither a rate nor a client.
     """
     if (load.closed & (load.concurrency <= 0)).any():
@@ -136,8 +136,8 @@ def _uniform(seeds: Collection[int], stream: int, count: int) -> Floats:
 def _start_decoding(running: Rows, progress: Floats, inputs: Floats, outputs: Floats, prefix: Floats) -> None:
     """Move the output that the first `running` [runs] requests already have to their inputs, in place.
 
-    Such a request has put out the share `progress` [runs, most running] of its output, at least one token. They are ordered by what
-    is left, so that the first to end stands first.
+    Such a request has generated the share `progress` [runs, most running] of its output, at least one token. They are ordered by the
+    remaining output, so that the first to end comes first.
     """
     most = progress.shape[1]
     here = np.arange(most) < running[:, None]
@@ -151,7 +151,7 @@ def _start_decoding(running: Rows, progress: Floats, inputs: Floats, outputs: Fl
 
 
 def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | None) -> Floats:
-    """Times at which requests arrive that come at a rate, shape of `rank`: how many arrive before, negative for those in flight at the start."""
+    """Arrival times of requests at a rate, shape of `rank`: number of earlier arrivals, negative for requests in flight at the start."""
     rate = np.where(load.closed, np.nan, load.rate_per_s)
     arrival: Floats = rank / rate[:, None]
     random = np.flatnonzero(~load.closed & (load.variation > 0))
@@ -170,7 +170,7 @@ def _open_arrivals(load: Load, seeds: Sequence[int], rank: Rows, most: Rows | No
 
 
 def _gaps(even: Floats, variation: float) -> Floats:
-    """Times between arrivals by numbers in [0, 1), of mean 1: exponential, or by quantiles of the gamma distribution with that variation."""
+    """Times between arrivals from numbers in [0, 1), of mean 1: exponential, or by quantiles of the gamma distribution with that variation."""
     if variation == 1.0:
         return -np.log(np.maximum(even, 1e-300))
     shape = 1 / variation**2

@@ -1,1 +1,1 @@
-"""Several workloads on one stock of GPUs and offers: which runs where, what is committed to, and what is rented by the hour."""
+"""Several workloads on one stock of GPUs and offers: the place of each, the commitments, and what is rented by the hour."""

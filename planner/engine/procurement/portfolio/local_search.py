@@ -1,4 +1,4 @@
-"""A good placement without a solver: each workload in its cheapest pool, then moved one or two at a time while that saves."""
+"""A good placement without a solver: each workload in its cheapest pool, then moved one or two at a time while that saves money."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from planner.engine.procurement.portfolio.records import Problem
 Placement = tuple[int, ...]
 """Pool of each workload."""
 MOST_MOVES, MOST_ROUNDS = 3000, 30
-"""Moves that are tried in one round, and rounds."""
+"""Moves tried in one round, and rounds."""
 
 
 class Costs:
-    """Cost of pools by the workloads in them, each worked out once."""
+    """Cost of pools by the workloads in them, each computed once."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -31,11 +31,11 @@ class Costs:
         return self._known[key]
 
     def total(self, placement: Sequence[int]) -> float:
-        """Dollars a month of all pools."""
+        """Dollars per month of all pools."""
         return sum(self.mix(pool, members(placement, pool)).usd for pool in set(placement))
 
     def change(self, placement: Placement, move: dict[int, int]) -> float:
-        """Dollars a month more (less: below 0) after `move` (workload -> pool)."""
+        """Additional dollars per month (negative: savings) after `move` (workload -> pool)."""
         touched = {placement[workload] for workload in move} | set(move.values())
         after = _with(placement, move)
         before = sum(self.mix(pool, members(placement, pool)).usd for pool in touched)
@@ -48,7 +48,7 @@ def members(placement: Sequence[int], pool: int) -> frozenset[int]:
 
 
 def summed_needs(problem: Problem, pool: int, members: Iterable[int]) -> tuple[list[int], list[int]]:
-    """(GPUs that stay, GPUs that may be interrupted) of the workloads `members` of `pool`, in every class of hours."""
+    """(lasting GPUs, interruptible GPUs) needed by the workloads `members` of `pool`, in every class of hours."""
     hard, soft = ([0] * len(problem.weights) for _ in range(2))
     for workload in members:
         need = problem.needs[workload, pool]
@@ -66,7 +66,7 @@ def choices(problem: Problem) -> list[list[int]]:
 
 
 def local_search(problem: Problem) -> Placement | None:
-    """A placement that no move of one or two workloads makes cheaper; None where a workload runs nowhere. Nothing is bought."""
+    """A placement that no move of one or two workloads makes cheaper; None where a workload can run nowhere. Nothing is bought."""
     costs, options = Costs(problem), choices(problem)
     alone = [[costs.mix(pool, frozenset({workload})).usd for pool in pools] for workload, pools in enumerate(options)]
     if any(min(prices, default=math.inf) == math.inf for prices in alone):

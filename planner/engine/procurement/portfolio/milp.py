@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from highspy import Highs
 
 PROCESSOR_LIMIT_S, TIME_LIMIT_S = 4.0, 60.0
-"""Seconds of a processor that a proof may take, so that a busy machine gives the answer of an idle one; and by the clock, at most."""
+"""Limits of a proof: seconds of processor time, so that a busy machine gives the answer of an idle one, and seconds by the clock."""
 GAP = 1e-4
 """Share of the optimum that a proof may leave open."""
 
 
 class Solved(NamedTuple):
-    """A placement with the units that were bought of each pool."""
+    """A placement with the units bought for each pool."""
 
     placement: Placement
     bought: tuple[int, ...]
@@ -39,7 +39,7 @@ class Solved(NamedTuple):
 def solve(problem: Problem, processor_s: Callable[[], float] | None = None) -> Solved | None:
     """The cheapest placement; None where none is possible. Raises `ImportError` without highspy.
 
-    `processor_s`: reads the seconds of a processor that the program has had; without it only the clock ends a proof.
+    `processor_s`: reads the processor time of the program in seconds; without it only the clock ends a proof.
     """
     import highspy
 
@@ -97,7 +97,7 @@ def _pool(solver: Highs, problem: Problem, number: int, places: dict[tuple[int, 
 
 
 def _different_hours(problem: Problem, pool: int, workloads: list[int]) -> dict[tuple[int, ...], float]:
-    """GPUs that the workloads need in the pool -> share of the time in which they need them, hours that are alike being one."""
+    """GPUs that the workloads need in the pool -> share of the time in which they need them; equal hours are combined."""
     shares: dict[tuple[int, ...], float] = {}
     for hour, weight in enumerate(problem.weights):
         needs = tuple(problem.needs[workload, pool].gpus[hour] for workload in workloads)

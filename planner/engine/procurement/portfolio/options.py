@@ -1,4 +1,4 @@
-"""The problem of a portfolio, made of the plans of its workloads, the stock, and the offers."""
+"""The problem of a portfolio, built from the plans of its workloads, the stock, and the offers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from planner.workload.hardware.owned import Owning
 from planner.workload.tasks import Workload
 
 TOO_DEAR = 3.0
-"""A pool is left out where every workload alone costs this many times its cheapest place."""
+"""Ratio to the cheapest pool of each workload above which, for all workloads, a pool is left out."""
 
 
 class PlannedWorkload(NamedTuple):
@@ -39,7 +39,7 @@ class PlannedWorkload(NamedTuple):
     """The plan on shares of GPUs, for a service that may share them."""
     above: float = 0.0
     upto: float = 1.0
-    """The part of the load it serves, over the largest load of a day: all of it, or a base, or what comes above the base."""
+    """Upper end of the load that it serves, as a share of the largest load of a day: all of it, a base, or the load above a base."""
 
     @property
     def may_stop(self) -> bool:
@@ -47,11 +47,11 @@ class PlannedWorkload(NamedTuple):
         return not self.service if self.entry.interruptible is None else self.entry.interruptible
 
     def part(self, load: float) -> float:
-        """Requests a second of `load` that this part serves."""
+        """Requests per second of `load` that this part serves."""
         return max(0.0, min(load, self.upto) - self.above)
 
     def split(self) -> list[PlannedWorkload]:
-        """Its base, which is the load of the quietest hour, and what comes above it; itself where it is not to be split, or there is no such hour."""
+        """Its base, which is the load of the quietest hour, and the load above it; unsplit where it must not be split, or no such hour exists."""
         base = min(hourly_factors(self.entry)) if self.service and self.entry.mixed else 0.0
         if not 0 < base < 1:
             return [self]
@@ -111,7 +111,7 @@ def _share(asked: PlannedWorkload, row: PlanRow) -> float | None:
 def _need(
     asked: PlannedWorkload, way: SharedRow, number: int, classes: Sequence[TimeClass], share: float | None, parts: int
 ) -> Need | None:
-    """Parts of GPUs (all of one where `parts` is 1) in every class of hours; None for a job that takes longer than the month."""
+    """Parts of GPUs (whole ones where `parts` is 1) in every class of hours; None for a job that takes longer than the month."""
     layout = way.row.answer.layout
     assert layout is not None
     whole = way.parts * parts // PARTS
@@ -128,7 +128,7 @@ def _need(
 
 
 def _pools(file: PortfolioFile, supply: Supply) -> dict[PoolKey, Pool]:
-    """A pool for each part and size of node that is owned or offered, with its cheapest source of every kind."""
+    """A pool for each GPU and size of node that is owned or offered, with its cheapest source of every kind."""
     owning = file.owning or Owning()
     wanted = {supply.find_gpu(name).name for name in file.gpus}
     sources: dict[PoolKey, dict[str, Source]] = defaultdict(dict)
@@ -197,7 +197,7 @@ def _in_parts(pool: Pool, parts: int) -> Pool:
 
 
 def _bought(gpu: Gpu, per_node: int, owning: Owning, file: PortfolioFile) -> Source | None:
-    """A node's GPUs, bought: what they lose in value a month, and what running them costs."""
+    """A node's GPUs, bought: their depreciation per month, and the cost of running them."""
     if gpu.purchase is None or gpu.tdp_w is None:
         return None
     entry = bought_usd(gpu.purchase.price_usd, owning) * per_node
@@ -210,7 +210,7 @@ def _bought(gpu: Gpu, per_node: int, owning: Owning, file: PortfolioFile) -> Sou
 def _worth_it(
     needs: Mapping[tuple[int, int], Need], pools: Sequence[Pool], classes: Sequence[TimeClass], workloads: int, parts: int
 ) -> list[int]:
-    """Numbers of the pools that are owned, or near the cheapest for some workload alone, which pays the part of a GPU it takes."""
+    """Numbers of the pools that are owned, or nearly the cheapest for some workload alone, which pays for the part of a GPU it uses."""
     weights = [one.share for one in classes]
     alone = {key: pool_cost(pools[key[1]], need.gpus, [0] * len(weights), weights).usd for key, need in needs.items()}
     alone |= {

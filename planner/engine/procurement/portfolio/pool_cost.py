@@ -1,4 +1,4 @@
-"""The cheapest way to fill the needs of one pool, found exactly: what is committed to is tried in every number, the rest follows."""
+"""The cheapest way to fill the needs of one pool, found exactly: every number of committed units is tried, and the rest follows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INFINITE = math.inf
 
 
 class Mix(NamedTuple):
-    """Units taken of a pool, and its cost in dollars a month."""
+    """Units taken from a pool, and their cost in dollars per month."""
 
     usd: float
     fixed: int
@@ -23,7 +23,7 @@ class Mix(NamedTuple):
 
 
 def pool_cost(pool: Pool, hard: Sequence[int], soft: Sequence[int], weights: Sequence[float], most_bought: int = 0) -> Mix:
-    """The cheapest mix for `hard` GPUs and `soft` ones that may be interrupted, in each class of hours; infinite where none suffices."""
+    """The cheapest mix for `hard` GPUs and `soft` ones that may be interrupted, in each class of hours; infinite where none is enough."""
     peak = max((a + b for a, b in zip(hard, soft, strict=True)), default=0)
     shares: dict[tuple[int, int], float] = {}
     for needs, weight in zip(zip(hard, soft, strict=True), weights, strict=True):
@@ -50,7 +50,7 @@ def _units(source: Source | None, peak: int, most: int | None) -> int:
 
 
 class _Hour(NamedTuple):
-    """Units taken in an hour beside those that are paid for anyway, and what a month of such hours costs; infinite where none suffices."""
+    """Units for an hour in addition to those paid for anyway, and the cost of a month of such hours; infinite where none are enough."""
 
     usd: float
     hourly: int = 0
@@ -59,7 +59,7 @@ class _Hour(NamedTuple):
 
 
 def _hour(pool: Pool, firm: int, loose: int, fixed: int, bought: int) -> _Hour:
-    """First what is paid for anyway; then one's own, then by the hour, and on spot what of `loose` may be interrupted."""
+    """Units that are paid for anyway first, then owned ones, then by the hour, with spot for the interruptible part of `loose`."""
     there = (pool.fixed.gpus * fixed if pool.fixed else 0) + (pool.bought.gpus * bought if pool.bought else 0)
     own = min(pool.owned, max(0, firm + loose - there))
     firm, needed = max(0, firm - there - own), max(0, firm + loose - there - own)
@@ -71,7 +71,7 @@ def _hour(pool: Pool, firm: int, loose: int, fixed: int, bought: int) -> _Hour:
 
 
 def _rented(pool: Pool, firm: int, needed: int) -> Iterator[tuple[int, int]]:
-    """The units by the hour and on spot that hold `firm` GPUs that stay and `needed` in all; none where there are none to rent."""
+    """The units by the hour and on spot with at least `firm` lasting GPUs and `needed` in total; none where there are none to rent."""
     if needed == 0:
         yield 0, 0
     elif pool.hourly is not None:

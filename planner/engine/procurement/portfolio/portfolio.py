@@ -1,4 +1,4 @@
-"""The cheapest mix for a portfolio: by HiGHS where it is there, else by local search; the cost of either is worked out the same way."""
+"""The cheapest mix for a portfolio: by HiGHS where it is installed, else by local search, with the same computation of costs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ ON_SHARES = (
     "(1/2 of vLLM's 0.9 is --gpu-memory-utilization 0.45); neighbours are not isolated, and losses by their turns are assumed to be none."
 )
 LEAST_GAIN = 0.995
-"""Cost of a split over that of the whole from which on it is worth two kinds of GPU."""
+"""Cost of a split ÷ the cost of the whole above which it is not worth two kinds of GPU."""
 WITHOUT_HIGHS = "HiGHS is not installed (pip install 'gpu-planner[portfolio]'): a local search without proof; nothing is bought."
 
 
 def portfolio_of(
     asked: Sequence[PlannedWorkload], file: PortfolioFile, supply: Supply, processor_s: Callable[[], float] | None = None
 ) -> Portfolio:
-    """The cheapest mix for the workloads of `file`; without workloads placed where one of them runs nowhere.
+    """The cheapest mix for the workloads of `file`; without placements where one of them can run nowhere.
 
-    Services that may be on two kinds of GPU are tried as a base and what comes above it, and stay whole where that saves nothing.
-    `processor_s` bounds the proof; see `solve`.
+    Services that may use two kinds of GPU are tried as a base and the load above it, and stay whole where that saves nothing.
+    `processor_s` limits the proof; see `solve`.
     """
     whole = _placed_as(asked, file, supply, processor_s)
     parts = [part for one in asked for part in one.split()]
@@ -139,7 +139,7 @@ def _placed(asked: PlannedWorkload, built: Built, number: int, place: int) -> Pl
 
 
 def _alone(problem: Problem, need: Need, number: int) -> float:
-    """Dollars a month of one workload on what is rented for it alone."""
+    """Dollars per month of one workload on what is rented only for it."""
     pool = msgspec.structs.replace(problem.pools[number], owned=0, bought=None)
     none = [0] * len(problem.weights)
     hard, soft = (none, need.gpus) if need.interruptible else (need.gpus, none)

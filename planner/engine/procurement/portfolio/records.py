@@ -1,4 +1,4 @@
-"""Question and answer of a portfolio; the problem between them holds numbers alone."""
+"""Question and answer of a portfolio; the problem between them contains only numbers."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from planner.workload.hardware.owned import Own, Owning
 from planner.workload.tasks import Names, ProviderKind, Workload
 
 HOURS = 24
-"""Hours of a day, each with a load of its own."""
+"""Hours of a day, each with its own load."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One workload of a portfolio."""
 
     KEYS_WITHIN: ClassVar[tuple[str, type[msgspec.Struct]]] = ("set", Workload)
-    """Table, and the record of its keys, for keys that are written beside it by mistake."""
+    """Table, and the record of its keys, for keys that are written next to it by mistake."""
     name: Name
     preset: Name | None = None
     """A preset's name, or the path of a .toml file; absent: `set` has all settings."""
     set: dict[str, Any] = {}
-    """Keys of the workload, dotted or as tables, over those of the preset."""
+    """Keys of the workload, dotted or as tables; they override those of the preset."""
     load: Annotated[list[Annotated[float, Meta(ge=0, le=1e6)]], Meta(min_length=HOURS, max_length=HOURS)] | None = None
-    """Requests of each hour of the day, in any unit: the largest is the rate the workload names. Absent: the same all day."""
+    """Requests in each hour of the day, in any unit: the largest is the rate of the workload. Absent: the same all day."""
     min_replicas: Gpus = 1
     start_minutes: Annotated[float, Meta(ge=0, le=1440)] = 10.0
-    """Until a replica serves: it is started so long before it is needed."""
+    """Minutes until a replica serves: it is started this long before it is needed."""
     mixed: bool = False
-    """A service may be on two kinds of GPU: what the quietest hours need on one, the rest of the day on another."""
+    """Whether a service may use two kinds of GPU: one for the base load, another for the rest of the day."""
     shared: bool = False
-    """A service may share a GPU with others that may: a half, a quarter or an eighth of its memory and of its time each."""
+    """Whether a service may share a GPU with other such services, each on a half, a quarter or an eighth of its memory and time."""
     interruptible: bool | None = None
-    """Absent: jobs may be taken away for a while, services may not."""
+    """Whether it may be interrupted; absent: jobs may, services may not."""
     runs_per_month: Annotated[float, Meta(gt=0, le=1e4)] = 1.0
-    """Runs of a job; without meaning for a service."""
+    """Runs of a job; ignored for a service."""
 
 
 class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of workloads, and of the stock they share."""
+    """A file of workloads, and of the stock that they share."""
 
     KEYS_WITHIN: ClassVar[tuple[str, type[msgspec.Struct]]] = ("workload.set", Workload)
     workload: Annotated[list[Entry], Meta(min_length=1, max_length=200)]
@@ -53,7 +53,7 @@ class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     gpus: list[Name] = []
     """GPUs to choose from; empty: all that are owned or offered."""
     providers: Names = []
-    """Filters of the offers for all workloads, named as the keys of a workload."""
+    """Filters of the offers for all workloads, named like the keys of a workload."""
     kinds: list[ProviderKind] = []
     regions: Names = []
     countries: Names = []
@@ -62,7 +62,7 @@ class PortfolioFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 FILTERS = ("providers", "kinds", "regions", "countries", "certifications", "exclude")
-"""Keys of a file that hold for every workload and for the stock."""
+"""Keys of a file that apply to every workload and to the stock."""
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -78,12 +78,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     """'on-demand', 'spot', 'reserved-1y', 'reserved-3y' or 'bought'."""
     gpus: int
-    """GPUs of a unit."""
+    """GPUs per unit."""
     usd_per_month: float
-    """Dollars of a unit, for all of a month."""
+    """Dollars per unit for a full month."""
     who: str = ""
     entry_usd: float = 0.0
-    """Capital a unit takes."""
+    """Capital per unit."""
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,20 +92,20 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str
     owned: int = 0
     owned_usd_per_month: float = 0.0
-    """Power of one that is owned, in use for all of a month."""
+    """Cost of the power of one owned GPU that is in use for a full month."""
     fixed: Source | None = None
-    """The cheapest way that is paid for whether used or not."""
+    """The cheapest source that has to be paid whether used or not."""
     hourly: Source | None = None
     spot: Source | None = None
     bought: Source | None = None
-    """Bought GPUs, where a capital is given."""
+    """Bought GPUs; present where capital is given."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Workloads, pools, and what each workload needs on each pool."""
 
     needs: dict[tuple[int, int], Need]
-    """(workload, pool) -> need; a pair that is absent cannot run."""
+    """(workload, pool) -> need; absent for pairs that cannot run."""
     workloads: int
     pools: tuple[Pool, ...]
     weights: tuple[float, ...]
@@ -116,21 +116,21 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """GPUs taken from a pool, and their cost a month."""
+    """GPUs taken from a pool, and their cost per month."""
 
     gpu: str
     gpus_at_most: int
     gpus_at_least: int
     owned: int = 0
-    """GPUs of one's own that are used in the busiest hour."""
+    """Owned GPUs that are used in the busiest hour."""
     bought: int = 0
     bought_usd_per_month: float = 0.0
     committed: int = 0
-    """GPUs that are committed to."""
+    """GPUs under commitment."""
     committed_on: str = ""
     committed_usd_per_month: float = 0.0
     hourly_gpu_h: float = 0.0
-    """GPU-hours a month by the hour."""
+    """GPU-hours per month paid by the hour."""
     hourly_from: str = ""
     hourly_usd_per_month: float = 0.0
     spot_gpu_h: float = 0.0
@@ -141,7 +141,7 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One workload: where it runs."""
+    """The placement of one workload."""
 
     name: str
     gpu: str
@@ -150,10 +150,10 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """GPUs, or shares of one."""
     gpus_at_least: int
     share: int = 1
-    """Equal shares into which a GPU is divided for it; 1: it has whole GPUs."""
+    """Equal shares into which a GPU is divided for it; 1: it uses whole GPUs."""
     interruptible: bool
     alone_usd_per_month: float | None = None
-    """Cost on GPUs rented for it alone; None: nobody rents them out."""
+    """Cost on GPUs rented only for it; None: nobody rents them out."""
 
 
 class Portfolio(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -163,7 +163,7 @@ class Portfolio(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pools: list[PoolUse]
     usd_per_month: float
     alone_usd_per_month: float | None = None
-    """Sum over the workloads, each on GPUs rented for it alone."""
+    """Sum over the workloads, each on GPUs rented only for it."""
     months: int
     solver: str
     gap: float | None = None

@@ -1,4 +1,4 @@
-"""Hours of the month in classes in which every workload needs the same: hours of the day by their load, and jobs in the quietest ones."""
+"""Classes of hours of the month in which every workload needs the same: hours of the day by their load, with jobs in the quietest ones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ STEP = 1.1
 
 
 class TimeClass(NamedTuple):
-    """Some of the month."""
+    """A part of the month."""
 
     share: float
     """Share of the month."""
     begin: float
-    """Share of the month that is quieter: a job that takes more than this runs now."""
+    """Share of the month that is quieter: a job that takes more than this runs in this class."""
     factors: tuple[float, ...]
-    """Load of each service over its largest; 0 for jobs."""
+    """Load of each service ÷ its largest; 0 for jobs."""
 
 
 def rounded_share(share: float) -> float:
@@ -32,7 +32,7 @@ def rounded_share(share: float) -> float:
 
 
 def hourly_factors(entry: Entry) -> list[float]:
-    """Load of each hour over the largest, as the replicas see that serve it: each is started before it is needed."""
+    """Load of each hour ÷ the largest, seen by the replicas that serve it: each is started before it is needed."""
     load = entry.load or [1.0] * HOURS
     most = max(load) or 1.0
     ahead = -(-entry.start_minutes // 60)
@@ -40,9 +40,9 @@ def hourly_factors(entry: Entry) -> list[float]:
 
 
 def time_classes(entries: Sequence[Entry], services: Sequence[bool], job_shares: Iterable[float]) -> list[TimeClass]:
-    """The classes for `entries`; `services`: whether each has a load; `job_shares`: of the month that jobs may take, rounded.
+    """The classes for `entries`; `services`: whether each has a load; `job_shares`: shares of the month for jobs, rounded.
 
-    Time is laid out from the quietest hour of the services to the busiest, and jobs take it from its beginning.
+    Time is ordered from the quietest hour of the services to the busiest, and jobs are placed from its beginning.
     """
     loads = [hourly_factors(entry) if service else [0.0] * HOURS for entry, service in zip(entries, services, strict=True)]
     quietest = sorted(range(HOURS), key=lambda hour: sum(load[hour] for load in loads))

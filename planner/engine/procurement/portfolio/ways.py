@@ -1,4 +1,4 @@
-"""The way a workload runs on a pool: whole GPUs, or for a service that may share, a part of each."""
+"""The way a workload runs on a pool: on whole GPUs, or on a part of each for a service that may share."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from planner.workload.hardware.owned import Own
 from planner.workload.tasks import Workload
 
 PARTS = max(DIVISORS)
-"""Parts that a GPU is counted in where services may share it."""
+"""Parts in which GPUs are counted where services may share them."""
 MOST_SHARES = 64
-"""Replicas on shares that a plan may take."""
+"""Most replicas on shares in a plan."""
 
 PoolKey = tuple[str, int]
 """(GPU, GPUs of a node)."""
 
 
 class SharedRow(NamedTuple):
-    """A row of a plan, and how many of its replicas share one GPU."""
+    """A row of a plan, and the number of its replicas that share one GPU."""
 
     row: PlanRow
     divisor: int = 1
 
     @property
     def replica_parts(self) -> int:
-        """Parts of GPUs that a replica takes; 0 without a layout."""
+        """Parts of GPUs per replica; 0 without a layout."""
         layout = self.row.answer.layout
         if layout is None:
             return 0
@@ -37,14 +37,14 @@ class SharedRow(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """Parts of GPUs of all replicas."""
+        """Parts of GPUs for all replicas."""
         layout = self.row.answer.layout
         assert layout is not None
         return layout.gpus * PARTS // self.divisor
 
 
 def on_shares(workload: Workload, plan: Plan) -> Workload:
-    """`workload` on shares alone, of uncut GPUs of which one holds a replica by `plan`: the engine checks its memory and its latency there."""
+    """`workload` on shares of only those uncut GPUs of which one holds a replica in `plan`; the engine checks memory and latency there."""
     alone = (
         row
         for row in plan.rows
@@ -57,7 +57,7 @@ def on_shares(workload: Workload, plan: Plan) -> Workload:
 
 
 def way_on(plan: Plan, shared: Plan | None, key: PoolKey, *, service: bool) -> SharedRow | None:
-    """The way that takes the least of the pool's GPUs, whole ones where it is the same; None where nothing runs there."""
+    """The way that uses the least of the pool's GPUs, with a preference for whole ones; None where nothing runs there."""
     gpu, per_node = key
     ways = [SharedRow(row) for row in _solutions(plan, gpu) if _inside(row, service=service) <= per_node]
     for divisor in DIVISORS if shared is not None else ():

@@ -40,7 +40,7 @@ from planner.units import HOURS_PER_MONTH, SECONDS_PER_HOUR
 from planner.workload.tasks import Workload
 
 MOST_PROVIDERS = 3
-"""Rows of one candidate that differ only in who rents it out."""
+"""Most rows for one candidate that differ only in the provider."""
 
 
 def plan_rows(choices: Sequence[Choice], parts: Sequence[ChosenPart], spec_chip: FindChip) -> list[PlanRow]:
@@ -55,7 +55,7 @@ def plan_rows(choices: Sequence[Choice], parts: Sequence[ChosenPart], spec_chip:
 
 
 def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> PlanRow:
-    """One candidate without rank; failures make its job `longer` by that factor."""
+    """One candidate without rank; failures multiply the time of its job by `longer`."""
     d, node, c = choice.deployments, choice.node_type, choice.deployments.evaluated.candidates
     chip = c.chips[int(c.chip_index[choice.row])]
     quote = d.quote(choice.row)
@@ -88,7 +88,7 @@ def _row(choice: Choice, answer: Answer, longer: float, spec_chip: FindChip) -> 
 
 
 def _supplied(answer: Answer, choice: Choice, quote: Quote | None) -> Answer:
-    """`answer` with the network between the nodes that `quote` rents out, and what is assumed of them."""
+    """`answer` with the network between the nodes that `quote` rents out, and the assumptions about them."""
     kept = {name: value for name, value in answer.assumed.items() if name not in SUPPLY_KEYS}
     network = None if choice.node_type.here else network_of(choice, quote)
     found = assumed_of_supply(choice, quote)
@@ -98,7 +98,7 @@ def _supplied(answer: Answer, choice: Choice, quote: Quote | None) -> Answer:
 
 
 def at_other_quotes(choice: Choice, row: PlanRow) -> list[tuple[PlanRow, float]]:
-    """`row`, made of `choice`, at the cheapest quotes of others; with the ratio of what each costs to what it costs there."""
+    """`row`, made from `choice`, at the cheapest quotes of other providers; each with its cost ÷ the cost of `row`."""
     d, workload, own = choice.deployments, choice.deployments.workload, choice.deployments.quote(choice.row)
     if row.verdict not in SOLUTIONS or own is None:
         return []
@@ -174,7 +174,7 @@ def _late(workload: Workload, row: PlanRow) -> bool:
 
 
 def unsupported_row(node: NodeType, job: Job) -> PlanRow:
-    """A part that cannot run the job, or has no figure for its compute dtype."""
+    """Row of a GPU that cannot run the job, or has no figure for its compute dtype."""
     known = ", ".join(sorted(node.gpu.compute_flop_per_s)) or "none"
     reason = unsupported_reason(node.gpu, job) or f"no {job.dtype} rate is known for it (known: {known})"
     return PlanRow(

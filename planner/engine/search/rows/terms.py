@@ -1,4 +1,4 @@
-"""Network between the nodes that a row rents, whether a quote reaches that far, and the cost of its job on every term."""
+"""Network between the nodes of a row, whether a quote offers enough of them, and the cost of its job on every term."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from planner.workload.tasks import Term
 
 PAID, CONTRACT = "GPUs are paid", "a contract with"
 SUPPLY_KEYS = ("fabric", "max_nodes", "spot_interruptions_per_h", "checkpoint_interval_h")
-"""Keys of `assumed` that depend on who rents out."""
+"""Keys of `assumed` that depend on the provider."""
 
 
 def network_of(choice: Choice, quote: Quote | None) -> Network:
-    """The network between the nodes of `choice`, rented by `quote`."""
+    """The network between the nodes of `choice` rented by `quote`."""
     d, node = choice.deployments, choice.node_type
     wire = quote.wire if quote else node.wire
     nodes = int(d.instances[choice.row])
@@ -41,7 +41,7 @@ def network_of(choice: Choice, quote: Quote | None) -> Network:
 
 
 def assumed_of_supply(choice: Choice, quote: Quote | None) -> dict[str, Any]:
-    """Assumptions of the row: the network between nodes, how many nodes there are."""
+    """Assumptions of the row about the network between nodes and the number of nodes."""
     d, node = choice.deployments, choice.node_type
     found: dict[str, Any] = {}
     wire = quote.wire if quote else node.wire
@@ -55,19 +55,19 @@ def assumed_of_supply(choice: Choice, quote: Quote | None) -> dict[str, Any]:
 
 
 def assumed_of_spot(choice: Choice) -> dict[str, Any]:
-    """Assumptions of a job on spot instances that the workload leaves open, by the keys that would state them."""
+    """Assumptions of a job on spot instances that the workload leaves open, by the keys that would set them."""
     d = choice.deployments
     taken = {"spot_interruptions_per_h": INTERRUPTIONS_PER_H[1], "checkpoint_interval_h": float(d.spot.interval_h[choice.row])}
     return {key: value for key, value in taken.items() if getattr(d.workload, key) is None}
 
 
 def wire_text(fabric: str, bytes_per_s: float | None) -> str:
-    """'EFA 400 Gb/s a GPU'; the name alone where it contains its rate."""
+    """'EFA 400 Gb/s a GPU'; only the name where it contains its rate."""
     return fabric if not bytes_per_s or fabric == NONE_SOLD or "b/s" in fabric else f"{fabric} {bits_text(bytes_per_s)} a GPU"
 
 
 def suits(choice: Choice, quote: Quote) -> bool:
-    """Whether `quote` has as many nodes as `choice` needs, over the same network where it needs one, and the host memory."""
+    """Whether `quote` has as many nodes as `choice` needs, with the same network where it needs one, and enough host memory."""
     d, node = choice.deployments, choice.node_type
     joined, host = float(d.joined[choice.row]), float(d.evaluated.memory.host[choice.row])
     if joined > 1 and (
@@ -80,7 +80,7 @@ def suits(choice: Choice, quote: Quote) -> bool:
 
 
 def with_order(choice: Choice, quote: Quote | None, why: str) -> str:
-    """`why`, with how many GPUs are paid for that the layout leaves idle, and what nobody can order without a contract."""
+    """`why`, with the GPUs that are paid for but idle in this layout, and what nobody can order without a contract."""
     if quote is None or PAID in why or CONTRACT in why:
         return why
     used, nodes = int(choice.deployments.gpus[choice.row]), int(choice.deployments.instances[choice.row])
@@ -92,7 +92,7 @@ def with_order(choice: Choice, quote: Quote | None, why: str) -> str:
 
 
 def effective_usd_per_h(choice: Choice, quote: Quote) -> float:
-    """Cost of an hour of undisturbed work by `quote`: of a job that ends with what its commitment or its interruptions add."""
+    """Cost of an hour of undisturbed work by `quote`: for a job that ends, including the unused commitment or the interruptions."""
     usd_per_h = quote.usd_per_h * int(choice.deployments.instances[choice.row])
     hours = _undisturbed_h(choice)
     if hours is None:
@@ -111,7 +111,7 @@ def job_figures(choice: Choice, quote: Quote | None, job_h: Figure | None, usd_p
 
 
 def terms_of(choice: Choice, quote: Quote, job_h: Figure | None) -> list[TermPrice]:
-    """The nodes of `choice` on every term that the offer of `quote` has a price for, by the hour first."""
+    """Prices of the nodes of `choice` on every term for which the offer of `quote` has a price, by the hour first."""
     offer, nodes = quote.offer, int(choice.deployments.instances[choice.row])
     scale = nodes * choice.node_type.per_node / offer.gpus
     hourly = offer.on_demand_usd_per_h
@@ -151,7 +151,7 @@ def _factor(choice: Choice, term: Term) -> tuple[float, float, float]:
 
 
 def _stretched(choice: Choice, term: Term, job_h: Figure) -> Figure | None:
-    """`job_h` with the interruptions of `term`, whose doubt widens its range; None where it may never end."""
+    """`job_h` with the interruptions of `term`, whose uncertainty widens its range; None where it may never end."""
     low, value, high = _factor(choice, term)
     if np.isinf(value):
         return None

@@ -1,4 +1,4 @@
-"""Whether a candidate is a solution, and in words why not."""
+"""Whether a candidate is a solution, and the reason in words if not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST_SHORT = "does not fit the host's memory"
 
 
 def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
-    """(verdict, why) of a row whose answer is `answer`."""
+    """(verdict, reason) of a row whose answer is `answer`."""
     if not answer.fits:
         return "does-not-fit", answer.reason or ""
     if d.node_type(row).left_out:
@@ -37,7 +37,7 @@ def verdict_of(d: Deployments, row: int, answer: Answer) -> tuple[Verdict, str]:
 
 
 def _faults(d: Deployments, row: int) -> list[str]:
-    """Every target that is missed."""
+    """Words for every target that is missed."""
     node, quote, faults = d.node_type(row), d.quote(row), []
     failing = float(d.failures[row] if d.failures.size > 1 else d.failures[0]) > 1
     if over := d.gpus[row] > node.most:
@@ -60,7 +60,7 @@ def _faults(d: Deployments, row: int) -> list[str]:
 
 
 def _too_many(gpus: int, node: NodeType) -> str:
-    """Words for more GPUs than there are, or than the search goes to: the number of replicas follows the load, and may pass its end."""
+    """Words for more GPUs than there are, or than the search considers: the number of replicas follows the load, and may exceed the limit."""
     if node.owned is None and not node.here:
         return f"over {node.most:,} GPUs, where the search ends"
     return (
@@ -69,14 +69,14 @@ def _too_many(gpus: int, node: NodeType) -> str:
 
 
 def _no_offer(workload: Workload) -> str:
-    """Reason why no offer of a GPU is left: the term asked for, or the term and the filters."""
+    """Reason why no offer of a GPU is left: the term, or the term and the filters."""
     market = [] if workload.market == "any" else [workload.market]
     given = [key for key in FILTERS if getattr(workload, key)]
     return f"no offer passes the filters ({', '.join([*market, *given])})" if given else f"no {workload.market} offer"
 
 
 def _too_few(d: Deployments, row: int) -> list[str]:
-    """Words for nodes, or joined nodes, that the provider does not have."""
+    """Words for too few nodes, or too few joined nodes, at the provider."""
     quote, nodes, joined = d.quote(row), int(d.instances[row]), int(d.joined[row])
     if quote is None:
         return []
@@ -102,9 +102,9 @@ def _host_short(d: Deployments, row: int) -> str:
 
 
 def _doubt(e: Evaluated, row: int, answer: Answer) -> str:
-    """Words for a memory range whose high end is above the whole GPU, the share kept free included; '' where it is not.
+    """Words for a memory range whose high end is above the whole GPU, including the share kept free; '' where it is not.
 
-    A service needs room for one request: with less memory its engine takes in fewer of them.
+    A service needs room for one request: with less memory its engine admits fewer requests.
     """
     memory, job = answer.memory_bytes, e.candidates.jobs[int(e.candidates.job_index[row])]
     assert memory is not None

@@ -1,4 +1,4 @@
-"""Bills of candidates: what each row needs, the quotes of its node type as columns, and what is paid at one of them."""
+"""Bills of candidates: what each row needs, the quotes of its node type as columns, and the costs at one of them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from planner.workload.tasks import Term
 
 
 class GpuNeed(RowRecord, frozen=True):
-    """GPUs and nodes that every row needs, and the speed it reaches, whoever rents them out; shape [rows]."""
+    """GPUs and nodes that every row needs, and the speed it reaches, whoever the provider is; shape [rows]."""
 
     gpus: Floats
     nodes: Floats
     joined: Floats
     tokens_per_s: Floats
     job_h: Floats
-    """Hours without interruptions; NaN: the workload does not say how much there is to do."""
+    """Hours without interruptions; NaN: the workload does not state the amount of work."""
     failures: Floats
-    """Time with failures over that without, where a deadline is held against it."""
+    """Time with failures ÷ time without, where there is a deadline."""
     spot: Floats
-    """Time on spot instances over that without interruptions."""
+    """Time on spot instances ÷ time without interruptions."""
     here: Flags
     """Whether the row is of this machine."""
     host: Floats
-    """Host memory of each GPU."""
+    """Host memory needed per GPU."""
     over: Floats
-    """Largest ratio of GPUs, and of what a target is set for that no price changes, to its limit."""
+    """Largest ratio to its limit of the number of GPUs and of the targets that do not depend on prices."""
     saturated: Flags | None
     """Whether the queue grows without end; None: there are no queues."""
     request_s: Floats | None
-    """95th percentile of the time of a request that is served at a rate; None: none is."""
+    """95th percentile of the time of a request served at a rate; None: no requests at a rate."""
 
     @property
     def endless(self) -> bool:
@@ -47,7 +47,7 @@ class GpuNeed(RowRecord, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True, dict=True):
-    """Quotes as columns; a node type without one has the price of one's own."""
+    """Quotes as columns; a node type without quotes has the user's price."""
 
     quotes: Sequence[Quote | None]
     usd_per_h: Floats
@@ -72,7 +72,7 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _billed_apart(self) -> list[tuple[Term, Provider | None, Flags]]:
-        """(term, provider, whether each quote is one) of the quotes whose hours are not simply those the job takes."""
+        """(term, provider, whether each quote has them) of the quotes whose paid hours differ from the hours of the job."""
         special: dict[tuple[Term, str], tuple[Term, Provider | None, Flags]] = {}
         for number, quote in enumerate(self.quotes):
             if quote is not None and (quote.term.startswith("reserved") or (quote.provider and quote.provider.billing_minimum_s)):
@@ -81,7 +81,7 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
         return [*special.values()]
 
     def billed(self, numbers: Rows) -> Iterator[tuple[Term, Provider | None, Rows]]:
-        """(term, provider, rows) of the rows whose hours are not simply those the job takes, by the number of each row's quote."""
+        """(term, provider, rows) of the rows whose paid hours differ from the hours of the job, by the number of each row's quote."""
         for term, provider, quotes in self._billed_apart:
             rows = np.flatnonzero(quotes[numbers])
             if rows.size:
@@ -89,7 +89,7 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
 
 
 class Nodes(msgspec.Struct, frozen=True, dict=True):
-    """The node types that a job can run on, and what they cost, as columns for all candidates on them."""
+    """The node types that a job can run on, and their costs, as columns for all candidates on them."""
 
     types: Sequence[NodeType]
 
@@ -110,12 +110,12 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def at_hand(self) -> Flags:
-        """Whether each type is here, one's own or to be bought."""
+        """Whether each type is here, owned or to be bought."""
         return np.array([node.here or node.owned is not None for node in self.types])
 
     @cached_property
     def place(self) -> Rows:
-        """Number of each type's place, counted from 0: see `NodeType.place`."""
+        """Number of each type's place, counted from 0; see `NodeType.place`."""
         numbers: dict[tuple[str, str], int] = {}
         return np.array([numbers.setdefault(node.place, len(numbers)) for node in self.types])
 
@@ -131,34 +131,34 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def quotes(self) -> Rows:
-        """Quotes of each type; one, where its price is one's own."""
+        """Number of quotes of each type; 1 where it has the user's price."""
         return np.array([len(node.terms) for node in self.types])
 
     @cached_property
     def first_quote(self) -> Rows:
-        """Number of each type's first quote among those of all."""
+        """Position of each type's first quote among all quotes."""
         return np.cumsum(self.quotes) - self.quotes
 
 
 class Bill(msgspec.Struct, frozen=True):
-    """Payment at one quote, and whether the targets are met with it; columns of shape [rows]."""
+    """Costs at one quote, and whether the targets are met with it; columns of shape [rows]."""
 
     quote: Rows
     """Number of the quote among those of the row's node type."""
     usd_per_h: Floats
     """Price of all nodes; NaN: no offer."""
     effective_usd_per_h: Floats
-    """Cost of an hour of undisturbed work: of a job that ends with what its commitment or its interruptions add."""
+    """Cost of an hour of undisturbed work: for a job that ends, including the unused commitment or the interruptions."""
     job_h: Floats
-    """Hours of the job; NaN: the workload does not say how much there is to do."""
+    """Hours of the job; NaN: the workload does not state the amount of work."""
     job_usd: Floats
     overshoot: Floats
-    """Largest ratio of a target's column to its limit; above 1 a target is missed."""
+    """Largest ratio of a target's column to its limit; a target is missed above 1."""
     score: Floats
-    """Smaller is better, by the objective."""
+    """Score by the objective; smaller is better."""
 
     def or_better(self, rows: Rows, other: Bill, fits: Flags) -> Bill:
-        """In each of `rows` the bill that meets the targets, of both the one with the smaller score, of neither the nearer one."""
+        """For each of `rows` the bill that meets the targets; if both do, the one with the smaller score; if neither, the closer one."""
         overshoot, score = self.overshoot[rows], self.score[rows]
         meets, theirs = fits & (overshoot <= 1), fits & (other.overshoot <= 1)
         nearer = (other.overshoot < overshoot) | ((other.overshoot == overshoot) & (other.score < score))

@@ -1,4 +1,4 @@
-"""Node types a job could run on: every kind of node that is offered for rent, every part of the catalogue, and this machine."""
+"""Node types a job could run on: every kind of node that is offered for rent, every GPU of the catalogue, and this machine."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ from planner.hardware.catalogue.mig import split_name
 from planner.workload.tasks import Workload
 
 UNPRICED_NODE = 8
-"""GPUs in a node of a part that nobody in the catalogue rents out."""
+"""GPUs in a node of a GPU that nobody in the catalogue rents out."""
 HOST_SHARE = 0.9
-"""Share of a host's memory for what is offloaded: the rest is the system's and the processes' own. An assumption."""
+"""Share of a host's memory for what is offloaded; the system and the processes need the rest. An assumption."""
 DEFAULT_MOST_GPUS = {"train": 64, "finetune": 16, "generate": 8, "prefill": 8, "serve": 64}
-"""Task -> most GPUs that the search considers when the workload does not say."""
+"""Task -> most GPUs that the search considers where the workload states no limit."""
 FILTERS = ("providers", "kinds", "regions", "countries", "certifications", "exclude")
-"""Keys that leave offers out: what has none that passes is no solution."""
+"""Keys that leave offers out: a GPU without an offer that passes is no solution."""
 SUPPLY_KEYS = (
     *("task", "gpus_considered", "max_gpus", "max_nodes", "fabric", "offload"),
     *("price_usd_per_gpu_h", "own", "owning", "capex_usd", "market"),
     *FILTERS,
 )
-"""Keys of a workload that decide what hardware there is for it: of all others nothing is seen in this folder."""
+"""Keys of a workload that decide which hardware there is for it; this folder reads no other key."""
 NEXT_TO_NONE = 1e-6
-"""Nodes that can be had of what the filters leave out: fewer than one, by which it misses more than any target."""
+"""Number of available nodes where the filters leave out all offers: far below one, so that it misses by more than any target."""
 MOST_KEPT = 16
-"""Lists of node types that are kept beside a supply."""
+"""Lists of node types that are stored with a supply."""
 
 
 class NodeType(msgspec.Struct, frozen=True, dict=True):
-    """A GPU in nodes of `per_node` over one kind of network; `most` GPUs are looked at."""
+    """A GPU in nodes of `per_node` over one kind of network; the search considers up to `most` GPUs."""
 
     gpu: Gpu
     per_node: int
     nvlink: bool | None
-    """NVLink as the offer states it; None: it does not, or there is no offer."""
+    """NVLink as stated in the offer; None: not stated, or there is no offer."""
     most: int
     wire: Wire
     """The network between nodes."""
     here: bool = False
-    """A device of this machine."""
+    """Whether it is a device of this machine."""
     usd_per_gpu_h: float | None = None
-    """A price of one's own, which stands for every quote."""
+    """Price given by the user, which replaces every quote."""
     quotes: tuple[Quote, ...] = ()
-    """Quotes that no other quote of the same GPUs covers, the cheapest first: one of them is paid."""
+    """Quotes to choose from: those that no other quote of the same GPUs makes pointless, the cheapest first."""
     others: tuple[Quote, ...] = ()
-    """All quotes of nodes of the same GPUs over the same kind of link, the cheapest first."""
+    """All quotes of nodes of the same GPUs with the same kind of link, the cheapest first."""
     limit_w: float | None = None
-    """Power limit in force of a GPU of this machine."""
+    """Power limit set on a GPU of this machine."""
     owned: OwnedNode | None = None
     """Costs of a GPU that is not rented."""
     left_out: bool = False
-    """Nobody whom the filters let pass rents it out."""
+    """Whether the filters leave out everyone who rents it out."""
     largest: bool = True
-    """The largest node of this GPU that can be joined with others: jobs over several nodes are only built from these."""
+    """Whether it is the largest node of this GPU that can be joined with others: jobs over several nodes use only these."""
 
     @property
     def place(self) -> tuple[str, str]:
-        """(GPU, whether it is rented, here, one's own, or to be bought): rows of one place compete."""
+        """(GPU, whether it is rented, here, owned, or to be bought): rows of one place compete."""
         kind = "" if self.owned is None else "bought" if self.owned.bought else "own"
         return self.gpu.name, "here" if self.here else kind
 
     @property
     def power_limit_w(self) -> float | None:
-        """The cap that it stands under; None: the vendor's limit."""
+        """Power cap that applies; None: the vendor's limit."""
         return self.owned.power_limit_w if self.owned else self.limit_w
 
     @cached_property
@@ -84,7 +84,7 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def terms(self) -> list[tuple[float, ...]]:
-        """Each quote, or the price of one's own, as the numbers of `bills.Terms`."""
+        """Each quote, or the user's price, as the numbers of `bills.Terms`."""
         return [self._terms(quote) for quote in self.quotes or (None,)]
 
     def _terms(self, quote: Quote | None) -> tuple[float, ...]:
@@ -104,27 +104,27 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
 
 
 def host_bytes_per_gpu(quote: Quote | None) -> float:
-    """Host memory that a job may take for each GPU of an instance; NaN where the offer does not state it."""
+    """Host memory that a job may use for each GPU of an instance; NaN where the offer does not state it."""
     if quote is None or quote.offer.memory_bytes is None:
         return float("nan")
     return HOST_SHARE * quote.offer.memory_bytes / quote.offer.gpus
 
 
 def is_narrowed(workload: Workload) -> bool:
-    """Whether `workload` leaves offers out, by its filters or by a term that not all are rented on."""
+    """Whether `workload` leaves offers out, by its filters or by a term on which not all are rented."""
     return workload.market not in {"on-demand", "any"} or any(getattr(workload, key) for key in FILTERS)
 
 
 def most_gpus(workload: Workload) -> int:
-    """Largest count of the search."""
+    """Largest number of GPUs that the search considers."""
     return workload.max_gpus or DEFAULT_MOST_GPUS[workload.task]
 
 
 def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
-    """One node type a GPU, node size, link and network that is worth its price; then the devices of this machine.
+    """Node types that are worth their price, one for each GPU, node size, link and network; then the devices of this machine.
 
-    Made once for all workloads that differ in other keys than `SUPPLY_KEYS`. Raises `UserError` for a GPU, a provider or a place of the
-    workload that nobody knows.
+    Computed once for all workloads that differ only in keys outside `SUPPLY_KEYS`. Raises `UserError` for an unknown GPU, provider or place
+    in the workload.
     """
     asked = Workload(model="", **{key: getattr(workload, key) for key in SUPPLY_KEYS})
     name, kept = msgspec.json.encode(asked), supply.node_types
@@ -144,7 +144,7 @@ def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
 
 
 def _by_offers_alone(workload: Workload) -> bool:
-    """Whether all GPUs are rented, or this machine's: which of them are considered then changes nothing of the others."""
+    """Whether all GPUs are rented, or this machine's: considering fewer of them then changes nothing for the others."""
     return workload.price_usd_per_gpu_h is None and not workload.own and workload.capex_usd is None
 
 
@@ -173,14 +173,14 @@ def _node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
         if not considered or gpu.name in considered:
             count = min(supply.local_counts.get(gpu.name, 1), most)
             price = of_machine.get(gpu.name)
-            inside = count if split_name(gpu.name) is None else 1  # slices exchange nothing but over the host
+            inside = count if split_name(gpu.name) is None else 1  # slices only exchange data through the host
             wire, limit = usual_wire(gpu, inside, ""), supply.power_limits_w.get(gpu.name)
             found.append(NodeType(gpu, inside, None, count, wire, here=True, usd_per_gpu_h=price, limit_w=limit))
     return [*found, *_owned_types(workload, supply)]
 
 
 def _owned_types(workload: Workload, supply: Supply) -> Iterator[NodeType]:
-    """Node types of one's own, and of what may be bought; a slice is alone in its node."""
+    """Node types that are owned, and those that may be bought; a slice is alone in its node."""
     for pool in owned_pools(workload, supply):
         whole = split_name(pool.gpu.name) is None
         wire = wire_given(workload, pool.gpu, pool.per_node) or usual_wire(
@@ -193,7 +193,7 @@ def _owned_types(workload: Workload, supply: Supply) -> Iterator[NodeType]:
 def _unquoted(
     gpu: Gpu, sizes: Sequence[int], workload: Workload, most: int, price: float | None, *, left_out: bool
 ) -> Iterator[NodeType]:
-    """Nodes at a price of one's own, or of a part that nobody rents out, or nobody whom the filters let pass."""
+    """Nodes at the user's price, or of a GPU that nobody rents out, or nobody whom the filters let pass."""
     why = "nobody in the catalogue rents it out" if price is None else "the price is your own"
     for size in sizes:
         wire = wire_given(workload, gpu, size) or usual_wire(gpu, size, f"the usual network of a {gpu.name}: {why}")
@@ -203,7 +203,7 @@ def _unquoted(
 
 
 def _quoted(gpu: Gpu, by_size: dict[int, list[Quote]], workload: Workload, most: int) -> Iterator[NodeType]:
-    """Nodes of each size, link and network that one of their quotes is worth considering for."""
+    """Nodes of each size, link and network that are worth considering because of one of their quotes."""
     memory = workload.offload not in {None, "none"}
     joined = [size for size, quotes in by_size.items() if any(quote.cluster > 1 for quote in quotes)]
     for size in sorted(by_size):

@@ -1,4 +1,4 @@
-"""Node types that are not rented: machines of one's own, and what a capital buys."""
+"""Node types that are not rented: owned machines, and GPUs that a capital can buy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from planner.workload.tasks import Workload
 
 
 class OwnedNode(msgspec.Struct, frozen=True):
-    """Costs of one GPU that is not rented; in dollars and dollars an hour."""
+    """Costs of one GPU that is not rented, in dollars and dollars per hour."""
 
     bought: bool
     price_usd: float | None
@@ -29,15 +29,15 @@ class OwnedNode(msgspec.Struct, frozen=True):
     nvlink: bool | None
     words: str
     power_limit_w: float | None = None
-    """Cap of its GPU; None: that of the workload, or the vendor's."""
+    """Power cap of the GPU; None: that of the workload, or the vendor's."""
 
     @property
     def usd_per_h(self) -> float:
-        """Power, place and loss in value."""
+        """Power, hosting and depreciation."""
         return self.running_usd_per_h + (self.depreciation_usd_per_h or 0.0)
 
     def answer(self, gpus: int) -> OwnedAnswer:
-        """The costs of `gpus` of them."""
+        """The costs of `gpus` such GPUs."""
         lost, price = self.depreciation_usd_per_h, self.price_usd
         return OwnedAnswer(
             bought=self.bought,
@@ -59,12 +59,12 @@ class OwnedPool(msgspec.Struct, frozen=True):
     per_node: int
     most: int
     node: OwnedNode | None
-    """None: the draw of the part is not known, and so no cost."""
+    """None: the power of the GPU is not known, so neither is its cost."""
     nvlink: bool | None
 
 
 def owned_pools(workload: Workload, supply: Supply) -> Iterator[OwnedPool]:
-    """The machines of `own`, then what `capex_usd` buys of every part that has a price. Raises `UserError` for an unknown GPU."""
+    """The machines of `own`, then what `capex_usd` buys of every GPU that has a price. Raises `UserError` for an unknown GPU."""
     owning = workload.owning or Owning()
     considered = {supply.find_gpu(name).name for name in workload.gpus_considered}
     for own, gpu in zip(workload.own, parts_of(workload.own, supply), strict=True):
@@ -78,7 +78,7 @@ def owned_pools(workload: Workload, supply: Supply) -> Iterator[OwnedPool]:
 
 
 def parts_of(owned: Sequence[Own], supply: Supply) -> list[Gpu]:
-    """The part of each of `owned`; raises `UserError` that names each one that is not known, or has no such slice."""
+    """The GPU of each of `owned`; raises `UserError` that names each one that is not known, or has no such slice."""
     problems, parts = Problems(""), list[Gpu]()
     for number, own in enumerate(owned):
         try:

@@ -1,4 +1,4 @@
-"""Quotes for nodes: every offer on every term asked for, with its network and how many nodes can be had of it."""
+"""Quotes for nodes: every offer on every allowed term, with its network and the number of nodes available."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FABRICS = ("infiniband", "ethernet", "none")
 
 
 class Wire(msgspec.Struct, frozen=True):
-    """The network between nodes of one kind."""
+    """A kind of network between nodes."""
 
     fabric: str
-    """Name for people; `NONE_SOLD`: there is none."""
+    """Name on screen; `NONE_SOLD`: there is none."""
     kind: Fabric
     bytes_per_s: float
     """Per GPU and direction; 0: there is none."""
@@ -46,20 +46,20 @@ class Quote(msgspec.Struct, frozen=True):
     provider: Provider | None
     wire: Wire
     machines: int
-    """Nodes that can be had at once, each alone."""
+    """Nodes that can be had at once, each working alone."""
     cluster: int
-    """Nodes that can be joined; 1: none."""
+    """Nodes that can be joined; 1: they cannot be joined."""
     to_order: int
-    """Number of them that anyone can order; more come with a contract."""
+    """Nodes that anyone can order; more need a contract."""
     assumed: tuple[str, ...] = ()
     """Names of the fields that nobody publishes."""
 
     def over(self, wire: tuple[Fabric, float]) -> Quote:
-        """The quote as one of nodes over this kind and rate of network: over any other its nodes work alone."""
+        """The quote if nodes need this kind and rate of network: with any other network its nodes work alone."""
         return self if (self.wire.kind, self.wire.bytes_per_s) == wire else replace(self, cluster=1)
 
     def covers(self, other: Quote, *, memory: bool) -> bool:
-        """Whether nothing speaks for `other`: as fast, as large, as many and no cheaper; `memory`: of the host too."""
+        """Whether `other` has no advantage: this quote is as fast, as large, as many and no dearer; `memory`: host memory is compared too."""
         return (
             self.term == other.term
             and self.usd_per_h <= other.usd_per_h
@@ -73,7 +73,7 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 def wire_given(workload: Workload, gpu: Gpu, size: int) -> Wire | None:
-    """The network that the workload states, of nodes of `size` GPUs; None where it states none."""
+    """The network stated in the workload, for nodes of `size` GPUs; None where it states none."""
     if workload.fabric is None:
         return None
     if workload.fabric == "none":
@@ -84,13 +84,13 @@ def wire_given(workload: Workload, gpu: Gpu, size: int) -> Wire | None:
 
 
 def usual_wire(gpu: Gpu, size: int, source: str) -> Wire:
-    """The network that a part usually has, which nobody stated."""
+    """The network that a GPU usually has, used where none is stated."""
     name, rate = fabric_of(gpu, None, size)
     return Wire(name, usual_fabric(gpu), rate, "assumed", source)
 
 
 def quotes_of(workload: Workload, supply: Supply, considered: Collection[str]) -> Iterator[tuple[str, int, Quote]]:
-    """(GPU, GPUs of a node, quote) of every offer of the GPUs `considered` (none named: all) that the workload admits, on every term asked for.
+    """(GPU, GPUs of a node, quote) of every offer of the GPUs `considered` (empty: all) that the workload admits, on every allowed term.
 
     Raises `UserError` for an unknown provider, kind, country or network.
     """
@@ -113,7 +113,7 @@ def quotes_of(workload: Workload, supply: Supply, considered: Collection[str]) -
 
 
 class _Reach(NamedTuple):
-    """Network and number of an offer's nodes, under the names of `Quote`."""
+    """Network and number of an offer's nodes, with the names of `Quote`."""
 
     wire: Wire
     machines: int
@@ -154,7 +154,7 @@ def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload
 
 
 def admitted(offer: Offer, provider: Provider | None, workload: Workload) -> bool:
-    """Whether the workload's filters let `offer` pass; what is not known of a provider cannot be promised."""
+    """Whether `offer` passes the workload's filters; an unknown property of a provider does not pass."""
     w = workload
     kind = provider.kind_of(offer) if provider else None
     left_out = {name.casefold() for name in w.exclude}
@@ -172,7 +172,7 @@ def admitted(offer: Offer, provider: Provider | None, workload: Workload) -> boo
 
 
 def countries_asked(workload: Workload) -> frozenset[str]:
-    """Codes of the countries asked for, groups spelled out."""
+    """Codes of the requested countries, with groups expanded."""
     codes = (GROUPS.get(name.upper(), frozenset([name.upper()])) for name in workload.countries)
     return frozenset().union(*codes)
 

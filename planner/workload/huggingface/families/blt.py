@@ -1,4 +1,4 @@
-"""Byte latent transformers: a small stack for every byte, a large one for every patch, and a third that divides patches."""
+"""Byte latent transformers: a small stack for every byte, a large one for every patch, and a third that determines patches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from planner.workload.sublayers import Attending, Sublayer, gated_mlp
 
 @family("blt")
 def blt(keys: ConfigKeys) -> dict[str, Any]:
-    """A token is a byte; `patch_size` bytes make a patch in the mean, so that layers of patches count as that share of a layer for each byte.
+    """A token is a byte; `patch_size` bytes make a patch on average, so layers of patches count as that share of a layer per byte.
 
-    The large stack keeps its keys and values as any engine has to that generates with it; transformers 5.23 computes it again for every byte.
+    The large stack keeps its keys and values, as any engine that generates with it must; transformers 5.23 recomputes it for every byte.
     """
     each, per_patch = 1 / keys.size("patch_size", default=4), keys.size("cross_attn_k", default=2)
     before, after, patches = (keys.part(f"{name}_config") for name in ("encoder", "decoder", "global"))
@@ -60,7 +60,7 @@ def blt(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _crossing(width: int, heads: int, layers: int, *, queries: float = 1, keys: float = 1) -> tuple[Sublayer, Sublayer]:
-    """Attention from bytes to patches or from patches to bytes in `layers` layers; how many queries and keys a byte has."""
+    """Attention from bytes to patches or from patches to bytes in `layers` layers, with the numbers of queries and keys per byte."""
     score = Attending(layers=layers * queries * keys, heads=heads, score_dim=width // heads, value_dim=width // heads)
     asks = Sublayer(
         part="attention",
@@ -97,7 +97,7 @@ def _stack(keys: ConfigKeys, width: int, *, share: float) -> tuple[Sublayer, Sub
 
 
 def _patcher(keys: ConfigKeys, vocabulary: int) -> tuple[Sublayer, ...]:
-    """The stack that says where patches end: all bytes pass it, and it keeps nothing."""
+    """The stack that determines the ends of patches: all bytes pass it, and it keeps nothing."""
     width = keys.size("hidden_size", default=768)
     attention, mlp = _stack(keys, width, share=1)
     seen = tuple(one.uncached for one in attention.attending)

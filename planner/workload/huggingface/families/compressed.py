@@ -13,9 +13,9 @@ _SPARSE, _HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
 
 
 def hyper_connections(width: int, layers: int, copies: int, *, mixed: bool) -> tuple[Sublayer, ...]:
-    """Residual stream in `copies`: before and after attention and MLP a small product says how they are joined and divided.
+    """Residual stream in `copies`: before and after attention and MLP a small product determines how they are joined and divided.
 
-    `mixed`: it says how the copies are mixed with each other too.
+    `mixed`: it also determines how the copies are mixed with each other.
     """
     outputs = copies * (2 + copies * mixed)
     each = Sublayer(part="attention", layers=layers, convolution=2 * outputs * copies * width, other=2 * (outputs + 2 + mixed))
@@ -71,9 +71,9 @@ def deepseek_v4(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _entries(sizes: dict[str, Any], layers: int, rate: int, index: tuple[int, ...]) -> Sublayer:
-    """Entries for every `rate` tokens, made of their sum by a gate; with an index two series overlap, and it chooses among them.
+    """Entries for every `rate` tokens, made from their gated sum; with an index two series overlap, and it chooses among them.
 
-    `index`: its heads, their elements, and the width of the compressed query. Figures are of each token, so an entry counts 1 ÷ rate.
+    `index`: its heads, their elements, and the width of the compressed query. Figures are per token, so an entry counts 1 ÷ rate.
     """
     width, dim, series = sizes["width"], sizes["head_dim"], 2 if index else 1
     matrices: list[tuple[Role, int, int]] = [("kv_a", width, series * dim), ("kv_a", width, series * dim)]

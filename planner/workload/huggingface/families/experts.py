@@ -34,7 +34,7 @@ def glm4_moe(keys: ConfigKeys) -> dict[str, Any]:
 @family("deepseek_v32", Block(wide_router=True))
 @family("glm_moe_dsa", Block(wide_router=True))
 def sparse_latent(keys: ConfigKeys) -> dict[str, Any]:
-    """DeepSeek V3.2 and GLM 5: latent attention to the tokens that an index of every token chooses.
+    """DeepSeek V3.2 and GLM 5: latent attention to the tokens chosen by an index of every token.
 
     GLM 5 lets a layer use the choice of an earlier one (`indexer_types`).
     """
@@ -56,7 +56,7 @@ def sparse_latent(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("axk2", Block(wide_router=True))
 def axk2(keys: ConfigKeys) -> dict[str, Any]:
-    """A.X K2: as DeepSeek V3.2, with a gate of attention's output in the query's product, and norms that a narrow product gates."""
+    """A.X K2: as DeepSeek V3.2, with a gate of attention's output in the query's product, and norms with a gate from a narrow product."""
     sizes = sparse_latent(keys.also(index_n_heads=keys.size("index_n_heads", default=16)))
     layers, width, rank = sizes["layers"], sizes["width"], keys.size("gated_norm_rank", default=16)
     gates = Sublayer(
@@ -156,7 +156,7 @@ _INDEX = {
 
 @family("longcat_flash", Block(wide_router=True))
 def longcat_flash(keys: ConfigKeys) -> dict[str, Any]:
-    """Two latent attentions and two MLPs a layer, with experts beside them, some of which have no weights."""
+    """Two latent attentions and two MLPs per layer, in parallel with experts, some of which have no weights."""
     sizes = latent_sizes(keys, layers=keys.size("num_layers", "num_hidden_layers"), ffn=keys.size("ffn_hidden_size"))
     layers, width, ffn = sizes["layers"], sizes["width"], sizes["ffn"]
     experts = routed(keys, top_k="moe_topk", inner="expert_ffn_hidden_size")
@@ -198,7 +198,7 @@ def second_latent(sizes: dict[str, Any]) -> Sublayer:
 
 @family("mimo_v2_flash", Block(wide_router=True, sinks=True))
 def mimo_v2_flash(keys: ConfigKeys) -> dict[str, Any]:
-    """Windowed layers with twice the key heads and a sink a head; values narrower than keys."""
+    """Windowed layers with twice the key heads and a sink per head; values narrower than keys."""
     sizes = line_sizes(keys, kv_heads=4, head_dim=192)
     layers, kinds, pattern = sizes["layers"], keys.items("layer_types"), keys.items("hybrid_layer_pattern")
     named = [kind == "sliding_attention" for kind in kinds] or [bool(one) for one in pattern]

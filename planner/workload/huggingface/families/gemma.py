@@ -13,13 +13,13 @@ from planner.workload.huggingface.sizes import line_sizes
 from planner.workload.sublayers import Attending, Matrices, Role, Sublayer, gated_mlp
 
 _PATTERN = 6
-"""Period of the layers that attend to everything, where `layer_types` does not say."""
+"""Period of the layers that attend to everything, where `layer_types` does not state it."""
 
 
 def _attention(
     sizes: dict[str, Any], *, layers: int, windowed: bool, head_dim: int, kv_heads: int, reuses: bool, joined: bool, biased: bool
 ) -> Sublayer:
-    """Attention of `layers` layers; `reuses`: keys and values are those of an earlier layer; `joined`: keys are the values, too."""
+    """Attention of `layers` layers; `reuses`: keys and values are those of an earlier layer; `joined`: keys are also the values."""
     width, query, key = sizes["width"], sizes["heads"] * head_dim, kv_heads * head_dim
     keys: tuple[Role, ...] = () if reuses else ("k",) if joined else ("k", "v")
     seen = Attending.scored(layers, sizes["heads"], kv_heads, head_dim, reach="window" if windowed else "all")
@@ -34,7 +34,7 @@ def _attention(
 
 
 def _attentions(keys: ConfigKeys, sizes: dict[str, Any], *, full_dim: int, full_heads: int, joined: bool) -> dict[str, Any]:
-    """The attention of every layer, by its kind and by whether it comes after those that fill the cache."""
+    """The attention of every layer, by its kind and by whether it follows those that fill the cache."""
     layers, kinds = sizes["layers"], keys.items("layer_types")
     kinds = kinds or ["sliding_attention" if (layer + 1) % _PATTERN else "full_attention" for layer in range(layers)]
     filling = layers - keys.count("num_kv_shared_layers")
@@ -60,7 +60,7 @@ def _attentions(keys: ConfigKeys, sizes: dict[str, Any], *, full_dim: int, full_
 
 
 def _layer_inputs(keys: ConfigKeys, sizes: dict[str, Any], *, absent: int) -> tuple[int, tuple[Sublayer, ...]]:
-    """The embedding that gives each layer its own vector of a token, and what projects these vectors."""
+    """The embedding that gives each layer its own vector of a token, and the projections of these vectors."""
     width, layers, own = sizes["width"], sizes["layers"], keys.count("hidden_size_per_layer_input", absent=absent)
     if not own:
         return 0, ()
@@ -78,12 +78,12 @@ def gemma4_unified(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("gemma4_text", Block(wide_norms=True, branch_norms=True))
 def gemma4(keys: ConfigKeys) -> dict[str, Any]:
-    """An embedding for every layer, unless the config says 0."""
+    """An embedding for every layer, unless the config has 0."""
     return _gemma4(keys, layer_input=256)
 
 
 def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
-    """Full attention has larger heads, whose keys may be the values; experts stand beside an MLP for all tokens."""
+    """Full attention has larger heads, whose keys may be the values; experts are in parallel with an MLP for all tokens."""
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=4, head_dim=256)
     same = keys.flag("attention_k_eq_v", default=False)
     full_heads = keys.size("num_global_key_value_heads", default=sizes["kv_heads"]) if same else sizes["kv_heads"]
@@ -111,7 +111,7 @@ def _gemma4(keys: ConfigKeys, *, layer_input: int) -> dict[str, Any]:
 
 @family("gemma3n_text", Block(wide_norms=True, branch_norms=True))
 def gemma3n(keys: ConfigKeys) -> dict[str, Any]:
-    """Four copies of the residual stream (AltUp), one of which passes the layer; a narrow path beside attention (Laurel)."""
+    """Four copies of the residual stream (AltUp), one of which passes the layer; a narrow path in parallel with attention (Laurel)."""
     given = keys.value("intermediate_size")
     listed = [one for one in given if isinstance(one, int) and 0 < one <= MOST_SIZE] if isinstance(given, list) else []
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=2, head_dim=256, ffn=max(listed, default=0))

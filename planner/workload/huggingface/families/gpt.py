@@ -34,7 +34,7 @@ def plain_block(
 
 
 def _grouped(sizes: dict[str, Any], kv_heads: int) -> dict[str, Any]:
-    """`sizes` with `kv_heads` key/value heads instead of one a query head."""
+    """`sizes` with `kv_heads` key/value heads instead of one per query head."""
     width, key = sizes["width"], kv_heads * sizes["head_dim"]
     return sizes | {"kv_heads": kv_heads, "attention_bias": 2 * width + 2 * key}
 
@@ -51,7 +51,7 @@ def gpt2(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("gpt_bigcode", Block(attention_dropout=True))
 def gpt_bigcode(keys: ConfigKeys) -> dict[str, Any]:
-    """StarCoder and SantaCoder: as GPT-2 with one key head, unless the config says otherwise."""
+    """StarCoder and SantaCoder: like GPT-2 with one key head, unless the config states otherwise."""
     sizes = gpt2(keys)
     return _grouped(sizes, 1 if keys.flag("multi_query", default=True) else sizes["heads"])
 
@@ -159,7 +159,7 @@ def ctrl(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("gpt_neox_japanese", Block(parallel=False, joined_rotary=True))
 def gpt_neox_japanese(keys: ConfigKeys) -> dict[str, Any]:
-    """Rotary positions; of all biases only that of the last attention's output."""
+    """Rotary positions; the only bias is that of the last attention's output."""
     width, times = keys.size("hidden_size"), keys.size("intermediate_multiple_size", default=4)
     sizes = named_block(keys, times * width, keys.size("vocab_size"), positions=2048)
     last = Sublayer(part="attention", layers=1, other=width)
@@ -220,7 +220,7 @@ def opt(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("phi", Block(activation="gelu-new", parallel=True, joined_rotary=True))
 def phi(keys: ConfigKeys) -> dict[str, Any]:
-    """One LayerNorm a layer; an untied head with a bias; q/k LayerNorms over the head where asked for."""
+    """One LayerNorm per layer; an untied head with a bias; optional q/k LayerNorms over the head."""
     vocabulary = keys.size("vocab_size")
     sizes = named_block(keys, keys.size("intermediate_size"), vocabulary, positions=2048)
     sizes = _grouped(sizes, keys.size("num_key_value_heads", default=sizes["heads"]))

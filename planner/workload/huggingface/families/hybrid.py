@@ -16,7 +16,7 @@ from planner.workload.sublayers import Attending, Reach, Sublayer
 
 
 def _gated_hybrid(keys: ConfigKeys, *, joined: bool, ffn: int | None = None) -> dict[str, Any]:
-    """Attention whose output is gated, in every fourth layer or as `layer_types` says; gated DeltaNet in the others."""
+    """Attention whose output is gated, in every fourth layer or by `layer_types`; gated DeltaNet in the others."""
     sizes = head_normed(line_sizes(keys, kv_heads=2, head_dim=256, biased=True, ffn=ffn))
     query, layers, kinds = sizes["heads"] * sizes["head_dim"], sizes["layers"], keys.items("layer_types")
     full = kinds.count("full_attention") if kinds else layers // keys.size("full_attention_interval", default=4)
@@ -83,7 +83,7 @@ def bamba(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("granitemoehybrid", Block())
 def granite_hybrid(keys: ConfigKeys) -> dict[str, Any]:
-    """Granite 4: attention in few layers, Mamba-2 in the others; a shared MLP, with experts or alone."""
+    """Granite 4: attention in few layers, Mamba-2 in the others; a shared MLP, with or without experts."""
     sizes, kinds = line_sizes(keys, biased=True), keys.items("layer_types")
     linear = sum(kind in ("mamba", "linear_attention") for kind in kinds) if kinds else sizes["layers"]
     shared = keys.count("shared_intermediate_size", absent=1024)
@@ -121,7 +121,7 @@ def nemotron_h(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("zaya")
 def zaya(keys: ConfigKeys) -> dict[str, Any]:
-    """ZAYA 1: two convolutions of queries and keys, half of the values from the token before; routers of several products."""
+    """ZAYA 1: two convolutions of queries and keys, half of the values from the previous token; routers of several products."""
     inner = keys.size("moe_intermediate_size", default=2048)
     sizes = line_sizes(keys, tied=True, heads=8, kv_heads=2, head_dim=128, ffn=inner)
     layers, width, heads, groups, dim = (sizes[name] for name in ("layers", "width", "heads", "kv_heads", "head_dim"))

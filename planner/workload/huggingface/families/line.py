@@ -1,4 +1,4 @@
-"""Families that differ from Llama in few facts: norms, biases, windows, experts; each is a row of `presets/families/llama.toml`."""
+"""Families that differ from Llama in few facts (norms, biases, windows, experts), each a row of `presets/families/llama.toml`."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The flag that gives the projection of attention's output a bias."""
     mlp_bias: str = ""
     biased: bool = False
-    """Values of these flags where the config has none."""
+    """Default of these flags."""
     query_key_norm: Literal["", "head", "whole"] = ""
     """Norms of query and key over a head, or over the whole projection."""
     normed_by: str = ""
-    """The flag for these norms; without a flag they are always there."""
+    """The flag for these norms; without a flag they are always present."""
     gated: bool = True
     joined_gate: bool = False
     gate: Literal["", "head", "whole"] = ""
-    """A projection gates attention's output: one value a head, or one an element."""
+    """A projection that gates attention's output: one value per head, or one per element."""
     gate_vector: bool = False
-    """Whether that gate has a further number a head."""
+    """Whether that gate has an additional number per head."""
     sinks: bool = False
-    """A learned sink a head."""
+    """Whether there is a learned sink per head."""
     window: int = 0
-    """The window where the config has none, of layers that `layer_types` names."""
+    """Default window of the layers that `layer_types` names."""
     every_window: bool = False
-    """All layers have the window that the config gives, if it has no `layer_types`."""
+    """Whether all layers have the window of the config, if it has no `layer_types`."""
     ffn: str = "intermediate_size"
     """The key of the inner width of a dense MLP."""
     mlp_norm: bool = False
-    """A norm before the last matrix of the MLP, and one before that of attention."""
+    """Whether there is a norm before the last matrix of the MLP, and one before that of attention."""
     mlp_scales: int = 0
-    """Learned numbers of the activation of a layer."""
+    """Learned numbers of a layer's activation."""
     experts: str = ""
     """The key of the number of experts, which are in every layer that `mlp_layer_types` does not call dense."""
     top_k: str = "num_experts_per_tok"
@@ -65,18 +65,18 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     inner: str = "intermediate_size"
     """The key of the inner width of an expert."""
     dense: str = "first_k_dense_replace"
-    """The key of the layers without experts where there is no `mlp_layer_types`: how many, or which."""
+    """The key of the layers without experts where there is no `mlp_layer_types`: their number, or a list."""
     shared: str = ""
     """The key of the number of shared experts."""
     shared_ffn: str = ""
     """The key of their summed width."""
     experts_norm: bool = False
-    """A further norm in layers with experts."""
+    """Whether layers with experts have a further norm."""
     corrected: bool = False
     latent: bool = False
-    """Multi-head latent attention."""
+    """Whether attention is multi-head latent attention."""
     dropout: str = ""
-    """The key of the dropout of what attention and MLP add; a tenth where it is absent."""
+    """The key of the dropout on the outputs of attention and MLP; a tenth where it is absent."""
 
 
 def _reader(facts: Facts) -> Callable[[ConfigKeys], dict[str, Any]]:
@@ -128,7 +128,7 @@ def _uneven(facts: Facts, sizes: dict[str, Any], kinds: list[Any], heads: list[A
 
 
 def _beside(facts: Facts, sizes: dict[str, Any]) -> Iterator[Sublayer]:
-    """Parts of a layer beside its attention and its MLP."""
+    """Parts of a layer in addition to its attention and its MLP."""
     layers, width, heads, ffn = sizes["layers"], sizes["width"], sizes["heads"], sizes["ffn"]
     if facts.gate:
         gate = heads * (sizes["head_dim"] if facts.gate == "whole" else 1)
@@ -189,7 +189,7 @@ _STEP = replace(
 
 @family("step3p5", _WIDE)
 def step3p5(keys: ConfigKeys) -> dict[str, Any]:
-    """Step 3.5 and 3.7: windowed layers with more heads than the others, a gate of every head; published under names of its own."""
+    """Step 3.5 and 3.7: windowed layers with more heads than the others, a gate of every head; published with its own names of keys."""
     named = {new: keys.value(old) for new, names in _STEP_NAMES.items() for old in names if keys.value(old) is not None}
     kinds, heads, layers = keys.items("layer_types"), keys.size("num_attention_heads", default=64), keys.size("num_hidden_layers")
     other = keys.value("attention_other_setting")
@@ -215,4 +215,4 @@ _STEP_NAMES = {
     "num_experts_per_tok": ("moe_top_k",),
     "share_expert_dim": ("share_expert_dims",),
 }
-"""Names of the library -> published ones."""
+"""Names in the library -> published ones."""

@@ -1,4 +1,4 @@
-"""Layers that see earlier tokens by a state of constant size: linear attention, state spaces, short convolutions."""
+"""Layers that access earlier tokens by a state of constant size: linear attention, state spaces, short convolutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from planner.workload.huggingface.keys import ConfigKeys
 from planner.workload.sublayers import Attending, Matrices, Sublayer
 
 CHUNK = 64
-"""Tokens that a chunk of the gated delta rule takes at once, in transformers 5.23 and in flash-linear-attention."""
+"""Tokens per chunk of the gated delta rule, in transformers 5.23 and in flash-linear-attention."""
 
 
 class MambaKeys(NamedTuple):
@@ -25,7 +25,7 @@ class MambaKeys(NamedTuple):
 
 
 def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool | None) -> Sublayer:
-    """Gated DeltaNet of Qwen3-Next; `joined`: query, key, value and gate come of one product, and so do both rates; None: of one each.
+    """Gated DeltaNet of Qwen3-Next; `joined`: query, key, value and gate come from one product, and so do both rates; None: from one each.
 
     For each token and head a chunk of c tokens takes 4c·k + 2c·v + 6k·v FLOP, k and v the elements of a head's key and value.
     """
@@ -60,9 +60,9 @@ def gated_delta(keys: ConfigKeys, width: int, layers: int, *, joined: bool | Non
 
 
 def kimi_delta(width: int, layers: int, *, heads: int, dim: int, kernel: int, low_rank: bool, gate_low_rank: bool) -> Sublayer:
-    """Kimi Delta Attention: a gated delta rule whose decay is of every channel; decay and gate may each come by way of `dim` elements.
+    """Kimi Delta Attention: a gated delta rule with a decay per channel; decay and gate may each pass a vector of `dim` elements.
 
-    For each token and head of d elements a chunk of c tokens takes 6c·d + 6d² FLOP of products, as transformers 5.23 makes them.
+    For each token and head of d elements a chunk of c tokens takes 6c·d + 6d² FLOP of products, as in transformers 5.23.
     """
     inner = heads * dim
     narrow: Matrices = (("in", width, dim), ("in", dim, inner))
@@ -95,7 +95,7 @@ def mamba2(
 ) -> Sublayer:
     """Mamba-2: one product for gate, input, both selections and steps; a convolution; a state of each head in FP32.
 
-    `inner`: width inside, heads · head_dim unless given. `normed`: the output is normed together with its gate.
+    `inner`: inner width, heads · head_dim by default. `normed`: the output is normed together with its gate.
     For each token and head a chunk of c tokens takes 2c·(n + d) + 4n·d FLOP, n and d the elements of a head's state and input.
     """
     heads, dim, state = keys.size(named.heads), keys.size(named.head_dim), keys.size(named.state)

@@ -12,7 +12,7 @@ from planner.workload.sublayers import Sublayer, gated_mlp
 
 @family("llama")
 def llama(keys: ConfigKeys) -> dict[str, Any]:
-    """Llama 1 to 3 and what copies them."""
+    """Llama 1 to 3 and models built like them."""
     sizes = line_sizes(keys, biased=True)
     biases = keys.flag("mlp_bias", default=False)
     return sizes | {"mlp_vector": (2 * sizes["ffn"] + sizes["width"]) * biases}
@@ -20,7 +20,7 @@ def llama(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("mistral")
 def mistral(keys: ConfigKeys) -> dict[str, Any]:
-    """A window in every layer, where the config gives one: 0.1 has it, later ones say null."""
+    """A window in every layer, where the config gives one: 0.1 has it, later ones have null."""
     sizes = line_sizes(keys, kv_heads=8)
     return windowed(keys, sizes, keys.count("sliding_window"), sizes["layers"])
 
@@ -152,7 +152,7 @@ def olmo2(keys: ConfigKeys) -> dict[str, Any]:
     "gpt_oss", Block(wide_norms=True, joined_rotary=True, narrow_softmax=True, sinks=True, clamped_gate=True), eager_attention=True
 )
 def gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
-    """Biases of projections, router and experts, a learned sink a head; every other layer is windowed."""
+    """Biases of projections, router and experts, a learned sink per head; every other layer is windowed."""
     sizes = line_sizes(keys, kv_heads=8, head_dim=64)
     width, experts = sizes["width"], keys.size("num_local_experts")
     biases = projected(sizes) + width
@@ -177,13 +177,13 @@ def deepseek_v2(keys: ConfigKeys) -> dict[str, Any]:
 @family("deepseek_v3", Block(wide_router=True))
 @family("kimi_k2", Block(wide_router=True))
 def deepseek_v3(keys: ConfigKeys) -> dict[str, Any]:
-    """DeepSeek V3 and R1: a correction the checkpoint keeps for each expert; layers that predict further tokens stand apart."""
+    """DeepSeek V3 and R1: a correction in the checkpoint for each expert; layers that predict further tokens are separate."""
     return latent(keys, first_dense=3, shared=1, corrected=True)
 
 
 @family("mllama_text_model")
 def mllama(keys: ConfigKeys) -> dict[str, Any]:
-    """Llama 3.2 Vision: layers between Llama's that attend to pictures, skipped by text; eight more rows of embedding."""
+    """Llama 3.2 Vision: layers that attend to pictures between Llama's, skipped by text; eight additional rows of embedding."""
     named = keys.items("cross_attention_layers")
     crossing = len({one for one in named if isinstance(one, int)})
     sizes = line_sizes(keys)

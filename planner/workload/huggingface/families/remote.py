@@ -16,7 +16,7 @@ REMOTE_CODE = ("chatglm", "dbrx", "exaone", "minicpm", "minicpmv", "phi4mm", "st
 
 @family("minicpm")
 def minicpm(keys: ConfigKeys) -> dict[str, Any]:
-    """MiniCPM 1, 2 and 4: Llama with factors, whose head is the embedding where its config does not say otherwise."""
+    """MiniCPM 1, 2 and 4: Llama with factors, whose head is the embedding unless its config states otherwise."""
     return llama(keys.also(tie_word_embeddings=True))
 
 
@@ -53,14 +53,14 @@ def chatglm(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("phi4mm", Block(joined_rotary=True, fused_gate=True))
 def phi4mm(keys: ConfigKeys) -> dict[str, Any]:
-    """The text of Phi-4-multimodal: Phi 3; its towers and the adapters that pictures and sound pass are left out."""
+    """The text of Phi-4-multimodal: Phi 3, without its towers and the adapters for pictures and sound."""
     beside = tuple(name for name in ("embd_layer", "vision_lora", "speech_lora") if keys.value(name) is not None)
     return phi3(keys) | {"left_out": beside}
 
 
 @family("minicpmv")
 def minicpmv(keys: ConfigKeys) -> dict[str, Any]:
-    """The text of MiniCPM-V, which its version names: Qwen 2 (2.6), Qwen 3 (4.5) or Llama."""
+    """The text of MiniCPM-V, which depends on its version: Qwen 2 (2.6), Qwen 3 (4.5) or Llama."""
     version = str(keys.value("version"))
     return {"2.6": qwen2, "4.5": qwen3}.get(version, llama)(keys)
 

@@ -11,16 +11,16 @@ from planner.workload.huggingface.sizes import line_sizes, routed
 from planner.workload.sublayers import Attending, Matrices, Role, Sublayer
 
 CHANNELS = 64
-"""Channels that count as a head where a recurrence takes each for itself: ranks divide them in such blocks."""
+"""Channels that count as a head where a recurrence handles channels separately: ranks divide them in such blocks."""
 
 
 def mamba1(
     width: int, inner: int, layers: int, *, state: int, rank: int, kernel: int, biases: int, normed: bool = False, heads: int = 1
 ) -> Sublayer:
-    """Selective state space of Mamba 1: a state of every channel in FP32, steps by way of a narrow vector of `rank` elements.
+    """Selective state space of Mamba 1: a state of every channel in FP32, with steps from a narrow vector of `rank` elements.
 
-    `heads`: parts of the channels with projections of their own to selections and steps. `normed`: steps and selections are normed.
-    Reading the state takes 2·inner·state FLOP a token; its update is element by element.
+    `heads`: parts of the channels with their own projections to selections and steps. `normed`: steps and selections are normed.
+    Reading the state takes 2·inner·state FLOP per token; its update is element by element.
     """
     into: Matrices = (("other", inner, rank + 2 * state), ("other", rank, inner))
     narrow = inner * (rank + 2 * state) + rank * inner
@@ -90,7 +90,7 @@ def mamba_2(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _selective(keys: ConfigKeys, width: int, layers: int, *, normed: bool, heads: int = 1) -> Sublayer:
-    """Mamba 1 by the keys that hybrids give its sizes."""
+    """Mamba 1 by the keys of its sizes in hybrids."""
     inner, given = keys.size("mamba_expand", default=2) * width, keys.value("mamba_dt_rank")
     biases = inner * keys.flag("mamba_conv_bias", default=True) + (2 * inner + width) * keys.flag("mamba_proj_bias", default=False)
     return mamba1(
@@ -108,7 +108,7 @@ def _selective(keys: ConfigKeys, width: int, layers: int, *, normed: bool, heads
 
 @family("jamba")
 def jamba(keys: ConfigKeys) -> dict[str, Any]:
-    """Mamba 1 but in every `attn_layer_period`-th layer; experts in every `expert_layer_period`-th."""
+    """Mamba 1 except in every `attn_layer_period`-th layer; experts in every `expert_layer_period`-th."""
     sizes = line_sizes(keys, kv_heads=8)
     layers = sizes["layers"]
     attention, sparse = (
@@ -156,7 +156,7 @@ def zamba2(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _adapters(part: Literal["attention", "mlp"], layers: int, rank: int, shapes: tuple[tuple[int, int], ...]) -> Sublayer:
-    """Pairs of narrow matrices beside shared ones of these shapes, of their own in each layer."""
+    """Pairs of narrow matrices for shared ones of these shapes, separate in each layer."""
     pairs: list[tuple[Role, int, int]] = []
     for inputs, outputs in shapes:
         pairs += [("other", inputs, rank), ("other", rank, outputs)]

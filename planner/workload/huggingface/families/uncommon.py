@@ -28,7 +28,7 @@ def diffllama(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("moshi", Block(wide_norms=True, fused_gate=True))
 def moshi(keys: ConfigKeys) -> dict[str, Any]:
-    """Text of Moshi: a window in every layer, gate and up in one matrix, an embedding of one token more than the head gives."""
+    """Text of Moshi: a window in every layer, gate and up in one matrix, an embedding with one token more than the head."""
     sizes = line_sizes(keys, ffn=max(1, keys.size("ffn_dim", default=22528) // 2))
     own = windowed(keys, sizes, keys.size("sliding_window", default=3000), sizes["layers"])
     parts = tuple(name for name in ("audio_encoder_config", "depth_decoder_config") if keys.value(name) is not None)
@@ -68,7 +68,7 @@ def nemotron_nas(keys: ConfigKeys) -> dict[str, Any]:
 
 
 _MULTIPLE = 256
-"""The inner width of an MLP is rounded up to a multiple of it, in the code beside the checkpoints of nemotron-nas."""
+"""Multiple to which the inner width of an MLP is rounded up, in the code of the checkpoints of nemotron-nas."""
 
 
 @family("doge")
@@ -183,7 +183,7 @@ def jetmoe(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("cpmant", eager_attention=True)
 def cpmant(keys: ConfigKeys) -> dict[str, Any]:
-    """A bias of the scores by position and segment; learned prompts, one of which stands before every sequence and in its cache."""
+    """A bias of the scores by position and segment; learned prompts, one of which precedes every sequence and is in its cache."""
     sizes = line_sizes(keys, head_dim=keys.size("dim_head", default=128), ffn=keys.size("dim_ff", default=10240))
     layers, heads, segments = sizes["layers"], sizes["heads"], keys.size("segment_types", default=32)
     prompt, buckets = keys.size("prompt_length", default=32), keys.size("position_bias_num_buckets", default=512)

@@ -20,29 +20,29 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     vocabulary: int | None = 30522
     positions: int = 512
     token_types: int = 2
-    """Kinds of segments where the config names none; 0: it has no embedding of them."""
+    """Default number of kinds of segments; 0: it has no embedding of them."""
     head: bool = True
-    """A product and a norm stand before the output head, where an untied one has two biases."""
+    """Whether a product and a norm precede the output head, where an untied one has two biases."""
     final_norms: int = 2
     """Norms outside the layers: after the embedding, after the last layer, in the head."""
     sinusoidal: bool = False
-    """Positions are a table of sines of a head's width."""
+    """Whether positions are a table of sines of a head's width."""
     rotary: bool = False
     gated: bool = False
     biased: bool = True
-    """Projections of attention have biases, and so have those of the MLP; of a gated one the last alone."""
+    """Whether projections of attention have biases, and those of the MLP; in a gated MLP only the last."""
     buckets: bool = False
-    """A learned bias of the scores by distance, which all layers share."""
+    """Whether the scores have a learned bias by distance, which all layers share."""
     factored: bool = False
-    """The embedding may be narrower than the layers (`embedding_size`), and the head is as wide as it."""
+    """Whether the embedding may be narrower than the layers (`embedding_size`), with a head of the same width."""
     pooler: bool = True
-    """A product and a bias stand behind the layers where there is no head that predicts tokens."""
+    """Whether a product and a bias follow the layers where there is no head that predicts tokens."""
     named: tuple[tuple[str, str], ...] = ()
     """(BERT's key, this family's)."""
 
 
 def read_encoder(facts: Encoder, keys: ConfigKeys) -> dict[str, Any]:
-    """Sizes of an encoder of these facts."""
+    """Sizes of an encoder with these facts."""
     return _reader(facts)(keys)
 
 

@@ -52,7 +52,7 @@ def esmc(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("rembert", Block(attention_dropout=True))
 def rembert(keys: ConfigKeys) -> dict[str, Any]:
-    """BERT with embeddings narrower than its layers, and a head that is wider and of its own."""
+    """BERT with embeddings narrower than its layers, and a wider, untied head."""
     vocabulary = keys.size("vocab_size", default=250300)
     sizes = named_block(keys, keys.size("intermediate_size"), vocabulary, positions=512)
     width, narrow = sizes["width"], keys.size("input_embedding_size", default=256)
@@ -81,7 +81,7 @@ def rembert(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("roc_bert", Block(attention_dropout=True))
 def roc_bert(keys: ConfigKeys) -> dict[str, Any]:
-    """BERT for Chinese: embeddings of a sign's sound and shape beside its own, joined by a product."""
+    """BERT for Chinese: embeddings of a sign's sound and shape in addition to its own, joined by a product."""
     sizes, width = read_encoder(Encoder(), keys), keys.size("hidden_size")
     sound, shape = (
         keys.size(f"{name}_embed_dim", default=width_of) * keys.flag(f"enable_{name}", default=True)

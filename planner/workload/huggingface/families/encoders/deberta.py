@@ -20,7 +20,7 @@ def _terms(keys: ConfigKeys) -> list[str]:
 
 
 def _plain(keys: ConfigKeys, vocabulary: int) -> dict[str, Any]:
-    """Sizes without what distances take; no position is added where they are all that says where a token is."""
+    """Sizes without those of distances; no position is added where distances alone state the place of a token."""
     sizes = read_encoder(Encoder(vocabulary=vocabulary, token_types=0, pooler=False), keys)
     width = sizes["width"]
     if keys.size("embedding_size", default=width) != width:
@@ -55,9 +55,9 @@ def deberta(keys: ConfigKeys) -> dict[str, Any]:
 
 @family("deberta-v2", _BLOCK)
 def deberta_v2(keys: ConfigKeys) -> dict[str, Any]:
-    """DeBERTa 2 and 3: distances in buckets, with the projections of contents or their own; a convolution beside the first layer.
+    """DeBERTa 2 and 3: distances in buckets, with the projections of contents or their own; a convolution in parallel with the first layer.
 
-    Projections of distances pass once with every batch, whatever it holds, and are not among the FLOPs of a token.
+    Projections of distances run once per batch, whatever its size, and are not included in the FLOPs of a token.
     """
     sizes, terms = _plain(keys, 128100), _terms(keys)
     layers, width, heads, dim = (sizes[name] for name in ("layers", "width", "heads", "head_dim"))
