@@ -5,75 +5,9 @@ from __future__ import annotations
 import re
 
 from planner.errors import Problem
+from planner.workload.changes import LABELS
 from planner.workload.tasks import Request
 
-LABELS = {
-    "model": "model",
-    "task": "task",
-    "weight_dtype": "weights",
-    "kv_dtype": "KV cache",
-    "recipe": "recipe",
-    "optimizer": "optimizer",
-    "lora.rank": "LoRA rank",
-    "lora.base": "LoRA base",
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "prefix_tokens": "cached",
-    "batch": "batch",
-    "request_rate_per_s": "load",
-    "daily_users": "users",
-    "targets.burst": "burst",
-    "concurrency": "at once",
-    "requests": "requests",
-    "sequence": "sequence",
-    "global_batch": "batch",
-    "micro_batch": "micro",
-    "train_tokens": "train on",
-    "targets.deadline_h": "deadline",
-    "targets.budget_usd": "budget",
-    "max_gpus": "at most",
-    "market": "market",
-    "objective": "objective",
-    "gpus_considered": "GPUs",
-    "providers": "providers",
-    "kinds": "kinds",
-    "regions": "regions",
-    "countries": "countries",
-    "certifications": "certified",
-    "exclude": "without",
-    "fabric": "network",
-    "price_usd_per_gpu_h": "my price",
-    "max_nodes": "nodes",
-    "confidence": "sure",
-    "engine": "engine",
-    "checkpointing": "recompute",
-    "sharding": "sharding",
-    "disaggregated": "split P:D",
-    "batch_window_s": "gather",
-    "arrival_variation": "uneven",
-    "max_num_seqs": "slots",
-    "max_num_batched_tokens": "iteration",
-    "cuda_graphs": "graphs",
-    "images": "pictures",
-    "image_tokens": "of tokens",
-    "kv_offload": "cache in",
-    "warmup_requests": "warm-up",
-    "dtype": "compute",
-    "attention": "attention",
-    "loss": "loss",
-    "offload": "offload",
-    "compile": "compile",
-    "dataset_tokens": "data set",
-    "epochs": "epochs",
-    "targets.headroom": "keep free",
-    "power_limit_w": "power cap",
-    **{
-        f"targets.p{percentile}_{what}_s": f"p{percentile} {label}"
-        for percentile in (95, 99)
-        for what, label in (("request", "total"), ("ttft", "TTFT"), ("tpot", "TPOT"))
-    },
-}
-"""Key -> its label."""
 LENGTHS = ("a table of mean, p50, p95", "mean/p95, such as 600/1500")
 """Forms of lengths that vary: in a file, and as they are typed."""
 IN_PERCENT = {"targets.burst", "targets.headroom", "confidence"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from planner.paths import read_shipped_part
 from planner.workload.tasks import Workload, trains
 
 ABSENT = object()
@@ -16,6 +17,9 @@ IN_TITLES = ("model", "task", "request_rate_per_s", "daily_users", "concurrency"
 """Keys that titles of workloads mention."""
 LOADS = ("request_rate_per_s", "daily_users", "concurrency")
 """Keys that each give the load of a service."""
+
+LABELS = read_shipped_part(dict[str, str], "labels", "screen", "labels.toml")
+"""Key -> its label in the form."""
 
 
 def fields_of(workload: Workload, changes: Mapping[str, Any]) -> dict[str, Any]:

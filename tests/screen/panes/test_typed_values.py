@@ -10,7 +10,8 @@ from textual.widgets import Input
 from tui_sample import PRESET, first_note, sample_options, settle
 
 from planner.errors import Problem
-from planner.present.labels import LABELS, key_of, problem_text, with_labels
+from planner.present.labels import key_of, problem_text, with_labels
+from planner.workload.changes import LABELS
 from planner.workload.tasks import Request, Targets
 from widgets.actions.sessions import open_session
 from widgets.app import PlannerApp

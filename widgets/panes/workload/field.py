@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from planner.present.labels import LABELS
+from planner.workload.changes import LABELS
 from widgets.panes.workload.values import Kind, parse
 
 CHOSEN = "auto"
