@@ -1,4 +1,4 @@
-"""The worker's messages: sent to the planner that listens, and written to a journal that outlives both."""
+"""The worker's messages: sent to the planner that listens, and written to a journal that survives both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.protocol import Bye, Heartbeat, Message, Progress, Result, encode
 
 
 class Channel:
-    """The descriptor the planner listens on, and the journal that outlives it."""
+    """The descriptor on which the planner listens, and the journal that survives it."""
 
     def __init__(self, descriptor: int, journal: str | None) -> None:
         self._descriptor: int | None = descriptor
@@ -23,7 +23,7 @@ class Channel:
 
     @property
     def has_reader(self) -> bool:
-        """Whether messages are still read or written down."""
+        """Whether messages are still read or written to the journal."""
         return self._descriptor is not None or self._journal is not None
 
     def send(self, message: Message) -> None:
@@ -59,11 +59,11 @@ class Channel:
 
 
 def _opened(path: str) -> BinaryIO | None:
-    """The journal, open as long as the process; None, with the reason on stderr, where it cannot be written."""
+    """The journal, open for the life of the process; None, with the reason on stderr, where it cannot be written."""
     try:
         journal = open(path, "ab")  # noqa: SIM115, PTH123 - open as long as the process; pathlib would be one more import in the worker
         if journal.tell() and not _ends_whole(path):
-            journal.write(b"\n")  # a worker was killed in the middle of a line
+            journal.write(b"\n")  # a worker was killed while writing a line
     except OSError as refused:
         sys.stderr.write(f"there is no journal: {refused.strerror}\n")
         return None

@@ -21,7 +21,7 @@ STEP_CAP_S, PASS_CAP_S = 4.0, 3.0
 """Time limits of a training step, and of a pass of a whole decoder."""
 STEP_TOKENS = f"{BATCH}x{SEQUENCE}"
 COMPILING_S = 240.0
-"""Time a compiler may take on few cores; beyond it the worker counts as hung."""
+"""Seconds that a compiler may take on few cores; beyond it the worker counts as hung."""
 
 
 ATTENTIONS = {
@@ -29,7 +29,7 @@ ATTENTIONS = {
     "attention-decode": ("cache read", attention.measure_decode_attention),
     "attention-paged": ("paged cache read", attention.measure_paged_attention),
 }
-"""Kind of attention -> its words, and what measures it: causal, over a cache, over one in pages."""
+"""Kind of attention -> its words, and its measuring function: causal, over a cache, over a cache in pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Job:
     point: Point
     run: Callable[[Bench], Result]
     needs_bytes: float = 0.0
-    """Memory it takes, roughly. After a point that ran out of memory, points of the same need are not tried; 0: always tried."""
+    """Approximate memory. After a point that ran out of memory, points of the same need are not tried; 0: always tried."""
 
 
 def gemm(device: Device, dtype: str, m: int, n: int, k: int, cap_s: float = 1.0, *, fast: bool = False) -> Job:
@@ -57,7 +57,7 @@ def experts(device: Device, dtype: str, number: int, tokens: int, n: int, k: int
 
 
 def sparse(device: Device, dtype: str, m: int, n: int, k: int) -> Job:
-    """One product of weights of which two in four are zero."""
+    """One product with weights of which two in four are zero."""
     name, label = f"gemm-sparse/{dtype}/{m}x{n}x{k}", f"2:4 GEMM {dtype} {m:,}×{n:,}×{k:,}"
     return _job(device, name, label, 1.0, grouped.measure_sparse, dtype, m, n, k, expected_s=1.0)
 
@@ -108,7 +108,7 @@ def move(device: Device, way: str) -> Job:
 
 
 def attend(device: Device, dtype: str, batch: int, length: int, kind: str = "attention") -> Job:
-    """Attention over whole prompts, or of one new token over a cache of that length, as `kind` says."""
+    """Attention over whole prompts, or for one new token over a cache of that length, depending on `kind`."""
     words, measure = ATTENTIONS[kind]
     name, label = f"{kind}/{dtype}/{batch}x{HEADS}:{KV_HEADS}x{length}x{HEAD_DIM}", f"{words} {dtype} {batch}×{length:,}"
     return _job(device, name, label, 1.0, measure, dtype, batch, HEADS, KV_HEADS, HEAD_DIM, length)
@@ -129,14 +129,14 @@ def decode(device: Device, shape: Qwen3Shape, dtype: str, batch: int, context: i
 
 
 def compiled(device: Device, shape: Qwen3Shape, dtype: str) -> Job:
-    """A compiled training step; a minute or more of compiling may come first."""
+    """A compiled training step, which may be preceded by a minute or more of compiling."""
     name, label = f"train-compiled/{shape.name}/{dtype}/{STEP_TOKENS}", f"compiled step {_short(shape)} {dtype}"
     given, limits = (shape, dtype, BATCH, SEQUENCE), {"expected_s": 60.0, "grace_s": COMPILING_S}
     return _job(device, name, label, STEP_CAP_S, variants.measure_compiled, *given, needs_bytes=18.0 * shape.parameters, **limits)
 
 
 def lora(device: Device, shape: Qwen3Shape) -> Job:
-    """A training step of adapters alone."""
+    """A training step of adapters only."""
     name, label = f"train-lora/{shape.name}/bf16/{STEP_TOKENS}", f"LoRA step {_short(shape)} bf16"
     given = (shape, BATCH, SEQUENCE)
     return _job(device, name, label, STEP_CAP_S, variants.measure_lora, *given, needs_bytes=6.0 * shape.parameters)

@@ -1,4 +1,4 @@
-"""The state that all measured points share, and the way from their samples to a result."""
+"""The state that all measured points share, and the conversion of their samples to a result."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bench.timing import CpuTimer, KeepsBusy, Timed, Timer, measure
 
 
 class UnsupportedError(Exception):
-    """The device, or torch on it, cannot do the work of a point; the message is the reason."""
+    """Failure of the device, or of torch on it, to do the work of a point; the message is the reason."""
 
 
 class TooSlowError(Exception):
-    """One call would take longer than the whole point may; the message states the time."""
+    """Refusal of a call that would take longer than the whole point may; the message states the time."""
 
 
 @dataclass(slots=True)
@@ -31,12 +31,11 @@ class Bench:
     progress: Callable[[float, str], None]
     """Called with the fraction of the point done and a note; replaced for every point."""
     best_flop_per_s: dict[str, float] = field(default_factory=dict)
-    """Best GEMM rate seen so far per dtype, and of training steps per 'train/dtype': guards later points against calls that take
-    minutes."""
+    """Best GEMM rate so far per dtype, and of training steps per 'train/dtype', against later points with calls that take minutes."""
     meter: nvml.Meter | None = None
-    """The GPU's own telemetry, where there is any."""
+    """The GPU's own telemetry, where available."""
     crowded: str = ""
-    """Reason why every figure counts as shared (other programs kept the device busy before the run began); empty: there is none."""
+    """Reason why every figure counts as shared (other programs kept the device busy before the run began); empty: none."""
     resident_bytes: float | None = None
     """Memory of this process with torch loaded, before any work."""
     used_before_bytes: float | None = None
@@ -70,7 +69,7 @@ class Bench:
         return self._with_telemetry(timed, first)
 
     def _with_telemetry(self, timed: Timed, first: list[nvml.Reading]) -> Timed:
-        """`timed` with the device's telemetry around the samples, and the status that follows from it."""
+        """`timed` with the device's telemetry around the samples, and the resulting status."""
         telemetry: dict[str, Any] = {}
         held = ""
         if self.meter is not None and first:
@@ -85,7 +84,7 @@ class Bench:
         return replace(timed, telemetry=telemetry, status="throttled", detail=held) if held else replace(timed, telemetry=telemetry)
 
     def refuse_if_slow(self, flop: float, dtype: str, cap_s: float, efficiency: float = 1.0) -> None:
-        """Raise `TooSlowError` when one call of `flop` at the best rate seen would not end within `cap_s`."""
+        """Raise `TooSlowError` when one call of `flop` at the best rate so far would not end within `cap_s`."""
         rate = self.best_flop_per_s.get(dtype)
         if rate and flop / (rate * efficiency) > cap_s:
             raise TooSlowError(
@@ -94,7 +93,7 @@ class Bench:
 
 
 def timer_for(device: Device) -> Timer:
-    """The clock that fits the device."""
+    """The clock for the device."""
     if device.is_cpu:
         return CpuTimer()
     from bench.machine.cuda import CudaTimer
@@ -105,13 +104,13 @@ def timer_for(device: Device) -> Timer:
 def rate_result(
     point: Point, timed: Timed, amount: float, unit: str, dtype: str | None, parameters: dict[str, Any], **facts: Any
 ) -> Result:
-    """A result of `amount` (FLOP or bytes of one call) over the time of a call."""
+    """A result of `amount` (FLOP or bytes of one call) ÷ the time of a call."""
     low, high = amount / timed.high_s, amount / timed.low_s
     plain = plain_result(point, amount / timed.call_s, unit, parameters, timed.status, timed.detail)
     return replace(plain, dtype=dtype, low=low, high=high, **samples_of(timed), **facts)
 
 
 def samples_of(timed: Timed, share: float = 1.0) -> dict[str, Any]:
-    """The samples of a result, each times `share`, with six digits, which is finer than the clock resolves."""
+    """The samples of a result, each times `share`, with six digits, which is finer than the resolution of the clock."""
     samples_s = tuple(float(f"{sample * share:.6g}") for sample in timed.samples_s)
     return {"samples_s": samples_s, "spread": round(timed.spread, 6), "telemetry": timed.telemetry}

@@ -1,7 +1,7 @@
 """The worker's messages, one JSON object per line, and the names of machines in results.
 
-The only part of `bench` the planner imports. A reader ignores message types and keys it does not know, and lines that are
-cut short, so an older planner can listen to a newer worker and the other way round.
+The only part of `bench` that the planner imports. A reader ignores unknown message types and keys, and lines that are cut short, so an
+older planner can listen to a newer worker and vice versa.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ SCHEMA = 1
 METHOD = 2
 """Version of the way of measuring; raised when numbers before and after are not comparable."""
 SUITES = ("quick", "standard", "study", "collectives", "prove", "smoke")
-"""`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training
-steps over model or batch sizes; `collectives` what ranks do together, also those torchrun started over several nodes; `prove` what a first run on a new kind of device has to show,
-beside what is expected of it; `smoke` is the self-test: three tiny points, not used for planning."""
+"""`quick` calibrates the planner in under a minute; `standard` measures everything, in rounds, within ten; `study` measures training steps
+over model or batch sizes; `collectives` what ranks do together, including those that torchrun started over several nodes; `prove` what a
+first run on a new kind of device has to show, in addition to its expected figures; `smoke` is the self-test: three tiny points, not used for planning.
+"""
 PROMISED_S = {"quick": 90.0, "standard": 600.0, "study": 900.0}
 """The longest time of each suite on a GPU. On a CPU `quick` takes a minute."""
 RELIABLE = ("ok", "noisy")
-"""Statuses whose value may be used as it is; the others are kept to be looked at."""
+"""Statuses whose value may be used as it is; the others are stored for inspection."""
 
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 BROKEN_DEVICE = (
@@ -41,17 +42,17 @@ BROKEN_DEVICE = (
 )
 """Messages after which a CUDA context answers only with errors, so that the process has to end."""
 REFUSED = ("_NOT_SUPPORTED", "_ARCH_MISMATCH", "_INVALID_VALUE", "no kernel image", "operation not supported")
-"""Words with which a library refuses work; this is a "CUDA error" too, but leaves the context usable."""
+"""Words with which a library refuses work; also a "CUDA error", but the context stays usable."""
 
 
 def breaks_device(message: str) -> bool:
-    """Whether a CUDA context answers only with errors after this one."""
+    """Whether a CUDA context answers only with errors after this message."""
     return any(mark in message for mark in BROKEN_DEVICE) and not any(mark in message for mark in REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One thing that will be measured."""
+    """One thing to be measured."""
 
     id: str
     """Stable over runs and machines: 'gemm/bf16/1024x1024x1024'."""
@@ -59,17 +60,17 @@ class Point:
     """'gemm', 'copy', 'train', …: the operation, and with it the unit of the value."""
     label: str
     device: str
-    """Device it runs on: 'cpu' or 'cuda:0'."""
+    """Device on which it runs: 'cpu' or 'cuda:0'."""
     expected_s: float
     cap_s: float
-    """Time after which sampling ends with what there is; four times that and `grace_s`, and the worker counts as hung."""
+    """Seconds after which sampling ends with the samples so far; after four times that and `grace_s` the worker counts as hung."""
     grace_s: float = 0.0
-    """Time it may take before the first sample beyond that of any point: compiling."""
+    """Additional seconds before the first sample, for compiling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """First message once torch is loaded: who measures, and on what."""
+    """First message once torch is loaded: the measuring process and its device."""
 
     type: ClassVar[str] = "hello"
     schema: int
@@ -84,7 +85,7 @@ class Hello:
     software: dict[str, Any]
     """Facts that may change its speed without changing the device; see `fingerprint`."""
     environment: dict[str, Any]
-    """Everything else worth knowing about the numbers; no host, user or path names."""
+    """Other facts that may explain the numbers; no host, user or path names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A point begins."""
+    """The start of a point."""
 
     type: ClassVar[str] = "start"
     point: str
@@ -111,7 +112,7 @@ class Progress:
     type: ClassVar[str] = "progress"
     point: str
     fraction: float
-    """Share of this point that is done, 0 to 1."""
+    """Completed share of this point, 0 to 1."""
     eta_s: float
     """Expected time to the end of the whole run."""
     note: str = ""
@@ -142,12 +143,12 @@ class Result:
     """Memory traffic of one call."""
     peak_memory_bytes: float | None = None
     spread: float | None = None
-    """Interquartile range of the samples over their median."""
+    """Interquartile range of the samples ÷ their median."""
     round: int = 1
     rounds: int = 1
-    """This round and their number. A result holds the samples of all rounds so far, so that the last one is complete."""
+    """Number of this round. A result holds the samples of all rounds so far, so that the last one is complete."""
     telemetry: dict[str, Any] = field(default_factory=dict)
-    """The device over the timed region: clocks, power, energy, shares held down, hardware counters."""
+    """The device during the timed region: clocks, power, energy, shares held down, hardware counters."""
     taken_at: str = ""
     """UTC, ISO 8601."""
 
@@ -173,7 +174,7 @@ def plain_result(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """A point is not measured, and why."""
+    """A point that is not measured, and the reason."""
 
     type: ClassVar[str] = "skip"
     point: str
@@ -182,7 +183,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """Something broke: at `point`, or before any when it is None."""
+    """A failure at `point`, or before any point when it is None."""
 
     type: ClassVar[str] = "error"
     name: str
@@ -194,7 +195,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """Sent once a second from a separate thread."""
+    """Sign of life sent once per second from a separate thread."""
 
     type: ClassVar[str] = "heartbeat"
     elapsed_s: float
@@ -202,7 +203,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bye:
-    """Last message of an orderly end."""
+    """Last message of a proper end."""
 
     type: ClassVar[str] = "bye"
     reason: str
@@ -242,7 +243,7 @@ def decode(line: bytes) -> Message | None:
 
 
 class MessageReader:
-    """Cuts a byte stream into messages, and keeps the beginning of a line that is not complete."""
+    """Reader that divides a byte stream into messages, and stores the beginning of an incomplete line."""
 
     def __init__(self) -> None:
         self._rest = b""

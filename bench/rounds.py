@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def remaining_jobs(jobs: Sequence[Job], done: Iterable[str], never: Iterable[str]) -> list[Job]:
-    """The `jobs` left: none of the points `never`, and for each point as many fewer as `done` names it."""
+    """The `jobs` that are left: without the points `never`, and each point without the rounds in `done`."""
     measured, given_up = Counter(done), frozenset(never)
     remaining = []
     for job in jobs:
@@ -59,14 +59,14 @@ def smallest_bytes(jobs: Iterable[Job], points: Iterable[str]) -> float:
 
 
 DRIFT = 0.03
-"""Largest over smallest median of the rounds, less one, from which a result mentions it."""
+"""Largest ÷ smallest median of the rounds, minus one, above which a result mentions it."""
 
 
 class Rounds:
     """The results of one run's rounds so far."""
 
     def __init__(self, points: Iterable[str], earlier: Mapping[str, Result] | None = None, share: float = MEDIAN) -> None:
-        """`points` names each point once for every round to come; `earlier` holds results of rounds before, by point.
+        """Results of `points`, which names each point once for every coming round; `earlier`: results of previous rounds, by point.
 
         `share`: the quantile of the samples that is the figure.
         """
@@ -88,12 +88,12 @@ class Rounds:
         return whole
 
     def gave_nothing(self, point: str) -> bool:
-        """Whether no round of `point` gave a value; its other rounds are then not tried."""
+        """Whether no round of `point` gave a value, so that its other rounds are not tried."""
         done = self._done.get(point)
         return bool(done) and all(one.value is None for one in done or ())
 
     def unfinished(self) -> list[Result]:
-        """The results of points whose rounds will not all come, as if they had."""
+        """The results of points whose remaining rounds are cancelled, as if they were complete."""
         return [replace(one, rounds=one.round) for one in self._last.values() if one.round < one.rounds]
 
 

@@ -1,4 +1,4 @@
-"""One run of a suite inside the worker: its command line, its orders to stop, its time limit, its heartbeat and progress messages."""
+"""One run of a suite inside the worker: command line, orders to stop, time limit, heartbeat and progress messages."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def _depth_law(text: str) -> str:
 FAILED = 3
 """Exit status when nothing could be measured; the last message is the reason."""
 GRACE_S = 60.0
-"""After the wall cap a point in progress may take this long; then the process ends itself."""
+"""Seconds that a point in progress may take after the time limit; then the process ends itself."""
 LONGEST_TIMER_S = 7 * 86400.0
 QUIET_S = 0.2
-"""Least time between two progress messages."""
+"""Shortest time between two progress messages."""
 
 
 class Run:
     """One run of a suite: its time limit, whether it has to stop, and its reports."""
 
     def __init__(self, channel: Channel, wall_cap_s: float, die_with_ui: bool, elapsed_s: float = 0.0) -> None:
-        """`elapsed_s`: time that earlier workers of the same run took."""
+        """Run that reports to `channel`; `elapsed_s`: time that earlier workers of the same run took."""
         self.channel = channel
         self.wall_cap_s = wall_cap_s
         self.die_with_ui = die_with_ui
@@ -87,15 +87,15 @@ class Run:
         return bool(self.reason)
 
     def stop(self, reason: str) -> None:
-        """Ask the run to end at the next sample; the first reason is kept."""
+        """Make the run end at the next sample; the first reason is kept."""
         self.reason = self.reason or reason
 
     def on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """Handle SIGTERM and SIGINT: ask for an orderly end."""
+        """Handle SIGTERM and SIGINT: request a proper end."""
         self.stop("stopped")
 
     def end_by_kernel(self) -> None:
-        """Have the kernel end the process some time after its limit: a library that never returns lets no other code run."""
+        """Make the kernel end the process some time after its limit, because a library that never returns lets no other code run."""
         left_s = self.begun + self.wall_cap_s + 2 * GRACE_S - time.monotonic()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, min(LONGEST_TIMER_S, max(1.0, left_s)))
@@ -112,7 +112,7 @@ class Run:
             time.sleep(1.0)
 
     def listen(self) -> None:
-        """Read 'stop' from standard input; its end means that the planner is gone. Runs in its own thread.
+        """Read 'stop' from standard input, whose end means that the planner is gone. Runs in a separate thread.
 
         Reads the descriptor directly: a buffered reader that blocks at exit holds its lock.
         """
@@ -126,7 +126,7 @@ class Run:
             self.stop("stopped")
 
     def progress(self, point: Point, fraction: float, eta_s: float, note: str = "") -> None:
-        """Send how far a point is, at most a few times a second."""
+        """Send the progress of a point, at most a few times per second."""
         now = time.monotonic()
         if now - self._last_progress >= QUIET_S:
             self._last_progress = now

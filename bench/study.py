@@ -1,7 +1,7 @@
 """The training steps of the study of compute per dollar, the most informative first.
 
 Along the axis of width the model grows at 1024 tokens a step; along the axis of batch the model stays and the tokens grow.
-The ends and the middle come first, so that a run cut short has seen the whole range.
+The ends and the middle come first, so that a run that is cut short has covered the whole range.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ AXES = ("width", "batch")
 DEPTH_LAWS = ("printed", "log2")
 GPU_WIDTHS = (1024, 256, 4096, 2048, 512, 6144, 1536, 3072, 768, 5120, 1280, 2560)
 CPU_WIDTHS = (256, 1024, 512, 768)
-"""The smallest first: at its speed the others may take longer than a point is allowed, and are then refused."""
+"""Widths on a CPU, the smallest first: at its speed the others may take longer than the limit of a point, and are then refused."""
 GPU_BATCHES = (4, 1, 64, 16, 256, 2, 8, 32, 128, 512)
 CPU_BATCHES = (4, 1, 16, 2, 8)
 GPU_VOCABULARY, CPU_VOCABULARY = 151936, 32768
@@ -32,7 +32,7 @@ LAYER_BYTES = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyOptions:
-    """Options of the study; None: as fits the device."""
+    """Options of the study; None: chosen for the device."""
 
     axis: str = "width"
     depth_law: str = "printed"

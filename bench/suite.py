@@ -25,26 +25,26 @@ WALL_CAP_S = {
     "prove": 600.0,
     "smoke": 60.0,
 }
-"""A run ends after this long in any case, so that no unbounded job stays behind on a rented machine."""
+"""Seconds after which a run ends in any case, so that no unlimited job stays behind on a rented machine."""
 SOAK_S = {"quick": 10.0, "standard": 30.0, "study": 30.0, "collectives": 0.0, "prove": 20.0, "smoke": 0.0}
 """Seconds of steady work on a GPU before the first sample."""
 ROUNDS = 3
 """Rounds of the points that decide the ceilings in the standard suite, with other points in between to show a drift."""
 ROUND_CAP_S = 0.6
 QUICK_CAP_S = 0.4
-"""Time limit of a model's products beside the quick suite, so that the suite keeps its own."""
+"""Seconds for a model's products in the quick suite, so that the suite keeps its own time limit."""
 QUICK_CPU_BYTES = 64 * 2**20
 """Most bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
 HOST_BOUND_TOKENS = 64
 """Tokens of a training step so small that a GPU waits for its host, which it times."""
 TRAINING_ROOM_BYTES = 8 * 2**30
-"""The GPU training point (0.22 B parameters, logits of 152 k entries) needs about 6 GiB."""
+"""Memory of the GPU training point (0.22 B parameters, logits of 152 k entries), which needs about 6 GiB."""
 EXPERT_TOKENS = (1, 4, 16, 64, 256)
 """Tokens of each expert."""
 GPU_EXPERTS, CPU_EXPERTS = (64, 1536, 2048), (8, 512, 1024)
-"""Number of experts, and outputs and inputs of each: half the experts of Qwen3-30B-A3B, and some that a CPU multiplies in time."""
+"""Number of experts, and outputs and inputs of each: half the experts of Qwen3-30B-A3B, and some small enough for a CPU."""
 SERVING_ROOM_BYTES = 22 * 2**30
-"""An 8 B decoder in 16 bit and its cache."""
+"""Memory for an 8 B decoder in 16 bit and its cache."""
 PROVED = ("prefill", "decode", "transfer", "attention-paged", "gemm-sparse", "grouped")
 """Kinds of the standard suite that a first run has to show."""
 Shape = tuple[int, int, int]
@@ -53,7 +53,7 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteOptions:
-    """Points to measure beside the suite's own, and the parameters of a study."""
+    """Points to measure in addition to the suite's own, and the parameters of a study."""
 
     study: study.StudyOptions = study.StudyOptions()  # noqa: RUF009  # frozen
     shapes: tuple[Shape, ...] = ()
@@ -85,7 +85,7 @@ def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> 
     if suite == "standard":
         found = _standard(device, found, options)
     elif device.is_cpu:
-        found += found  # a second round: the clock of a shared host moves by a tenth from one half-minute to the next
+        found += found  # a second round: the clock of a shared host changes by a tenth from one half-minute to the next
     small = [(m, n, k) for m, n, k in options.shapes if not device.is_cpu or 2 * n * k <= QUICK_CPU_BYTES]
     asked = [make.gemm(device, half(device), *shape, cap_s=QUICK_CAP_S) for shape in small]
     there = {job.point.id for job in found}
@@ -123,7 +123,7 @@ def half(device: Device) -> str:
 
 
 def _quick_gpu(device: Device) -> list[Job]:
-    """Large products for the ceilings, model-shaped and thin ones for the knee, then training steps that device and host decide."""
+    """Large products for the ceilings, model-shaped and thin ones for the knee, then training steps limited by device and host."""
     main = half(device)
     found = [
         make.gemm(device, main, 8192, 8192, 8192),
@@ -155,7 +155,7 @@ def _quick_gpu(device: Device) -> list[Job]:
 
 
 def _standard(device: Device, quick: Sequence[Job], options: SuiteOptions) -> list[Job]:
-    """The points that decide the ceilings in rounds with others between them, then whole models; long points come last."""
+    """The points that determine the ceilings in rounds with others between them, then whole models; long points come last."""
     decisive = [job for job in quick if job.point.kind in {"gemm", "gemv", "copy", "launch"}]
     decisive = [replace(job, point=replace(job.point, cap_s=min(job.point.cap_s, ROUND_CAP_S))) for job in decisive]
     models = [job for job in quick if job.point.kind == "train"]

@@ -1,9 +1,8 @@
-"""Times one call many times and judges how far the result can be trusted.
+"""Repeated timing of one call, with a judgement of how far the result can be trusted.
 
-The figure is a quantile of single calls: the median on a GPU, the lower quartile on a CPU, where whatever else runs adds time
-and nothing takes any away. Its interval comes from order statistics, so no distribution is assumed. A box shared with others
-can be wrong by a factor of ten while its samples agree with each other, so on a CPU the time threads waited for a core is
-looked at as well.
+The figure is a quantile of single calls: the median on a GPU, the lower quartile on a CPU, where other programs only add time.
+Its interval comes from order statistics, so no distribution is assumed. On a shared machine it can be wrong by a factor of ten while
+samples agree with each other, so on a CPU the time that threads waited for a core is checked as well.
 """
 
 from __future__ import annotations
@@ -18,35 +17,35 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 NOISY, UNSTABLE = 0.10, 0.25
-"""Interquartile range over median from which torch.utils.benchmark warns, and warns strongly."""
+"""Interquartile range ÷ median from which torch.utils.benchmark warns, and warns strongly."""
 STARVED = 0.15
-"""Share of its time a thread may wait for a core before a CPU figure counts as shared."""
+"""Share of its time that a thread may wait for a core before a CPU figure counts as shared."""
 IDLE = 0.70
-"""Share of wall time × threads a CPU figure has to have been running; less, and others had the cores."""
+"""Share of wall time × threads for which a CPU figure has to have been running; with less, others had the cores."""
 BESIDE, LEFT_IDLE = 0.15, 0.10
-"""Others hold the cores when they run this share of the machine's time and less than that share is left idle: a scheduler may
-favour a newcomer for as long as one point takes, so its own waiting time is not enough to know."""
+"""Share of the machine's time that others run, and share left idle below which they hold the cores: a scheduler may favour a newcomer for
+as long as one point takes, so the process's own waiting time is not enough to know."""
 LONG_CALL_S = 0.005
-"""Calls shorter than this include the waking of threads, so that their running time does not show other processes."""
+"""Duration below which calls include the waking of threads, so that their running time does not show other processes."""
 PRECISION = 0.01
-"""Sampling ends when the half width of the interval is this share of the figure."""
+"""Half width of the interval, as a share of the figure, at which sampling ends."""
 CONFIDENCE = 0.95
 """Probability that the quantile of all calls lies in the interval."""
 MEDIAN, LOWER_QUARTILE = 0.5, 0.25
-"""Shares of the calls that are faster than the figure. The fastest call of all would be surer still (Chen and Revels, Robust benchmarking
-in noisy environments, 2016), and too fast for work that lasts: a clock is higher for a moment than for a minute."""
+"""Shares of the calls that are faster than the figure. The fastest call would be even more stable (Chen and Revels, Robust benchmarking in
+noisy environments, 2016), but too fast for lasting work: a clock is higher for a moment than for a minute."""
 FEWEST, MOST = 10, 200
-"""Least and most samples of a call."""
+"""Fewest and most samples of a call."""
 LONG_ENOUGH_S = 0.3
-"""Sampling goes on at least this long, so that one scheduler slice does not decide."""
+"""Shortest time of sampling, so that one scheduler slice does not decide."""
 
 
 class Stopped(Exception):  # noqa: N818  # an order, not an error
-    """The run was asked to stop; raised between two samples."""
+    """Signal that the run has to stop; raised between two samples."""
 
 
 class Timer(Protocol):
-    """Measures the seconds of a call on one kind of device."""
+    """Timer for calls on one kind of device, in seconds."""
 
     flushing: str
     """Way of emptying a cache between two calls: 'read', 'write', or 'none'."""
@@ -62,7 +61,7 @@ class Timer(Protocol):
 
 @runtime_checkable
 class KeepsBusy(Protocol):
-    """A timer of a device that works on while its host does something else."""
+    """A timer of a device that continues to work while its host does something else."""
 
     def keep_busy(self, call: Callable[[], Any], rough_s: float) -> None:
         """Queue some calls and return while they run."""
@@ -75,12 +74,12 @@ class Timed:
 
     samples_s: tuple[float, ...]
     call_s: float
-    """Quantile of the samples that stands for a call."""
+    """Quantile of the samples that represents a call."""
     low_s: float
     high_s: float
     """95 % interval of `call_s`."""
     spread: float
-    """Interquartile range over median."""
+    """Interquartile range ÷ median."""
     status: str
     detail: str
     telemetry: dict[str, Any] = field(default_factory=dict)
@@ -110,7 +109,7 @@ def quantile_interval(samples: Sequence[float], share: float = MEDIAN) -> tuple[
 
 @functools.cache
 def _interval_ranks(count: int, share: float) -> tuple[int, int]:
-    """Places in `count` ordered samples of both ends of the interval."""
+    """Positions in `count` ordered samples of both ends of the interval."""
     # P(the quantile lies below the (rank+1)-th smallest of n) = sum over i ≤ rank of C(n, i) share^i (1 - share)^(n - i)
     below = list(itertools.accumulate(math.comb(count, i) * share**i * (1 - share) ** (count - i) for i in range(count)))
     error = (1 - CONFIDENCE) / 2
@@ -120,7 +119,7 @@ def _interval_ranks(count: int, share: float) -> tuple[int, int]:
 
 
 def judge(samples: Sequence[float]) -> tuple[str, str, float]:
-    """Status, reason in words, and interquartile range over median."""
+    """Status, reason in words, and interquartile range ÷ median."""
     middle = median(samples)
     spread = (quantile(samples, 0.75) - quantile(samples, 0.25)) / middle if middle > 0 else 0.0
     if spread > UNSTABLE:
@@ -180,9 +179,9 @@ class CpuUse:
     wall_s: float
     running_s: float
     waiting_s: float | None
-    """Time its threads were ready to run and had no core (Linux); None where the system does not say."""
+    """Time that its threads were ready to run but had no core (Linux); None where the system does not state it."""
     machine: tuple[float, float] | None = None
-    """Busy and idle seconds of all cores of the machine together (Linux)."""
+    """Total busy and idle seconds of all cores of the machine (Linux)."""
 
     @classmethod
     def now(cls) -> CpuUse:
@@ -208,7 +207,7 @@ class CpuUse:
 
 
 def _waited_s() -> float | None:
-    """Seconds all threads of this process have waited on a run queue (second field of schedstat, nanoseconds)."""
+    """Seconds that all threads of this process have waited on a run queue (second field of schedstat, nanoseconds)."""
     total = 0
     try:
         for thread in os.listdir("/proc/self/task"):  # noqa: PTH208  # twice per point, nothing of a path is needed
@@ -233,12 +232,12 @@ def _machine_s() -> tuple[float, float] | None:
 
 
 class CpuTimer:
-    """Wall clock around the call; very short calls are repeated within a sample."""
+    """Timer with the wall clock around the call; very short calls are repeated within a sample."""
 
     flushing = "none"
     warm_s = 0.05
     sample_s = 0.002
-    """A sample is at least this long: the clock and the loop cost well under 1 %."""
+    """Shortest sample: the clock and the loop cost well under 1 %."""
 
     def settle(self, call: Callable[[], Any]) -> float:
         """Warm up with at least one call and 50 ms after the first, which sets libraries up."""

@@ -1,7 +1,7 @@
 """The process that measures: it runs the points of a suite in order and reports every step.
 
-No output of a library can get into the messages: standard output is redirected to standard error before torch is
-loaded. The run survives the terminal it was started from, up to the wall-time cap of its suite.
+Output of libraries cannot get into the messages, because standard output is redirected to standard error before torch is
+loaded. The run survives the terminal it was started from, up to the time limit of its suite.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 IDLE_S = 1.0
 """Idle time after which a busy GPU works for others: the period over which a driver reports utilisation."""
 KEPT_BYTES = 256 * 2**20
-"""Most memory that may stay allocated after a point that failed; with more the next points would lack it."""
+"""Most memory that may stay allocated after a failed point; with more, the next points would lack it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,7 +102,7 @@ def _measure(run: Run, options: argparse.Namespace) -> protocol.Error | None:
     too_large_bytes = smallest_bytes(planned, options.too_large)
     try:
         broken = _measure_points(run, jobs, bench, frozenset(options.skip if same else ()), soak_s, rounds, too_large_bytes)
-        for result in rounds.unfinished() if broken is None else ():  # points whose rounds were cut short keep those they had
+        for result in rounds.unfinished() if broken is None else ():  # points whose rounds were cut short keep the rounds they had
             run.channel.send(result)
         return broken
     finally:
@@ -129,7 +129,7 @@ def _hello(device: Device) -> protocol.Hello:
 
 
 def _suite_options(options: argparse.Namespace, device: Device) -> SuiteOptions:
-    """Points to measure beside the suite's own, as the command line names them."""
+    """Points to measure in addition to the suite's own, from the command line."""
     from bench import study
     from bench.kinds import ranks
     from bench.machine import environment
@@ -144,7 +144,7 @@ def _suite_options(options: argparse.Namespace, device: Device) -> SuiteOptions:
 
 
 def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[str, float]) -> Bench:
-    """The device under test, with its own telemetry where there is any."""
+    """The device under test, with its own telemetry where available."""
     from bench.machine import environment, nvml
     from bench.points import Bench, timer_for
 
@@ -162,7 +162,7 @@ def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[
 
 
 def _crowded(bench: Bench) -> str:
-    """Reason why figures of this moment are shared; empty where no other program works on the GPU."""
+    """Reason why present figures are shared; empty where no other program works on the GPU."""
     from bench.machine import nvml
 
     busy = bench.meter.busy_percent() if bench.meter is not None else None

@@ -1,7 +1,7 @@
-"""Composes synthetic recordings: the shipped demonstration, and the windows that right-sizing is tested with.
+"""Compose synthetic recordings: the shipped demonstration, and the windows with which right-sizing is tested.
 
-Figures are set by hand to what such jobs look like on an H100 SXM (names and totals are the driver's): the tables below are all there
-is to them, with a little deterministic unrest. Run it again after changing one.
+Figures are set by hand to typical ones of such jobs on an H100 SXM (names and totals are the driver's): the tables below contain all of
+them, with a little deterministic noise. Run it again after a change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the table of docs/evidence/memory.md: predicted training memory beside PyTorch's, over the grid of the tests."""
+"""Write the table of docs/evidence/memory.md: predicted training memory compared with PyTorch's, over the grid of the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ START, END = "<!-- errors -->", "<!-- end of errors -->"
 
 
 def table() -> list[str]:
-    """Lines of the table, a row a recipe and way of recomputing, and one of all."""
+    """Lines of the table, one for each recipe and way of recomputing, and one for all."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "samples"), str(ROOT / "tests" / "oracles")]
     from memory_comparison import compared
 

@@ -1,9 +1,9 @@
-"""Runs the command printed below each lever of a plan, and counts those whose result differs from the lever's text.
+"""Run the command printed below each lever of a plan, and count those whose result differs from the lever's text.
 
     python scripts/promises.py [PRESET…]
 
-Every preset (or those named) is planned as given, where levers are savings, and on one RTX 4090, where most have no solution and levers are
-ways to one. Exit code 1: a promise is broken. All presets take a few minutes.
+Every preset (or those named) is planned as given, where levers are savings, and on one RTX 4090, where most have no solution and levers
+lead to one. Exit code 1: a promise is broken. All presets take a few minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMALL = ("--gpu", "RTX 4090", "--set", "max_gpus=1")
 
 
 def checked(run: Run, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each lever of `plan` with these arguments: its text, and what its command finds instead ('': it keeps its word)."""
+    """Each lever of `plan` with these arguments: its text, and the different result of its command ('': none)."""
     levers = _answer(run, "plan", *arguments).get("levers", [])
     printed = run("plan", *arguments, COLUMNS="200").stdout.splitlines()
     commands = [line.strip() for line in printed if line.strip().startswith("gpu-planner plan ")]

@@ -1,8 +1,8 @@
-"""Writes the samples of README.md and docs/guide/usage.md: the text block below a command holds what the program prints.
+"""Write the samples of README.md and docs/guide/usage.md: the text block below a command contains what the program prints.
 
     python scripts/samples.py
 
-A sample may stop early: its last line is then "…", and as many lines as stood above it are kept. Rows of this machine are left out.
+A sample may stop early: its last line is then "…", and as many lines as before are kept. Rows of this machine are left out.
 """
 
 from __future__ import annotations

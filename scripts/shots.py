@@ -1,6 +1,6 @@
-"""The screenshot of README, drawn by the program: an SVG of its main screen with the first plan on it.
+"""Draw the screenshot of README with the program: an SVG of its main screen with the first plan.
 
-It uses the shipped catalogue, this machine, and an empty home, so neither measurements nor settings of yours are in it.
+It uses the shipped catalogue, this machine, and an empty home, so it contains neither measurements nor settings of yours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 NAME, SIZE = "screenshot.svg", (120, 40)
 LIMIT_S = 20.0
 SETTLE_S = 1.5
-"""Time for the first telemetry to arrive once the plan is there."""
+"""Seconds for the first telemetry to arrive after the plan."""
 
 
 async def draw(home: Path) -> str:
@@ -32,7 +32,7 @@ async def draw(home: Path) -> str:
 
 
 def main() -> int:
-    """Draw it into the folder named, and say so."""
+    """Draw it into the named folder, and print its path."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder

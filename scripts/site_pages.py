@@ -1,7 +1,7 @@
 """Gather the pages of the documentation site: docs/, README, a page of every command, of formulas, and the JSON Schemas.
 
-Usage: site_pages.py FOLDER. Beside FOLDER a configuration for mkdocs is written, with the order of the pages. Links to files of the
-repository that are no pages lose their link and keep their words; one to a file that does not exist is an error.
+Usage: site_pages.py FOLDER. A configuration for mkdocs, with the order of the pages, is written next to FOLDER. Links to files of the
+repository that are not pages are replaced by their words; a link to a file that does not exist is an error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def formulas(root: Path) -> str:
 
 
 def _of_module(path: Path, name: Path) -> Iterator[str]:
-    """Section of one module; nothing where it has neither formulas nor constants."""
+    """Section of one module; empty where it has neither formulas nor constants."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     entries = [*_constants(module), *_functions(module)]
     if entries:
@@ -53,7 +53,7 @@ def _of_module(path: Path, name: Path) -> Iterator[str]:
 
 
 def _constants(module: ast.Module) -> Iterator[str]:
-    """Numbers with a docstring below them."""
+    """Numbers followed by a docstring."""
     for one, below in zip(module.body, module.body[1:], strict=False):
         if isinstance(one, ast.Assign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             name, value = ast.unparse(one.targets[0]).strip("()"), ast.unparse(one.value)
@@ -63,7 +63,7 @@ def _constants(module: ast.Module) -> Iterator[str]:
 
 
 def _functions(module: ast.Module) -> Iterator[str]:
-    """Public functions and what their docstrings say."""
+    """Public functions and their docstrings."""
     for one in module.body:
         if isinstance(one, ast.FunctionDef) and not one.name.startswith("_") and (said := ast.get_docstring(one)):
             arguments = ", ".join(argument.arg for argument in [*one.args.args, *one.args.kwonlyargs])
@@ -71,7 +71,7 @@ def _functions(module: ast.Module) -> Iterator[str]:
 
 
 def _plain(said: str) -> str:
-    """A docstring on one line, with nothing that Markdown takes for its own."""
+    """A docstring on one line, with Markdown's special characters escaped."""
     text = " ".join(said.split())
     return text.replace("*", r"\*").replace("<", "&lt;").replace("[", r"\[")
 
@@ -85,7 +85,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "How sure": ("evidence/accuracy.md", "evidence/*.md"),
     "How it is built": ("architecture.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "decisions/*.md"),
 }
-"""Heading -> its pages in order; each page stands under the first that names it, and all others under the last."""
+"""Heading -> its pages in order; each page belongs to the first heading that names it, and all others to the last."""
 
 
 def output_of(*words: str) -> str:
@@ -102,7 +102,7 @@ def output_of(*words: str) -> str:
 def gather(pages: Path) -> None:
     """Rebuild `pages`."""
     shutil.rmtree(pages, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("README.md"))  # the order of the pages says the same
+    shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("README.md"))  # replaced by the navigation
     for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, pages / name)
     shutil.copy(ROOT / "README.md", pages / "index.md")
@@ -116,7 +116,7 @@ def gather(pages: Path) -> None:
 
 
 def with_links(page: Path, pages: Path, wrong: list[str]) -> str:
-    """The text of `page` with links that lead to pages, or to nothing but words."""
+    """The text of `page` with its links to pages; other links are replaced by their words."""
     place = page.relative_to(pages)
     outside = place.name in {"index.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} and place.parent == Path()
     home = ROOT if outside else (ROOT / "docs" / place).parent
@@ -156,7 +156,7 @@ def navigation(pages: Path) -> list[dict[str, list[str]] | str]:
 
 
 def main() -> int:
-    """Write pages and configuration; 1: a link leads nowhere."""
+    """Write pages and configuration; 1: a link has no target."""
     pages = Path(sys.argv[1]).resolve()
     gather(pages)
     wrong: list[str] = []

@@ -28,7 +28,7 @@ MOST_SCREEN_S = 60.0
 
 
 def tried(built: Path, uv: Path) -> list[str]:
-    """Fault of the program that `built` installs; empty: nothing."""
+    """Fault of the program installed from `built`; empty: none."""
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, **own_folders(folder), "UV_TOOL_DIR": f"{folder}/tools", "UV_TOOL_BIN_DIR": f"{folder}/bin"}
@@ -67,7 +67,7 @@ def screen_fault(program: str, environment: dict[str, str]) -> str:
             except OSError:  # its other end is closed
                 break
         if DRAWN in shown and time.monotonic() > next_s:
-            asked, next_s = bool(os.write(terminal, b"q")), time.monotonic() + 2.0  # what greets the first time goes first
+            asked, next_s = bool(os.write(terminal, b"q")), time.monotonic() + 2.0  # first close the welcome screen
     else:
         os.kill(process, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])

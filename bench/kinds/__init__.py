@@ -1,1 +1,1 @@
-"""The kinds of work that are measured: a file for each, with its arithmetic and its timing."""
+"""The kinds of work that are measured, each in one file with its arithmetic and its timing."""

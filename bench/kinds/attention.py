@@ -1,4 +1,4 @@
-"""Attention by itself: over a whole prompt, which is arithmetic, and of one new token over a cache, which is reading."""
+"""Attention by itself: over a whole prompt, which is limited by arithmetic, and for one new token over a cache, limited by reading."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.products.matmul import FLOAT_TYPES, operand_bytes, refuse_unsupported
 from bench.protocol import Point, Result, breaks_device
 
 PAGE_TOKENS = 256
-"""Tokens of a page: flash attention takes multiples of it."""
+"""Tokens of a page, a multiple of what flash attention requires."""
 
 
 def _operands(

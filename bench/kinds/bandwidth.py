@@ -1,4 +1,4 @@
-"""Memory bandwidth: a plain copy, the matrix-vector product that generating a token is made of, and copies between GPU and host.
+"""Memory bandwidth: a plain copy, the matrix-vector product that token generation consists of, and copies between GPU and host.
 
 On a CPU the arrays are larger than the last-level cache, or rotate until together they are; on a GPU the timer flushes it.
 """
@@ -20,7 +20,7 @@ from bench.protocol import Point, Result
 OTHER_FLUSHES = ("write", "none")
 """Ways of emptying a cache that make a vector product look too slow, and too fast."""
 MOST_ON_CPU = 2**30
-"""Touching fresh pages costs about half a second per GiB: more would make the run longer, not better."""
+"""Largest array on a CPU: touching fresh pages costs about half a second per GiB, so more would make the run longer, not better."""
 TRANSFERRED_BYTES = 256 * 2**20
 QUEUED = 4
 """Copies in one sample."""

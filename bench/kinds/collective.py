@@ -22,10 +22,10 @@ from bench.timing import Stopped, median, timed_of
 
 GPU_SIZES = tuple(2**power for power in (15, 18, 20, 22, 24, 26, 28, 30))
 GPU_SHARE = 16
-"""No buffer is larger than this part of a GPU's memory."""
+"""Divisor of a GPU's memory that gives the largest buffer."""
 CPU_SIZES = tuple(2**power for power in (15, 20, 24))
 LOOPBACK = dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), "lo") if Path("/sys/class/net/lo").exists() else {}
-"""Ranks of one machine meet in a file and listen on no other interface."""
+"""Variables for ranks of one machine, which meet in a file and listen on no other interface."""
 LOOK_S = 0.01
 """Seconds between two checks of the ranks."""
 
@@ -79,7 +79,7 @@ def _result(bench: Bench, point: Point, op: str, nodes: int, measured: dict[str,
 def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float) -> dict[str, Any]:
     """Start the ranks, read the answer of the first one, end all of them."""
     arguments = ["ranks", "--op", op, "--device", "cpu" if bench.device.is_cpu else "cuda", "--sizes", *map(str, sizes)]
-    meeting = tempfile.mkdtemp(prefix="gpu-planner-ranks-")  # readable by this user alone
+    meeting = tempfile.mkdtemp(prefix="gpu-planner-ranks-")  # only readable by this user
     arguments += ["--store", f"{meeting}/store"]
     started: list[subprocess.Popen[str]] = []
     patience_s = JOIN_S + 3 * cap_s
@@ -93,7 +93,7 @@ def _run(bench: Bench, op: str, ranks: int, sizes: tuple[int, ...], cap_s: float
                 **({"OMP_NUM_THREADS": "1"} if bench.device.is_cpu else {}),
             }
             command = [sys.executable, "-u", str(Path(protocol.__file__).parent), *arguments]
-            # a pipe that nobody reads would hold up a rank with much output
+            # a pipe that nobody reads would block a rank with much output
             with _words_of(meeting, rank).open("w") as words_of_rank:
                 pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": words_of_rank}
                 started.append(subprocess.Popen(command, env=environment, text=True, **pipes))

@@ -51,7 +51,7 @@ def _unsupported(bench: Bench) -> str:
 
 
 def _illegal_access(bench: Bench) -> str:
-    """Cause an illegal access in a separate process, since the fault ends every context of its process."""
+    """Cause an illegal access in a separate process, because the fault ends every context of its process."""
     code = ILLEGAL.format(device=_gpu(bench))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=START_S, check=False)
     if done.returncode == 0:
@@ -89,7 +89,7 @@ FAULTS: dict[str, Callable[[Bench], str]] = {
     "memory-held": _memory_held,
     "busy-neighbour": _neighbour,
 }
-"""Each returns why the fault was not noticed; empty where it was."""
+"""Name of a fault -> function that returns why it was not noticed; '' where it was."""
 
 
 def _gpu(bench: Bench) -> str:

@@ -1,7 +1,7 @@
-"""Generating with the decoder of `training`: the prompt in one pass, then one token at a time with a cache of fixed size.
+"""Generation with the decoder of `training`: the prompt in one pass, then one token at a time with a cache of fixed size.
 
-A token is chosen on the device and never read by the host; on a GPU the whole step is replayed as one graph, as serving engines
-do. Weights are random, which a dense model does not notice.
+A token is chosen on the device and never read by the host; on a GPU the whole step is replayed as one graph, as in serving engines. Weights
+are random, which does not affect a dense model.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def prompt_pass(model: Any, tokens: Any) -> Any:
 
 
 def decode_step(model: Any, shape: Qwen3Shape, batch: int, context: int, kind: Any) -> Callable[[], Any]:
-    """A call that generates one token for `batch` sequences whose cache holds `context` tokens, the new one included."""
+    """A call that generates one token for `batch` sequences whose cache holds `context` tokens, including the new one."""
     device = model.embedding.weight.device
     size = (shape.depth, batch, shape.kv_heads, context, shape.head_dim)
     keys, values = torch.randn(size, device=device, dtype=kind), torch.randn(size, device=device, dtype=kind)

@@ -1,4 +1,4 @@
-"""Costs in time or memory without work: launches of empty operators, a process with torch, and what the allocator keeps."""
+"""Costs in time or memory without work: launches of empty operators, a process with torch, and unused blocks of the allocator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.timing import CpuTimer, Timed
 OPERATORS = 200
 """Operators launched back to back in one sample."""
 PARALLEL_ELEMENTS = 65536
-"""Twice torch's grain of 32768 elements: the smallest elementwise operator that two threads share."""
+"""Elements of the smallest elementwise operator that two threads share: twice torch's grain of 32768."""
 
 
 def measure_eager(bench: Bench, point: Point) -> Result:
@@ -57,7 +57,7 @@ def _latency(point: Point, timed: Timed, parameters: dict[str, Any]) -> Result:
 
 
 STEPS = 3
-"""Training steps until the allocator has reserved all it will."""
+"""Training steps until the allocator has reserved everything."""
 
 
 def measure_context(bench: Bench, point: Point) -> Result:

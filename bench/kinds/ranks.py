@@ -1,7 +1,7 @@
 """One rank of a collective: a process for each GPU, or one of several on a CPU, with the variables that torchrun sets.
 
-On one machine the worker starts them itself, one set an operation, and rank 0 prints what it took. Over several nodes torchrun
-starts them all: rank 0 is the worker then, and gives the others one order after the other through the store they met in.
+On one machine the worker starts the ranks itself, one set for each operation, and rank 0 prints the times. Over several nodes torchrun
+starts them all: rank 0 is then the worker, and sends orders to the others, one at a time, through the store in which they met.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ QUEUED_BYTES, MOST_QUEUED = 2**24, 20
 GRAPHED_BYTES = 2**20
 """Largest message whose calls are replayed from a graph: links carry it faster than the host launches the next call."""
 JOIN_S = 120.0
-"""Time that ranks may take to load torch and to meet, and an order to arrive."""
+"""Seconds that ranks may take to load torch and to meet, and that an order may take to arrive."""
 FEWER_ABOVE_S = 0.05
-"""A call this long is repeated a quarter as often."""
+"""Duration of a call above which it is repeated a quarter as often."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ranks that torchrun started, this process being one of them."""
+    """The ranks that torchrun started, including this process."""
 
     rank: int
     ranks: int
@@ -142,7 +142,7 @@ class Group:
 
 
 def _seconds(torch: Any, dist: Any, op: str, size: int, place: str) -> list[float]:
-    """Seconds of single calls on the slowest rank, one a sample."""
+    """Seconds of single calls on the slowest rank, one per sample."""
     call = _call(torch, dist, op, size // 4, place)
     for _ in range(WARM):
         call()
@@ -183,7 +183,7 @@ def _queue(torch: Any, call: Callable[[], Any], size: int) -> tuple[Callable[[],
             call()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's watchdog asks for events meanwhile
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's watchdog queries events meanwhile
             several()
     except RuntimeError:
         torch.cuda.synchronize()
@@ -203,7 +203,7 @@ def _queued_s(torch: Any, queue: Callable[[], Any]) -> float:
 
 
 def _call(torch: Any, dist: Any, op: str, count: int, place: str) -> Callable[[], Any]:
-    """A call over `count` elements in all: the buffer of an all-reduce, the gathered one of a gather, else the one that is sent."""
+    """A call over `count` elements in total: the buffer of an all-reduce, the gathered one of a gather, else the one that is sent."""
     ranks = dist.get_world_size()
     part = max(1, count // ranks)
     whole = torch.randn(part * ranks, device=place)

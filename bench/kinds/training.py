@@ -107,7 +107,7 @@ def rotary(sequence: int, head_dim: int, device: Any) -> tuple[Any, Any]:
 
 
 def rotated(x: Any, cosine: Any, sine: Any) -> Any:
-    """`x` turned by its position, halves paired."""
+    """`x` rotated by its position, with halves paired."""
     first, second = x.chunk(2, dim=-1)
     return x * cosine.to(x.dtype) + torch.cat((-second, first), dim=-1) * sine.to(x.dtype)
 
@@ -119,7 +119,7 @@ def training_step(
 
     With `dtype` 'bf16' or 'fp16' matrix products run under autocast, and weights and optimizer stay in FP32.
     """
-    with torch.device(device):  # made where it is used: on a host, large weights take half a minute and their size in memory
+    with torch.device(device):  # created on the device: on a host, large weights take half a minute and their size in memory
         model = prepare(Qwen3(shape))
     optimizer = _adamw(model)
     tokens = torch.randint(shape.vocabulary, (batch, sequence), device=device)
@@ -137,7 +137,7 @@ def training_step(
 
 
 def autocast(device: str, dtype: str) -> AbstractContextManager[Any]:
-    """A context that runs matrices in `dtype`, 'bf16' or 'fp16', and leaves weights as they are; empty for 'fp32'."""
+    """A context that computes matrix products in `dtype`, 'bf16' or 'fp16', and leaves weights unchanged; empty for 'fp32'."""
     if dtype == "fp32":
         return nullcontext()
     return torch.autocast(torch.device(device).type, dtype=FLOAT_TYPES[dtype])  # type: ignore[no-any-return]  # see RmsNorm
@@ -172,7 +172,7 @@ def measure_step(bench: Bench, point: Point, shape: Qwen3Shape, dtype: str, batc
 
 
 def finished(step: Callable[[], None], device: str) -> Callable[[], None]:
-    """`step`, made to return when the device has finished it."""
+    """`step`, changed to return when the device has finished it."""
 
     def whole() -> None:
         step()

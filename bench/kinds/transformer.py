@@ -27,7 +27,7 @@ class Qwen3Shape:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Parameters of a point that say which model it measures."""
+        """Parameters of a point that state which model it measures."""
         return {
             "model": self.name,
             "width": self.width,
@@ -97,4 +97,4 @@ QWEN3_8B = Qwen3Shape(
     name="qwen3-8b", width=4096, depth=36, heads=32, kv_heads=8, head_dim=128, ffn=12288, vocabulary=151936, tied=False
 )
 BATCH, SEQUENCE = 4, 256
-"""1024 tokens a step, as in the study of compute per dollar this suite repeats."""
+"""Sequences and tokens of a step: 1024 tokens, as in the study of compute per dollar that this suite repeats."""

@@ -98,7 +98,7 @@ def _measure_network(
 
 
 STEADY = 0.05
-"""Largest relative difference of two steps in a row that contain no compilation."""
+"""Largest relative difference between two consecutive steps without compilation."""
 MOST_FIRST_STEPS = 8
 RANK = 16
 ADAPTED = ("query", "key", "value", "out", "gate", "up", "down")
@@ -141,7 +141,7 @@ def _compiled(bench: Bench, step: Any) -> float:
 
 
 class LoraLinear(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
-    """A frozen linear layer and a trained low-rank path beside it."""
+    """A frozen linear layer with a parallel, trained low-rank path."""
 
     def __init__(self, frozen: Any, rank: int) -> None:
         super().__init__()

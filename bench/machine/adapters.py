@@ -1,4 +1,4 @@
-"""The network between machines: adapters of the GPUs' own or one shared port, read from files of the kernel."""
+"""The network between machines: separate adapters for GPUs or one shared port, read from files of the kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 ACTIVE = "ACTIVE"
 GPUS_AN_ADAPTER = 2
-"""Most GPUs that share an adapter which counts as their own (AWS p4d: 8 GPUs, 4 adapters)."""
+"""Most GPUs that share an adapter that counts as their own (AWS p4d: 8 GPUs, 4 adapters)."""
 
 
 def fabric_between(backend: str, local_ranks: int, environment: Mapping[str, str], root: Path = Path("/")) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def fabric_between(backend: str, local_ranks: int, environment: Mapping[str, str
 
 
 def here(backend: str) -> dict[str, Any]:
-    """`fabric_between` of this machine, under torchrun."""
+    """`fabric_between` for this machine, under torchrun."""
     return fabric_between(backend, int(os.environ.get("LOCAL_WORLD_SIZE", "1")), os.environ)
 
 

@@ -23,12 +23,12 @@ INSTRUCTIONS = (
 
 
 def cpu_name() -> str:
-    """The CPU's model name from the system, blanks collapsed; the architecture where it gives none."""
+    """The CPU's model name from the system, without repeated blanks; the architecture where it states none."""
     for line in system_lines("/proc/cpuinfo"):
         key, _, value = line.partition(":")
         if key.strip() == "model name" and value.strip():
             return " ".join(value.split())
-    return platform.machine()  # `platform.processor` would ask the program `uname`, and wait for it
+    return platform.machine()  # `platform.processor` would start the program `uname`, and wait for it
 
 
 def visible_cores() -> int:
@@ -82,7 +82,7 @@ def quota_cores() -> float | None:
 
 
 def system_lines(path: str) -> list[str]:
-    """The lines of a kernel file; none when it is not there."""
+    """The lines of a kernel file; empty when it does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as source:  # noqa: PTH123  # paths of the kernel, read once
             return source.readlines()

@@ -1,4 +1,4 @@
-"""Timing on a CUDA (or ROCm) device: events, a cold cache, graphs for short kernels, and a soak to a steady clock."""
+"""Timing on a CUDA (or ROCm) device: events, a cold cache, graphs for short kernels, and a warm-up to a steady clock."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ import torch
 from bench.machine.environment import last_cache_bytes
 
 FLUSH_BYTES = 256 * 2**20
-"""Bytes read between two samples to replace what the last cache holds; twice its size where that is more. Reading, since lines that
-were written have to be stored first, at the cost of the call that follows (11-22 % of a vector product's bandwidth)."""
+"""Bytes read between two samples to replace the contents of the last cache; twice its size where that is more. They are read, because lines
+that were written have to be stored first, at the cost of the call that follows (11-22 % of a vector product's bandwidth)."""
 LEAST_FLUSH_BYTES = 16 * 2**20
-"""A GPU without room for this much has room for no point."""
+"""Smallest buffer: a GPU without room for it has no room for any point."""
 BUSY_S = 0.02
-"""Work queued while telemetry is read, so that clocks and power are those of a working device."""
+"""Seconds of work queued while telemetry is read, so that clocks and power are those of a working device."""
 SHORT_S = 50e-6
 """Kernels shorter than this are replayed from a graph: events resolve about half a microsecond."""
 SPAN_S = 400e-6
-"""Time between a pair of events when calls are replayed together."""
+"""Seconds between a pair of events when calls are replayed together."""
 WARM_S = 0.05
-"""Time of calls before the first sample."""
+"""Seconds of calls before the first sample."""
 QUEUED = 10
 """Samples queued before one synchronisation."""
 WSL_SHARE = 0.9
-"""Part of a GPU's memory that torch may take under WSL."""
+"""Share of a GPU's memory that torch may use under WSL."""
 BATCH_S = 0.2
 """Longest time of a queued batch, so that a request to stop is seen."""
 
 
 class CudaTimer:
-    """CUDA events around single calls, the L2 cache flushed in between."""
+    """Timer with CUDA events around single calls, with the L2 cache flushed in between."""
 
     def __init__(self, device: str) -> None:
-        """Take the memory that flushes the cache. Raises torch's error where less than `LEAST_FLUSH_BYTES` is free."""
+        """Timer that takes the memory to flush the cache. Raises torch's error where less than `LEAST_FLUSH_BYTES` is free."""
         cache_bytes = int(last_cache_bytes(device))
         self._device = device
         self._flush = _room(max(FLUSH_BYTES, 2 * cache_bytes), device)
@@ -97,7 +97,7 @@ class CudaTimer:
         return [start.elapsed_time(end) / 1e3 for start, end in pairs]
 
     def _capture(self, call: Callable[[], Any], repeats: int) -> None:
-        """Record `repeats` calls as one graph; a call that cannot be captured stays timed singly."""
+        """Record `repeats` calls as one graph; a call that cannot be captured is timed singly."""
         side = torch.cuda.Stream(self._device)
         side.wait_stream(torch.cuda.current_stream(self._device))
         try:
@@ -116,7 +116,7 @@ class CudaTimer:
 
 
 def _room(wanted_bytes: int, device: str) -> Any:
-    """A tensor of `wanted_bytes`, or as large a part as there is memory for. Raises torch's error below `LEAST_FLUSH_BYTES`."""
+    """A tensor of `wanted_bytes`, or of as many as fit. Raises torch's error below `LEAST_FLUSH_BYTES`."""
     while True:
         try:
             return torch.zeros(wanted_bytes // 4, dtype=torch.float32, device=device)
@@ -153,7 +153,7 @@ def refuse_foreign_kernels(device: str) -> None:
 
 
 def never_spill(device: str) -> None:
-    """Limit torch to the GPU's own memory under WSL, whose driver would go on in host memory without an error, far slower."""
+    """Limit torch to the GPU's own memory under WSL, whose driver would continue in host memory without an error, far slower."""
     if "microsoft" in platform.release().lower():
         torch.cuda.set_per_process_memory_fraction(WSL_SHARE, device)
 

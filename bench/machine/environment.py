@@ -30,7 +30,7 @@ VARIABLES = (
 
 
 class NoDeviceError(Exception):
-    """The device asked for is not there, or torch cannot use it."""
+    """Failure to use the requested device: it does not exist, or torch cannot use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class Device:
 
 
 INFINITY_CACHE_BYTES = 256 * 2**20
-"""Cache between the L2 and the memory of MI300 and MI350 (AMD's CDNA 3 and CDNA 4 white papers); torch reports the L2 alone."""
+"""Cache between the L2 and the memory of MI300 and MI350 (AMD's CDNA 3 and CDNA 4 white papers); torch reports only the L2."""
 
 
 def amd_architecture(torch_name: str) -> str:
-    """'gfx942' of a GPU of AMD; empty for another, or a CPU."""
+    """'gfx942' for a GPU of AMD; empty for another, or a CPU."""
     if torch_name == "cpu" or getattr(torch.version, "hip", None) is None:
         return ""
     return str(getattr(torch.cuda.get_device_properties(torch_name), "gcnArchName", ""))

@@ -1,7 +1,8 @@
 """NVIDIA's management library around a timed region of one GPU: clocks, power, energy, throttling, hardware counters.
 
-By ctypes, so that a foreign interpreter needs nothing but torch. Read once before the first sample and once after the last, never
-in between: a call during the timed region could disturb it (a result says `readings`: 2). Whatever is missing is left out; nothing here ends a run.
+It is called through ctypes, so that a foreign interpreter needs nothing but torch. It is read once before the first sample and once after
+the last, never in between, because a call during the timed region could disturb it (a result states `readings`: 2). Missing values are left
+out; nothing here ends a run.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ POWER_CAP, SW_THERMAL, HW_THERMAL, POWER_BRAKE = 74, 269, 270, 271
 """Fields of nvmlDeviceGetFieldValues: nanoseconds the clocks were held down, and by what."""
 THROTTLING = {SW_THERMAL: "heat", HW_THERMAL: "heat (hardware)", POWER_BRAKE: "the power brake"}
 THROTTLED_SHARE = 0.01
-"""Share of the timed region held down by heat or a brake from which a figure is not the device's own. The power cap is: it is part
-of the board."""
+"""Share of the timed region held down by heat or a brake above which a figure is not the device's own. The power cap is part of the board,
+so it does not count."""
 SLOWED, REASON_BITS = 0x8, {SW_THERMAL: 0x20, HW_THERMAL: 0x40, POWER_BRAKE: 0x80}
 """HwSlowdown, SwThermal, HwThermal, HwPowerBrake of nvmlDeviceGetCurrentClocksEventReasons, used where the counter of a cause does
 not answer."""
@@ -34,7 +35,7 @@ GPM_LEAST_S = 0.11
 BUSY_PERCENT = 5
 """Percent of a second in which kernels of others run while this process rests, above which the GPU counts as shared."""
 LOOKS, BETWEEN_LOOKS_S = 3, 0.25
-"""Readings of which the least counts: a desktop draws, and memory is scrubbed, for less than a second at a time."""
+"""Number of readings of which the smallest counts, and seconds between them: a desktop draws, and memory is scrubbed, for less than a second at a time."""
 
 
 class _Memory(ctypes.Structure):
@@ -91,7 +92,7 @@ class Reading:
 
     at_s: float
     figures: dict[str, float]
-    """The figures that were answered: sm_clock_hz, memory_clock_hz, power_w, energy_j, temperature_c, reasons, used_bytes."""
+    """Available figures: sm_clock_hz, memory_clock_hz, power_w, energy_j, temperature_c, reasons, used_bytes."""
     held_ns: dict[int, int]
     """Throttle counter -> nanoseconds since the driver was loaded."""
 
@@ -142,7 +143,7 @@ class Meter:
         return float(one.used) if self._call("nvmlDeviceGetMemoryInfo", ctypes.byref(one)) else None
 
     def busy_percent(self) -> int | None:
-        """Percent of a second in which a kernel of any process ran: the least of three readings, and no more once one is low."""
+        """Percent of a second in which a kernel of any process ran: the smallest of three readings, which end early once one is low."""
         least: int | None = None
         rates = _Utilization()
         for look in range(LOOKS):
@@ -213,7 +214,7 @@ class Meter:
         return found.value * scale if self._call(name, *arguments, ctypes.byref(found)) else None
 
     def _power_w(self) -> float | None:
-        """Power at this moment; of a driver without that field its power call, which is the mean of a second since Ampere."""
+        """Present power; for a driver without that field its power call, which is the mean of a second since Ampere."""
         if instant := self._fields((POWER_INSTANT,)).get(POWER_INSTANT):
             return instant * 1e-3
         return self._whole("nvmlDeviceGetPowerUsage", scale=1e-3)
@@ -226,7 +227,7 @@ class Meter:
         return self._fields((POWER_CAP, *THROTTLING))
 
     def _fields(self, ids: tuple[int, ...]) -> dict[int, int]:
-        """Fields of the driver that hold whole numbers, by their numbers; those it answers."""
+        """Whole-number fields of the driver, by their numbers; only those it answers."""
         fields = (_Field * len(ids))()
         for field, number in zip(fields, ids, strict=True):
             field.id = number
@@ -236,7 +237,7 @@ class Meter:
 
 
 def between(first: Reading, last: Reading) -> tuple[dict[str, Any], str]:
-    """Telemetry of the region between two readings, and why its figures are not the device's own ('' where they are)."""
+    """Telemetry of the region between two readings, and the reason why its figures are not the device's own ('' where they are)."""
     seconds = max(last.at_s - first.at_s, 1e-9)
     figures: dict[str, Any] = {name: last.figures[name] for name in ("power_limit_w", "temperature_c") if name in last.figures}
     for name in ("sm_clock_hz", "memory_clock_hz", "power_w"):

@@ -1,1 +1,1 @@
-"""Matrix products: dense ones in every dtype, those of several matrices at once, and those of matrices with zeros."""
+"""Matrix products: dense ones in every dtype, grouped ones, and those of matrices with zeros."""

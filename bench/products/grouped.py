@@ -1,4 +1,4 @@
-"""Products of routed experts, several matrices at once, and of weights of which two in four are zero."""
+"""Products of routed experts, several matrices at once, and products with weights of which two in four are zero."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def measure_grouped(bench: Bench, point: Point, dtype: str, experts: int, tokens
 
 
 def measure_sparse(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int) -> Result:
-    """FLOP/s, counted as those of the dense product, of weights of which two in four are zero. Raises `UnsupportedError`."""
+    """FLOP/s, counted as for the dense product, with weights of which two in four are zero. Raises `UnsupportedError`."""
     refuse_unsparse(bench.device)
     refuse_unsupported(bench.device, dtype)
     flop = 2.0 * m * n * k
@@ -57,7 +57,7 @@ def measure_sparse(bench: Bench, point: Point, dtype: str, m: int, n: int, k: in
         tokens = torch.randn(m, k, device=place, dtype=kind).t()
         return lambda: torch.mm(weights, tokens)
 
-    moved = operand_bytes(dtype) * (m * k + n * k * (0.5 + 1 / 16) + m * n)  # two bits tell the place of each number that is kept
+    moved = operand_bytes(dtype) * (m * k + n * k * (0.5 + 1 / 16) + m * n)  # two bits give the place of each number that is kept
     try:
         make()()
     except (RuntimeError, NotImplementedError, AttributeError, TypeError) as refused:

@@ -1,7 +1,7 @@
-"""Matrix products C = A·B in every dtype the device can do: the ceiling of all compute-bound work.
+"""Matrix products C = A·B in every dtype that the device supports: the ceiling of all compute-bound work.
 
 Inputs are random (zeros draw less power and clock higher), A is row-major and B column-major as in a linear layer, the
-output is written in place. 2·m·n·k operations a call.
+output is written in place. 2·m·n·k operations per call.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ CUDA_NEEDS = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (7, 0), "fp8": (8, 9), "in
 CPU_NEEDS = {"fp16": ("avx512_fp16", "amx_fp16", "asimdhp")}
 """Instructions of which torch needs one; without them it falls back to a loop hundreds of times slower."""
 CPU_NEVER = ("tf32", "fp8", "fp4", "mxfp8")
-"""No such unit on a CPU: torch emulates fp8 for correctness only."""
+"""Dtypes without units on any CPU: torch emulates fp8 for correctness only."""
 SCALE_BLOCK = {"fp4": 16, "mxfp8": 32}
 """Elements of a row that share an 8-bit scale (NVFP4; MXFP8 of the Open Compute Project)."""
 ROTATED_CACHES = 4
-"""Operands of calls on a GPU rotate over this many times the L2 cache, so that short ones can be replayed back to back."""
+"""Multiple of the L2 cache over which operands of calls on a GPU rotate, so that short ones can be replayed back to back."""
 TRIED = 128
-"""Edge of the product that shows whether torch has a dtype here."""
+"""Size of the product that tests whether torch supports a dtype here."""
 
 
 def measure_gemm(bench: Bench, point: Point, dtype: str, m: int, n: int, k: int, *, fast: bool = False) -> Result:
@@ -82,7 +82,7 @@ class Rotating:
         return next(self._turn)()
 
     def refresh(self) -> None:
-        """Called between two samples on a GPU, outside the timed region."""
+        """Change of operands between two samples on a GPU, outside the timed region."""
         refresh = getattr(self._calls[0], "refresh", None)
         if refresh is not None:
             refresh()
@@ -119,9 +119,9 @@ def product(device: str, dtype: str, m: int, n: int, k: int, *, fast: bool = Fal
 
 
 def eight_bit(architecture: str) -> Any:
-    """The E4M3 type the device multiplies: AMD's gfx942 (MI300) has the variant without infinities, all others OCP's.
+    """The E4M3 type that the device multiplies: AMD's gfx942 (MI300) has the variant without infinities, all others OCP's.
 
-    Source: data types of hipBLASLt, read 2026-11-23. Not tried on a GPU of AMD.
+    Source: data types of hipBLASLt, read 2026-11-23. Not tested on a GPU of AMD.
     """
     return torch.float8_e4m3fnuz if architecture.startswith("gfx94") else torch.float8_e4m3fn
 
@@ -141,7 +141,7 @@ def _mxfp8_product(device: str, m: int, n: int, k: int) -> Callable[[], Any]:
 
 
 def _scaled(left: Any, right: Any, counts: Sequence[int], kind: Any) -> Callable[[], Any]:
-    """The product with scales of one, which leave elements as they are in whatever order the scales lie."""
+    """The product with scales of one, which do not change elements in whatever order the scales are stored."""
     first, second = (torch.ones(count, device=left.device).to(kind) for count in counts)
     return lambda: torch._scaled_mm(left, right, scale_a=first, scale_b=second, out_dtype=torch.bfloat16)  # noqa: SLF001  # as for fp8
 
@@ -152,7 +152,7 @@ def scale_count(dtype: str, rows: int, k: int) -> int:
 
 
 class Product:
-    """A·B into C. `refresh` fills C with new random numbers, since overwriting costs power too."""
+    """A·B into C. `refresh` fills C with new random numbers, because overwriting costs power too."""
 
     def __init__(self, left: Any, right: Any, out: Any) -> None:
         self.left, self.right, self.out = left, right, out
@@ -162,13 +162,13 @@ class Product:
         return torch.mm(self.left, self.right, out=self.out)
 
     def refresh(self) -> None:
-        """Called between two samples on a GPU, outside the timed region."""
+        """New random numbers between two samples on a GPU, outside the timed region."""
         self.out.normal_()
 
 
 @contextmanager
 def matrix_precision(dtype: str) -> Iterator[None]:
-    """fp32 products as IEEE fp32, or through TF32 units for 'tf32'; the former setting comes back afterwards."""
+    """Context for fp32 products as IEEE fp32, or through TF32 units for 'tf32'; the previous setting is restored afterwards."""
     settings = torch.backends.cuda.matmul
     name, on, off = ("fp32_precision", "tf32", "ieee") if hasattr(settings, "fp32_precision") else ("allow_tf32", True, False)
     before = getattr(settings, name)

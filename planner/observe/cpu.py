@@ -38,7 +38,7 @@ WIDE_ARM_CORES = frozenset({"Neoverse-V1", "Neoverse-V2", "Neoverse-V3"})
 
 
 class Cores(msgspec.Struct, frozen=True):
-    """Number of cores this process can keep busy, and its source."""
+    """Number of cores that this process can keep busy, and its source."""
 
     usable: float
     """Physical cores; fractional under a processor quota."""

@@ -31,14 +31,14 @@ COUNTS = (
     *COUNTS_OF_UNCORRECTED,
 )
 FLAGS = {"row_remap_pending": REMAP_PENDING, "row_remap_failed": REMAP_FAILED, "page_retirement_pending": RETIREMENT_PENDING}
-"""Fields of a snapshot that hold whole numbers, and those that hold yes or no, with the warning a yes is."""
+"""Fields of a snapshot with whole numbers, and fields with yes or no and the warning that yes means."""
 
 
 _WARNED_OF = frozenset((*COUNTS_OF_UNCORRECTED, *FLAGS))
 
 
 def typed(field: str, value: float) -> float | bool:
-    """`value`, read from a source that has only floating point, in the type of the snapshot's field."""
+    """`value`, from a source that has only floating point, in the type of the snapshot's field."""
     if field in FLAGS:
         return bool(value)
     return int(value) if field in COUNTS else value

@@ -36,11 +36,11 @@ class Processor(msgspec.Struct, frozen=True):
 
     number: int
     entries: dict[str, str]
-    """Key -> value, both as written there."""
+    """Key -> value, both as in the file."""
 
     @property
     def core(self) -> tuple[str, str] | None:
-        """Physical core it is part of: (package, core id); None when the system does not say."""
+        """Its physical core: (package, core id); None when the system does not state it."""
         core_id = self.entries.get("core id")
         return None if core_id is None else (self.entries.get("physical id", "0"), core_id)
 
@@ -80,7 +80,7 @@ def processors(root: Path = ROOT) -> tuple[Processor, ...]:
 
 
 def cpu_name(root: Path = ROOT) -> str:
-    """The processor's model name, blanks collapsed; on Arm the core's name; else Python's name of the platform."""
+    """The processor's model name without repeated blanks; on Arm the core's name; else Python's name of the platform."""
     listed = processors(root)
     if listed:
         entries = listed[0].entries
@@ -102,11 +102,11 @@ def _platform_cpu_name() -> str:
             brand = ""
         if brand:
             return brand
-    return platform.machine() or "unknown CPU"  # `platform.processor` would ask the program `uname`, and wait for it
+    return platform.machine() or "unknown CPU"  # `platform.processor` would start the program `uname`, and wait for it
 
 
 def usable_processors() -> frozenset[int] | None:
-    """Numbers of the logical CPUs this process may run on; None where the system has no affinity."""
+    """Numbers of the logical CPUs that this process may run on; None where the system has no affinity."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     return frozenset(os.sched_getaffinity(0))
@@ -134,14 +134,14 @@ def memory_total_bytes(root: Path = ROOT) -> float | None:
 
 
 def cgroup_memory_limit_bytes(root: Path = ROOT) -> float | None:
-    """The smallest memory limit of the control groups this process is in (v2 memory.max, v1 memory.limit_in_bytes)."""
+    """The smallest memory limit of the control groups of this process (v2 memory.max, v1 memory.limit_in_bytes)."""
     limits = [as_number(text) for text in _cgroup_files(root, "memory", "memory.max", "memory.limit_in_bytes")]
     known = [limit for limit in limits if limit is not None and limit < 2**60]  # v1 writes "none" as a number near 2^63
     return min(known, default=None)
 
 
 def cgroup_cpu_quota(root: Path = ROOT) -> float | None:
-    """The smallest processor quota of the control groups this process is in, in CPUs' worth of time."""
+    """The smallest processor quota of the control groups of this process, in CPUs' worth of time."""
     quotas = []
     for text in _cgroup_files(root, "cpu", "cpu.max", None):
         quota, _, period = text.partition(" ")
@@ -184,9 +184,9 @@ def _cgroup_files(root: Path, controller: str, v2_name: str | None, v1_name: str
 
 
 def busy_time(root: Path = ROOT) -> BusyTime | None:
-    """Processor time of all CPUs together so far (first line of /proc/stat); None on systems without it.
+    """Total processor time of all CPUs so far (first line of /proc/stat); None on systems without it.
 
-    Waiting for a disk (iowait) counts as idle; time a hypervisor took away (steal) counts as busy.
+    Waiting for a disk (iowait) counts as idle; time that a hypervisor took away (steal) counts as busy.
     """
     first = (read_text(root / "proc/stat") or "").partition("\n")[0].split()
     if len(first) < 5 or first[0] != "cpu":

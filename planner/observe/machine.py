@@ -1,4 +1,4 @@
-"""This machine as hardware that can be planned for: its CPU, and its GPUs matched to the catalogue."""
+"""This machine as hardware to plan for: its CPU, and its GPUs matched to the catalogue."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from planner.observe.driver.nvml import NvmlState
 
 UNCAPPED = 0.98
-"""Share of the vendor's limit from which on a limit caps nothing: boards round theirs."""
+"""Share of the vendor's limit above which a limit has no effect: boards round theirs."""
 
 
 class LocalGpu(msgspec.Struct, frozen=True):
-    """One GPU the driver reports."""
+    """One GPU reported by the driver."""
 
     facts: GpuFacts
     gpu: Gpu | None
-    """The part in the catalogue; None when the catalogue does not have it."""
+    """The GPU in the catalogue; None when it is not there."""
 
     @property
     def name(self) -> str:
-        """The canonical name, or the driver's when the catalogue does not have it."""
+        """The canonical name, or the driver's when the GPU is not in the catalogue."""
         return self.gpu.name if self.gpu else self.facts.nvml_name
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
-        """The parts visible to programs: the GPU, or its slices; none in MIG mode without slices."""
+        """The devices visible to programs: the GPU, or its slices; none in MIG mode without slices."""
         if self.gpu is None or self.facts.mig_profiles is None:
             return (self.gpu,) if self.gpu else ()
         profiles = {profile.name: profile for profile in profiles_of(self.gpu)}
@@ -49,7 +49,7 @@ class Machine(msgspec.Struct, frozen=True):
     """The devices that this process can use."""
 
     cpu: Gpu
-    """A device of kind "cpu"; its rates are what its instruction set allows, until measured."""
+    """A device of kind "cpu"; its rates follow from its instruction set until they are measured."""
     gpus: tuple[LocalGpu, ...]
     nvml_state: NvmlState
     """'ready', or why there are no GPUs: 'no driver', 'not answering', …"""
@@ -57,7 +57,7 @@ class Machine(msgspec.Struct, frozen=True):
     """`nvml_state` in one sentence."""
     driver_version: str | None = None
     cuda_version: str | None = None
-    """The newest CUDA the driver runs."""
+    """The newest CUDA version that the driver supports."""
 
     @property
     def silent(self) -> str:
@@ -66,7 +66,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def devices(self) -> tuple[Gpu, ...]:
-        """The distinct parts of this machine that can be planned for: catalogue GPUs or their slices, then the CPU."""
+        """The distinct devices of this machine that can be planned for: catalogue GPUs or their slices, then the CPU."""
         parts = {device.name: device for local in self.gpus for device in local.devices}
         return (*parts.values(), self.cpu)
 
@@ -81,7 +81,7 @@ class Machine(msgspec.Struct, frozen=True):
         return found
 
     def describe(self) -> str:
-        """A few lines for people."""
+        """A few lines of text."""
         rates = ", ".join(f"{dtype} {si_text(rate, 'FLOP/s')}" for dtype, rate in self.cpu.compute_flop_per_s.items()) or UNKNOWN
         lines = [
             f"{self.cpu.name}: {self.cpu.sm_count} cores, {bytes_text(self.cpu.memory_bytes)}, at most {rates} ({self.cpu.note})"
@@ -109,9 +109,9 @@ def cpu_key(cpu: Gpu) -> str:
 
 
 def match_gpu(nvml_name: str, memory_total_bytes: float | None, gpus: GpuCatalogue) -> Gpu | None:
-    """The catalogue's part with exactly the name that a driver reports; None without one.
+    """The catalogue's GPU with exactly the name that a driver reports; None without one.
 
-    None also when the memory differs by more than the driver's own share, since a name may be sold with two memory sizes.
+    None also when the memory differs by more than the driver's own share, because one name may be sold with two memory sizes.
     """
     part = gpus.find_nvml(nvml_name)
     for spelling in (nvml_name, nvml_name.removeprefix("NVIDIA ")):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 MOST = 1e18
-"""Largest credible reading, in bytes, joules, hertz or any other unit here."""
+"""Largest plausible reading, in bytes, joules, hertz or any other unit here."""
 Reading = Annotated[float, Meta(ge=-MOST, le=MOST)]
 Number = Annotated[int, Meta(ge=-(10**12), le=10**12)]
 Total = Annotated[int, Meta(ge=0, le=10**18)]
@@ -32,7 +32,7 @@ ProcessKind = Literal["compute", "graphics", "compute and graphics"]
 
 
 class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The computer around the GPUs."""
+    """The computer of the GPUs."""
 
     cpu_name: str
     """Empty: not known (an exporter describes GPUs only)."""
@@ -47,7 +47,7 @@ class HostSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 NO_HOST = HostSnapshot(cpu_name="", cpu_cores=None)
-"""The host of readings that describe GPUs alone."""
+"""Host in readings that only describe GPUs."""
 
 
 class MigSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -75,7 +75,7 @@ class ProcessSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """One process on a GPU."""
 
     pid: Number
-    """Process number as the driver counts: of the host, in a container too."""
+    """Process number in the driver's count, which is the host's even in a container."""
     kind: ProcessKind
     memory_bytes: Reading | None = None
     """GPU memory it uses."""
@@ -92,13 +92,13 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """One GPU. Fractions are 0-1; counters of the slow tier are as old as `slow_age_s`."""
 
     index: Number
-    """NVML's, in PCI order; not CUDA's."""
+    """NVML's index, in PCI order; not CUDA's."""
     host: str | None = None
     """Computer of the GPU, for sources that cover several; their indices may be equal."""
     uuid: str | None = None
     name: str | None = None
     cuda_ordinal: Number | None = None
-    """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
+    """N of 'cuda:N' under this process's environment; None: hidden, or not known."""
     state: str
     """'ok', or why the whole device does not answer: 'lost', 'no permission', …"""
 
@@ -106,7 +106,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     sm_active_fraction: Reading | None = None
     """Share of the multiprocessors' cycles with at least one warp."""
     sm_occupancy_fraction: Reading | None = None
-    """Active warps of the most that could be."""
+    """Active warps ÷ the most possible."""
     tensor_active_fraction: Reading | None = None
     dram_bandwidth_fraction: Reading | None = None
     """Share of the theoretical memory bandwidth."""
@@ -119,7 +119,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     nvlink_rx_bytes_per_s: Reading | None = None
     nvlink_tx_bytes_per_s: Reading | None = None
     counter_window_s: Reading | None = None
-    """Time the averages above reach back."""
+    """Time over which the averages above are taken."""
 
     kernel_resident_fraction: Reading | None = None
     """Share of time with a kernel running (nvidia-smi's GPU-Util), however little of the GPU it used."""
@@ -127,16 +127,16 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Share of time the memory was read or written; neither bandwidth nor capacity."""
     memory_total_bytes: Reading | None = None
     memory_reserved_bytes: Reading | None = None
-    """Memory the driver keeps for itself."""
+    """Memory that the driver keeps for itself."""
     memory_used_bytes: Reading | None = None
     memory_free_bytes: Reading | None = None
     power_w: Reading | None = None
-    """Instantaneous."""
+    """Instantaneous power."""
     power_average_w: Reading | None = None
-    """Over the last second."""
+    """Mean power over the last second."""
     power_limit_w: Reading | None = None
     energy_j: Reading | None = None
-    """Since the driver was loaded."""
+    """Energy since the driver was loaded."""
     sm_clock_hz: Reading | None = None
     max_sm_clock_hz: Reading | None = None
     memory_clock_hz: Reading | None = None
@@ -149,7 +149,7 @@ class DeviceSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     throttled_fraction: dict[str, Reading] | None = None
     """Reason -> share of the last slow interval held back."""
     pcie_generation: Number | None = None
-    """Current; falls when idle."""
+    """Present generation, which falls when idle."""
     pcie_width: Number | None = None
     pcie_max_generation: Number | None = None
     pcie_max_width: Number | None = None
@@ -202,36 +202,36 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken_at: str
     """UTC, ISO 8601, when the tick began; empty for a log that states no date."""
     taken_at_s: Reading
-    """Begin of the tick on the monotonic clock."""
+    """Start of the tick on the monotonic clock."""
     collect_s: Reading
-    """Time that reading took."""
+    """Duration of the reading."""
     interval_s: Reading
-    """Time from one reading to the next as it is now, the longer one while a benchmark measures; 0 for a single reading."""
+    """Present time from one reading to the next, longer while a benchmark measures; 0 for a single reading."""
     nvml_state: str
     """'ready', or why there are no GPUs ('no driver', …)."""
     nvml_detail: str
     host: HostSnapshot
     devices: tuple[DeviceSnapshot, ...] = ()
     source: str | None = None
-    """Source when that is not this machine now: 'demo', 'replay FILE', the address of an exporter."""
+    """Source other than this machine at present: 'demo', 'replay FILE', the address of an exporter."""
 
     @property
     def badge(self) -> str | None:
-        """`source` as it stands on a screen: 'DEMO', 'REPLAY run.jsonl'; None for this machine now."""
+        """`source` as shown on screen: 'DEMO', 'REPLAY run.jsonl'; None for this machine at present."""
         if self.source is None or self.source.startswith("http"):
             return self.source
         kind, space, rest = self.source.partition(" ")
         return f"{kind.upper()}{space}{rest}"
 
     def without_processes(self) -> Snapshot:
-        """The same, but for who uses the GPUs."""
+        """The same snapshot without the processes on the GPUs."""
         if all(device.processes is None for device in self.devices):
             return self
         devices = tuple(msgspec.structs.replace(device, processes=None) for device in self.devices)
         return msgspec.structs.replace(self, devices=devices)
 
     def age_s(self, now_s: float) -> float:
-        """Time since the tick began, given the monotonic clock's `now_s`."""
+        """Time since the tick began; `now_s` is the monotonic clock."""
         return max(0.0, now_s - self.taken_at_s)
 
     def stale_for_s(self, now_s: float) -> float | None:

@@ -1,7 +1,7 @@
-"""Power of this machine's GPU by what it does: idle, launched one short kernel after the other, bound by memory, by products.
+"""Power of this machine's GPU by its activity: idle, launching short kernels one after the other, limited by memory, by products.
 
-Writes a line of JSON for each state: mean power by the driver's energy counter over two seconds, the driver's own power and its instant power
-at the end. `python scripts/measuring/power_by_state.py > power.jsonl`, with torch in the same environment. What it found is in docs/evidence/h200.md.
+Writes one line of JSON per state: mean power by the driver's energy counter over two seconds, the driver's own power and its instant power
+at the end. `python scripts/measuring/power_by_state.py > power.jsonl`, with torch in the same environment. Results are in docs/evidence/h200.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = tuple[str, Callable[[], object]]
 
 
 def states() -> Iterator[State]:
-    """Names of states, and what is done over and over in each."""
+    """Names of states, and the work that is repeated in each."""
     random = torch.randn(1 << 29, device="cuda").bfloat16()
     other = torch.empty_like(random)
     yield "idle with a context", lambda: time.sleep(0.05)
@@ -52,7 +52,7 @@ def states() -> Iterator[State]:
 
 
 def repeat(work: Callable[[], object], seconds: float) -> None:
-    """`work`, over and over for so long, with no more launched than a tenth of a second takes."""
+    """Repeat `work` for this time, with never more launched than takes a tenth of a second."""
     work()
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -67,7 +67,7 @@ def repeat(work: Callable[[], object], seconds: float) -> None:
 
 
 def main() -> None:
-    """Measures every state and writes a line for each."""
+    """Measure every state and write a line for each."""
     pynvml.nvmlInit()
     device = pynvml.nvmlDeviceGetHandleByIndex(0)
     print(

@@ -1,8 +1,9 @@
 """Memory, time and energy of steps, prompts and tokens of transformers' own models, measured on this machine's GPU.
 
-Reads requests of `gpu-planner estimate`, a line each, and writes the evidence that tests hold their answers against (docs/evidence/h200.md):
-`python scripts/measuring/steps_of_transformers.py < requests.jsonl > measured.jsonl`, with torch and transformers in the same environment. Each
-request runs in a process of its own, so that nothing of one is in another's memory. Weights are random: no model is fetched.
+Reads requests of `gpu-planner estimate`, one per line, and writes the evidence with which tests compare their answers
+(docs/evidence/h200.md): `python scripts/measuring/steps_of_transformers.py < requests.jsonl > measured.jsonl`, with torch and transformers
+in the same environment. Each request runs in a separate process, so that the memory of one does not affect another. Weights are random: no
+model is fetched.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ sys.path.insert(0, str(ROOT))
 from planner.workload.models import ModelShelf  # noqa: E402  # found by the line above
 
 WARM_UPS, STEPS = 3, 6
-"""Steps before those that are measured, and those."""
+"""Numbers of steps before measuring, and of measured steps."""
 LONG_ENOUGH_S = 1.0
-"""Seconds for which a step is repeated, so that the driver's energy counter, which moves ten times a second, tells its energy."""
+"""Seconds for which a step is repeated, so that the driver's energy counter, which changes ten times a second, gives its energy."""
 
 
 def built(config: dict[str, Any], request: dict[str, Any]) -> Any:
@@ -92,7 +93,7 @@ def training_step(model: Any, request: dict[str, Any]) -> Callable[[], None]:
 
 
 def generation(model: Any, request: dict[str, Any]) -> Callable[[int], None]:
-    """Greedy generation of so many tokens after the request's prompt, for its whole batch."""
+    """Greedy generation of a number of tokens after the request's prompt, for its whole batch."""
     import torch
 
     model.eval()
@@ -142,7 +143,7 @@ def figures(config: dict[str, Any], request: dict[str, Any]) -> Iterator[tuple[s
     import torch
 
     model = built(config, request)
-    torch.cuda.empty_cache()  # of tied weights, a model is built with both
+    torch.cuda.empty_cache()  # with tied weights, a model is built with both
     torch.cuda.reset_peak_memory_stats()
     if request["task"] in {"train", "finetune"}:
         yield "step_s", (step := timed(training_step(model, request), WARM_UPS, STEPS))[0]
@@ -196,7 +197,7 @@ def environment(sender: Any) -> None:
 
 
 def apart(work: Callable[..., None], *arguments: Any) -> dict[str, Any]:
-    """Figures that `work` sends from a process of its own; an error where it ends without any."""
+    """Figures that `work` sends from a separate process; an error where it ends without any."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(target=work, args=(sender, *arguments))
     process.start()
@@ -210,7 +211,7 @@ def apart(work: Callable[..., None], *arguments: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measures the requests of standard input, and writes a line for the machine and one for each."""
+    """Measure the requests of standard input, and write one line for the machine and one for each."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.parse_args()
     import transformers

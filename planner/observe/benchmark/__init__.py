@@ -1,1 +1,1 @@
-"""The benchmark as seen by the planner: its process, its messages, and the results that are stored."""
+"""The benchmark from the planner's side: its process, its messages, and the results that are stored."""

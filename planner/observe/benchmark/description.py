@@ -1,4 +1,4 @@
-"""Models described by tracing their code, in a process under an interpreter with torch and transformers; kept by config."""
+"""Models described by tracing their code, in a process under an interpreter with torch and transformers; stored by config."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from planner.reading import read_json
 FORMAT = 3
 """Format of `bench.describe`; a description of another format is made again."""
 LONGEST_S = 300.0
-"""Limit of one description: a hundred layers take 40 s on two busy cores, and more where their code takes token after token."""
+"""Time limit of one description in seconds: a hundred layers take 40 s on two busy cores, and more where their code processes token after token."""
 MOST_LAYERS = 200
-"""Layers that are traced; the deepest model of the catalogue has 126. Every one is run by its own code some seven times."""
+"""Most layers that are traced; the deepest model of the catalogue has 126. Each is run by its own code about seven times."""
 _LAYERS = re.compile(r"(n_|num_)?((hidden|decoder|encoder)_)?(layers?|blocks?)")
 """Names of counts of layers: n_layer, num_hidden_layers, decoder_layers, num_blocks."""
 INSTALL = "pip install 'gpu-planner[models]'"
@@ -56,7 +56,7 @@ def require_few_layers(config: Mapping[str, Any], within: str = "model.") -> Non
 
 
 def kept_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
-    """The description of `config` in `folder`; None where none is kept."""
+    """The description of `config` in `folder`; None where none is stored."""
     try:
         found = read_json(_file(config, folder))
     except UserError:
@@ -65,7 +65,7 @@ def kept_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] 
 
 
 def make_description(config: Mapping[str, Any], folder: Path, python: Path | None = None) -> dict[str, Any]:
-    """Describe `config` under `python` (the running one when None) and keep the result; raises `UserError` with what would help."""
+    """Describe `config` under `python` (the running one when None) and store the result; raises `UserError` with what would help."""
     command = [str(python or sys.executable), "-u", str(Path(protocol.__file__).parent), "describe"]
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Events of a benchmark run, as front ends receive them. The last one is always `Finished` or `Failed`."""
+"""Events of a benchmark run for front ends. The last one is always `Finished` or `Failed`."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class BenchRequest:
     """The state folder."""
     suite: str = "quick"
     device: str = "auto"
-    """'cpu', 'cuda:N', or 'auto': the first GPU the interpreter's torch can use, else the CPU."""
+    """'cpu', 'cuda:N', or 'auto': the first GPU that the interpreter's torch can use, else the CPU."""
     python: Path | None = None
-    """None: the running interpreter."""
+    """Path of the interpreter; None: the running one."""
     skip: tuple[str, ...] = ()
     """Ids of points not to measure."""
     skip_if: str | None = None
@@ -48,9 +48,9 @@ class BenchRequest:
     options: tuple[str, ...] = ()
     """Further arguments of the worker: what of the study to measure, a time limit."""
     polls: Callable[[], int] | None = None
-    """Number of times this program has read the device's telemetry so far; its rate is kept with each point. None: it does not."""
+    """Number of times this program has read the device's telemetry so far; its rate is stored with each point. None: it does not read any."""
     restarts: bool = True
-    """Whether another worker may take over from one that broke; ranks of other nodes cannot be met a second time."""
+    """Whether another worker may take over from one that broke; ranks of other nodes cannot be connected a second time."""
     silence_s: float = 10.0
     """Seconds without a sign of life after which the worker counts as hung."""
 
@@ -64,7 +64,7 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """Measuring begins."""
+    """The start of measuring."""
 
     run: str
     suite: str
@@ -76,7 +76,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class PointStarted:
-    """A point begins."""
+    """The start of a point."""
 
     point: Point
 
@@ -87,7 +87,7 @@ class PointProgress:
 
     point: Point
     fraction: float
-    """Done share of this point, 0 to 1."""
+    """Completed share of this point, 0 to 1."""
     eta_s: float
     """Expected time to the end of the run."""
     note: str = ""
@@ -95,7 +95,7 @@ class PointProgress:
 
 @dataclass(frozen=True, slots=True)
 class RoundDone:
-    """A point is measured, and comes again in a later round."""
+    """The end of a round of a point that will be measured again later."""
 
     point: Point
     number: int
@@ -105,7 +105,7 @@ class RoundDone:
 
 @dataclass(frozen=True, slots=True)
 class PointDone:
-    """A point is measured and stored."""
+    """A measured and stored point."""
 
     point: Point
     measurement: Measurement
@@ -113,7 +113,7 @@ class PointDone:
 
 @dataclass(frozen=True, slots=True)
 class PointSkipped:
-    """A point is not measured, and why."""
+    """A point that is not measured, and the reason."""
 
     point: Point
     reason: str
@@ -121,14 +121,14 @@ class PointSkipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRestarted:
-    """A worker ended before its time and another goes on with the next point; the point it broke on came as `PointDone` before."""
+    """The replacement of a worker that ended early; the point it broke on was sent as `PointDone` before."""
 
     reason: str
-    """End of a worker, and the point it was at."""
+    """How the worker ended, and the point it was at."""
     number: int
     """Number of the restart, from 1."""
     most: int
-    """Restarts a run may have."""
+    """Most restarts of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +138,9 @@ class Finished:
     state: EndState
     run: str
     kept: int
-    """Results on disk, those without a value included."""
+    """Results on disk, including those without a value."""
     waiting: int = 0
-    """Results in memory only."""
+    """Results only in memory."""
     elapsed_s: float
     message: str
 
@@ -156,7 +156,7 @@ class Failed:
     message: str
     next_step: str
     stderr: tuple[str, ...] = ()
-    """Last lines the worker printed."""
+    """Last lines that the worker printed."""
 
 
 Event = (

@@ -17,12 +17,12 @@ from typing import Any, Literal
 from planner.reading import kind_of
 
 OLDEST = (3, 10)
-"""Oldest Python of the benchmark, and of the torch versions it supports."""
+"""Oldest Python version of the benchmark, and of the torch versions it supports."""
 LOOK_S = 20.0
-"""A cold interpreter on a network disk may take this long to report its version."""
+"""Seconds that a cold interpreter on a network disk may take to report its version."""
 LOOK_AGAIN_S = 0.05
 MOST_SAID = 1 << 20
-"""Bytes kept of its output."""
+"""Most bytes of its output that are stored."""
 LOOK = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -58,7 +58,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class NoInterpreter:
-    """A Python that cannot measure, why, and what to do about it."""
+    """A Python that cannot measure, the reason, and what to do about it."""
 
     state: InterpreterState
     message: str
@@ -74,7 +74,7 @@ def probe_interpreter(python: Path | None = None) -> Interpreter | NoInterpreter
 
 
 async def probe_interpreter_async(python: Path | None = None) -> Interpreter | NoInterpreter:
-    """`probe_interpreter` without holding up the event loop; the interpreter is killed when the task is cancelled."""
+    """`probe_interpreter` without blocking the event loop; the interpreter is killed when the task is cancelled."""
     found = _executable(python)
     if isinstance(found, NoInterpreter):
         return found
@@ -94,7 +94,7 @@ async def probe_interpreter_async(python: Path | None = None) -> Interpreter | N
         async with asyncio.timeout(LOOK_S):
             while not all(one.done() for one in reading) and _facts(bytes(said[0])) is None and process.returncode is None:
                 await asyncio.wait(reading, timeout=LOOK_AGAIN_S)
-            await asyncio.wait(reading, timeout=LOOK_AGAIN_S)  # a process of its own may hold the pipes for ever
+            await asyncio.wait(reading, timeout=LOOK_AGAIN_S)  # another process may hold the pipes for ever
     except TimeoutError:
         return NoInterpreter("not-python", f"{found} did not answer within {LOOK_S:.0f} s.", OTHER)
     finally:
@@ -111,7 +111,7 @@ async def probe_interpreter_async(python: Path | None = None) -> Interpreter | N
 
 
 async def _read(stream: asyncio.StreamReader | None, into: bytearray) -> None:
-    """Add what `stream` gives, to its end or to the most that is kept."""
+    """Read `stream` to its end, or to the most that is stored."""
     while stream is not None and len(into) < MOST_SAID and (chunk := await stream.read(1 << 16)):
         into += chunk
 
@@ -136,7 +136,7 @@ def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpr
 
 
 def _executable(python: Path | None) -> str | NoInterpreter:
-    """The file to start, or why it cannot be found."""
+    """The file to start, or the reason why it cannot be found."""
     if python is None:
         if sys.executable:
             return sys.executable
@@ -144,7 +144,7 @@ def _executable(python: Path | None) -> str | NoInterpreter:
     none = NoInterpreter("no-interpreter", f"There is no {python}.", "Name an interpreter that exists with --python PATH.")
     try:
         given = python.expanduser()
-    except RuntimeError:  # ~ of a user that is not known
+    except RuntimeError:  # ~ of an unknown user
         return none
     kind = kind_of(given)
     if kind == stat.S_IFDIR:

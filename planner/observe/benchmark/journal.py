@@ -1,6 +1,6 @@
-"""The lock that a benchmark holds, and the journal that its worker writes: every message with all samples, so that results outlive a planner that was killed.
+"""The lock of a running benchmark, and the journal of its worker: every message with all samples, so that results survive a killed planner.
 
-`runs/RUN.part.jsonl` is the journal of a run whose results are not all known to be in the store, `runs/RUN.jsonl` of one whose are.
+`runs/RUN.part.jsonl` is the journal of a run whose results may not all be in the store, `runs/RUN.jsonl` of a run whose results are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RunLock:
         self.descriptor: int | None = None
 
     def take(self) -> bool:
-        """Whether the lock is ours now. Raises `OSError` when the folder cannot be written."""
+        """Take the lock; whether it succeeded. Raises `OSError` when the folder cannot be written."""
         import fcntl
 
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
@@ -55,15 +55,15 @@ class RunLock:
         return True
 
     def holder(self) -> str:
-        """Process id of the worker that holds it, as it was noted; empty when unknown."""
+        """Process id of the worker that holds it; empty when unknown."""
         with contextlib.suppress(OSError):
             return self._path.read_text(encoding="ascii", errors="replace").strip()
         return ""
 
     def note(self, pid: int) -> None:
-        """Write down which worker holds it."""
+        """Record which worker holds it."""
         if self.descriptor is not None:
-            with contextlib.suppress(OSError):  # a full disk: the lock holds, nameless
+            with contextlib.suppress(OSError):  # a full disk: the lock holds without a name
                 os.ftruncate(self.descriptor, 0)
                 os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
 
@@ -75,7 +75,7 @@ class RunLock:
 
 
 KEPT_JOURNALS = 50
-"""Closed journals that are kept to be looked at, the newest."""
+"""Number of closed journals that are kept, the newest."""
 RUN = re.compile(rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}{re.escape(OPEN_SUFFIX)}")
 """Names of journals; other files are ignored."""
 MOST_BYTES = 256 * MIB
@@ -107,7 +107,7 @@ def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
 
 
 def recover_journals(state: Path, store: Store, canonical: Callable[[str], str | None] | None = None) -> int:
-    """Store the measurements that workers took after their planner was killed; how many. Does nothing while a benchmark runs."""
+    """Store the measurements that workers took after their planner was killed; returns their number. Does nothing while a benchmark runs."""
     if not any(_open_journals(state)):
         return 0
     lock = RunLock(state)
@@ -121,7 +121,7 @@ def recover_journals(state: Path, store: Store, canonical: Callable[[str], str |
 
 
 def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | None] | None) -> int:
-    """`recover_journals` for a caller that holds the lock. Faults of a journal go to the store's warnings."""
+    """`recover_journals` for a caller that holds the lock. Faults of a journal are added to the store's warnings."""
     before = len(store)
     for path in sorted(_open_journals(state)):
         try:
@@ -148,7 +148,7 @@ def _recover(path: Path, text: bytes, store: Store, canonical: Callable[[str], s
         except DAMAGE as fault:
             problems.append(str(fault))
     if progress.open_point is not None:
-        with contextlib.suppress(msgspec.ValidationError):  # of a run that its other lines say nothing usable of
+        with contextlib.suppress(msgspec.ValidationError):  # of a run without usable other lines
             found.append(recorder.read(lost_result(progress.open_point, CUT_OFF, for_memory=False)))
     run = recorder.run_in("failed")
     if run is None and text.strip():

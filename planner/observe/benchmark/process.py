@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from planner.hardware.measurements.store import Store
 
 LINGER_S = 5.0
-"""Time a worker that has closed its pipe may take to end."""
+"""Seconds that a worker may take to end after it has closed its pipe."""
 AGAIN = "Start the benchmark again (b in the terminal program)."
 STATES: dict[str, FailureState] = {"NoTorch": "no-torch", "NoDevice": "no-device", "NoSuite": "no-suite", "NoPeers": "no-peers"}
 NEXT_STEPS: dict[str, str] = {
@@ -58,10 +58,10 @@ class BusyError(Exception):
 
 
 class BenchRun:
-    """One benchmark run. `events` may be gone through once; `stop` may be called any time, also before."""
+    """One benchmark run. `events` can be iterated once; `stop` may be called at any time, even before."""
 
     def __init__(self, request: BenchRequest, store: Store, canonical: Callable[[str], str | None] | None = None) -> None:
-        """`canonical` gives the catalogue's name for the name a GPU driver reports."""
+        """Run of `request`; `canonical` converts the name that a GPU driver reports to the catalogue's."""
         self.request = request
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
         """Id in the store."""
@@ -79,7 +79,7 @@ class BenchRun:
         self._begun = time.monotonic()
 
     async def events(self) -> AsyncIterator[Event]:
-        """Everything that happens, to the end. Cancelling the task, or closing the iterator, kills the worker."""
+        """All events of the run. Cancelling the task, or closing the iterator, kills the worker."""
         interpreter = await self._interpreter()
         if isinstance(interpreter, NoInterpreter):
             yield self._failed(interpreter.state, interpreter.message, interpreter.next_step)
@@ -110,7 +110,7 @@ class BenchRun:
             self._worker.kill_group()
 
     async def _interpreter(self) -> Interpreter | NoInterpreter | None:
-        """The interpreter; None when the run is stopped before it has answered."""
+        """The interpreter; None when the run is stopped before the probe has answered."""
         probe = asyncio.ensure_future(probe_interpreter_async(self.request.python))
         stop = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -134,7 +134,7 @@ class BenchRun:
         return journal
 
     async def _measure(self, interpreter: Interpreter, journal: Path | None) -> AsyncIterator[Event]:
-        """The events of the worker, of another for each that breaks, and how it all ended."""
+        """The events of the worker, of another for each that breaks, and the final result."""
         last: Finished | Failed | None = None
         broken: progress.Breakdown | None = None
         while last is None:
@@ -165,10 +165,10 @@ class BenchRun:
             if measurement is not None and result.point in self._progress.points:
                 yield PointDone(self._progress.points[result.point], measurement)
         await asyncio.to_thread(self._close, journal, last.state if isinstance(last, Finished) else "failed")
-        yield self._last_event(broken) or last  # how much is kept is known now
+        yield self._last_event(broken) or last  # the number of stored results is known now
 
     def _close(self, journal: Path | None, state: RunState) -> None:
-        """Note how the run ended, in the store and by the journal's name."""
+        """Record how the run ended, in the store and in the journal's name."""
         self._recorder.close(state)
         if journal is not None:
             close_journal(journal, self._recorder.store.result)
@@ -190,7 +190,7 @@ class BenchRun:
                 await worker.wait(POLITE_S if self._stopping.is_set() else LINGER_S)
                 return
             for message in map(self._poll_rate.added_to, lines.feed(chunk)):
-                writes = isinstance(message, (protocol.Plan, protocol.Result))  # a slow disk is waited for elsewhere
+                writes = isinstance(message, (protocol.Plan, protocol.Result))  # a slow disk is handled elsewhere
                 measurement = await asyncio.to_thread(self._recorder.record, message) if writes else self._recorder.record(message)
                 for event in self._events_of(message, measurement):
                     yield event
@@ -207,7 +207,7 @@ class BenchRun:
         return progress.how_ended(worker.status)
 
     def _lost(self, reason: str, *, for_memory: bool) -> Iterator[Event]:
-        """The point a worker broke on, stored with the reason; then the start of another worker, where one may take over."""
+        """The point at which a worker broke, stored with the reason; then the start of another worker, where one may take over."""
         point = self._progress.open_point
         broke_on = point or self._progress.points.get((self._error.point if self._error is not None else None) or "")
         if point is not None:
@@ -259,7 +259,7 @@ class BenchRun:
                 yield PointDone(point, measurement)
 
     def _last_event(self, broken: progress.Breakdown | None) -> Finished | Failed | None:
-        """End of the run, orderly or by a breakdown; None when another worker takes over."""
+        """End of the run, proper or by a breakdown; None when another worker takes over."""
         if broken is not None and self._restarting:
             self._restarting = False
             return None

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from planner.observe.benchmark.events import FailureState
 
 LOADING_S = 120.0
-"""Limit until the worker reports its device: importing torch from a cold network disk takes long."""
+"""Seconds until the worker has to report its device: importing torch from a cold network disk takes long."""
 POINT_GRACE_S = 20.0
-"""Beyond four times a point's cap: building its arrays, and the soak before the first point of a GPU."""
+"""Seconds in addition to four times a point's limit: building its arrays, and the warm-up before the first point of a GPU."""
 
 
 LOOK_AGAIN_S = 0.5
 SUSPENDED_S = 2.0
-"""Time for which a signal may keep a worker stopped: its measurement is spoiled by then."""
+"""Seconds for which a signal may keep a worker stopped: its measurement is spoiled by then."""
 
 
 class PollRate:
-    """Rate at which this program reads the device's telemetry beside each point: every reading takes a lock inside the driver."""
+    """Rate at which this program reads the device's telemetry during each point: every reading takes a lock inside the driver."""
 
     def __init__(self, polls: Callable[[], int]) -> None:
         self._polls = polls
         self._before = (time.monotonic(), polls())
 
     def added_to(self, message: protocol.Message) -> protocol.Message:
-        """A result with `poll_hz` in its telemetry: readings a second since its point began; other messages as they are."""
+        """A result with `poll_hz` in its telemetry: readings per second since its point began; other messages are unchanged."""
         now = (time.monotonic(), self._polls())
         if isinstance(message, protocol.Start):
             self._before = now
@@ -47,7 +47,7 @@ class PollRate:
 
 
 class HangWatch:
-    """Time the worker may stay silent, and a point may take."""
+    """Time that the worker may stay silent, and that a point may take."""
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
@@ -57,7 +57,7 @@ class HangWatch:
         self._point_until = float("inf")
 
     def note(self, message: protocol.Message, points: dict[str, protocol.Point]) -> None:
-        """A sign of life; a heartbeat while torch loads proves nothing yet."""
+        """Record a sign of life; a heartbeat while torch loads proves nothing yet."""
         if isinstance(message, protocol.Hello) or points:
             self._silent_after = time.monotonic() + self._silence_s
         if isinstance(message, protocol.Start):
@@ -68,11 +68,11 @@ class HangWatch:
             self._point, self._point_until = None, float("inf")
 
     def look_again_s(self) -> float:
-        """Seconds of silence after which to ask for a `complaint`."""
+        """Seconds of silence after which to call `complaint`."""
         return min(LOOK_AGAIN_S, max(0.0, min(self._silent_after, self._point_until) - time.monotonic()))
 
     def complaint(self, *, suspended: bool) -> str:
-        """Reason why the worker counts as hung; empty: it does not. `suspended`: a signal has stopped it, which only another one would end."""
+        """Reason why the worker counts as hung; empty: it does not. `suspended`: a signal has stopped it, and only another can end that."""
         now = time.monotonic()
         self._suspended_since = (self._suspended_since or now) if suspended else None
         if self._suspended_since is not None and now >= self._suspended_since + SUSPENDED_S:
@@ -85,16 +85,16 @@ class HangWatch:
 
 
 MOST_RESTARTS = 3
-"""Most workers of one run: a machine that breaks a fourth will break the next one too."""
+"""Most restarts in one run: a machine that breaks a fourth worker will break the next one too."""
 KILLS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
 KILLED_FOR_MEMORY = "the system ran out of memory and killed the worker"
 
 
 class RunProgress:
-    """Follows the messages of a run over all of its workers."""
+    """State of a run from the messages of all of its workers."""
 
     def __init__(self, *, restarts: bool = True) -> None:
-        """`restarts`: whether another worker may take over at all."""
+        """Progress of a new run; `restarts`: whether another worker may take over at all."""
         self._most = MOST_RESTARTS if restarts else 0
         self.restarts = 0
         self.points: dict[str, protocol.Point] = {}
@@ -154,7 +154,7 @@ class RunProgress:
         return f"; the worker was started again {times}" if times else ""
 
     def arguments(self, elapsed_s: float) -> list[str]:
-        """Options for the next worker, to continue the run; none for the first one."""
+        """Options for the next worker to continue the run; none for the first one."""
         if not self.restarts:
             return []
         done = [name for name, count in self._done.items() if name not in self._never for _ in range(count)]
@@ -170,14 +170,14 @@ def lost_result(point: protocol.Point, detail: str, *, for_memory: bool) -> prot
 
 
 class Breakdown(NamedTuple):
-    """The end of a worker before its time."""
+    """The premature end of a worker."""
 
     state: FailureState
     reason: str
 
 
 def how_ended(status: int | None) -> Breakdown:
-    """The end of a process that nobody asked to end, by its exit status."""
+    """The end of a process that was not requested, by its exit status."""
     if status in KILLS and status is not None:
         return Breakdown("worker-killed", f"the worker was killed (signal {-status})")
     if status is not None and status < 0:
@@ -187,7 +187,7 @@ def how_ended(status: int | None) -> Breakdown:
 
 
 def memory_kills() -> int:
-    """Number of processes killed for want of memory so far: of this container, else of the system; 0 where neither is known."""
+    """Number of processes killed for lack of memory so far: in this container, else in the system; 0 where neither is known."""
     for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
         try:
             lines = Path(path).read_text(encoding="ascii", errors="replace").splitlines()

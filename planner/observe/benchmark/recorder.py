@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Stores the results of the workers of one run."""
+    """Recorder of the results of the workers of one run."""
 
     def __init__(self, store: Store, run: str, canonical: Callable[[str], str | None] | None) -> None:
-        """`canonical` gives the catalogue's name for the name a GPU driver reports."""
+        """Recorder into `store`; `canonical` converts the name that a GPU driver reports to the catalogue's."""
         self.store = store
         self.run = run
         self.device = ""
@@ -38,7 +38,7 @@ class Recorder:
 
     @property
     def kept_text(self) -> str:
-        """'3 results kept', and how many are in memory only and why."""
+        """'3 results kept', with the number that is only in memory and the reason."""
         kept, waiting = self.kept, self.store.waiting(self.run)
         text = f"{counted(kept, 'result')} kept"
         return f"{text}, {waiting} {self.store.result}" if waiting else text
@@ -57,19 +57,21 @@ class Recorder:
         return measurement
 
     def read(self, message: Message) -> Measurement | None:
-        """The measurement that `message` is, if any. Raises `msgspec.ValidationError` for an impossible one."""
+        """The measurement in `message`, if any. Raises `msgspec.ValidationError` for an impossible one."""
         if isinstance(message, Hello):
             self._hello = message
             self.device = self._device_name(message)
             self.fingerprint = fingerprint(message.machine, message.software)
         elif isinstance(message, Plan):
             self._suite = message.suite
-        elif isinstance(message, Result) and self._hello is not None and message.kind in UNITS:  # a newer worker may know others
+        elif (
+            isinstance(message, Result) and self._hello is not None and message.kind in UNITS
+        ):  # a newer worker may send unknown ones
             return self._measurement_of(message, self._hello)
         return None
 
     def close(self, state: RunState) -> None:
-        """Note how the run ended."""
+        """Record how the run ended."""
         if self._suite:
             self.store.end_run(self.run, state)
 

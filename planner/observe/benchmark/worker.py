@@ -1,7 +1,7 @@
 """The benchmark's process: started in a session of its own, read through a pipe, ended within a second.
 
-It is started as `PYTHON -u …/bench`: a foreign interpreter gets that one package and nothing else of the environment the
-planner lives in (no PYTHONPATH, which would put all of it in front of its own packages). Under torchrun one of the started
+It is started as `PYTHON -u …/bench`: a foreign interpreter gets only that package and nothing else from the planner's
+environment (no PYTHONPATH, which would put all of it in front of its own packages). Under torchrun one of the started
 programs measures and stores the results, and the others are its ranks.
 """
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from planner.workload.architecture import Architecture
 
 POLITE_S = 0.5
-"""Time a worker has to stop before it is killed: cancelling ends within a second."""
+"""Seconds a worker has to stop before it is killed: cancelling ends within a second."""
 KILLED_S = 3.0
-"""Time a killed worker is waited for."""
+"""Seconds to wait for a killed worker."""
 LAST_LINES = 20
 QUIET_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
 """Spinning OpenMP threads on a shared CPU gave figures wrong by factors of 14 to 140 that agreed with each other."""
 KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "99999999999", "MALLOC_TOP_PAD_": "67108864"}
-"""glibc gives large arrays back after every step otherwise: 160 thousand page faults a training step."""
+"""Settings against returning large arrays to the system after every step, as glibc does otherwise: 160 thousand page faults a training step."""
 
 
 class Worker:
@@ -49,7 +49,7 @@ class Worker:
 
     @classmethod
     async def start(cls, python: Path, arguments: Sequence[str], device: str, inherited: int | None) -> Worker:
-        """Start `python` on the benchmark; `inherited` is a descriptor it keeps open. Raises `OSError`."""
+        """Start `python` on the benchmark; `inherited` is a descriptor that it keeps open. Raises `OSError`."""
         reading, writing = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -86,7 +86,7 @@ class Worker:
             return False
 
     async def read(self, most_s: float) -> bytes:
-        """The next bytes it sends; empty when it has closed the pipe. Raises `TimeoutError`."""
+        """The next bytes from the worker; empty when it has closed the pipe. Raises `TimeoutError`."""
         async with asyncio.timeout(most_s):
             return await self._reader.read(1 << 16)
 
@@ -107,12 +107,12 @@ class Worker:
                 await self._process.wait()
 
     def kill_group(self) -> None:
-        """Kill it with all it started."""
+        """Kill it with all processes it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
-        """Kill the whole process group at once, unless it has ended; one that waits inside the kernel is left to it."""
+        """Kill the whole process group at once, unless it has ended; a process that waits inside the kernel is left alone."""
         if self.status is None:
             self.kill_group()
         await self.wait(KILLED_S)
@@ -129,7 +129,7 @@ class Worker:
         await asyncio.gather(self._draining, return_exceptions=True)
 
     async def _drain(self) -> None:
-        """Keep the last lines it prints; a full pipe would stop it."""
+        """Store the last lines it prints, because a full pipe would stop it."""
         stream, rest = self._process.stderr, b""
         while stream is not None and (chunk := await stream.read(1 << 16)):
             *lines, rest = (rest + chunk)[-(1 << 17) :].split(b"\n")
@@ -139,12 +139,12 @@ class Worker:
 
 
 def worker_environment(device: str) -> dict[str, str]:
-    """The environment given to this process, with variables that have to be set before torch is loaded."""
+    """The environment of this process, with variables that have to be set before torch is loaded."""
     return {**environment_of_others(), **QUIET_THREADS, **({} if device.startswith("cuda") else KEPT_PAGES)}
 
 
 LONGEST_S = protocol.PROMISED_S
-"""Suite -> the longest it takes on a GPU."""
+"""Suite -> its longest time on a GPU."""
 WITH_PRODUCTS = ("quick", "standard")
 """Suites that also measure the products of a model."""
 

@@ -1,8 +1,8 @@
-"""AMD's management library behind the interface of NVIDIA's: the only module that calls `amdsmi`. Tested with a stand-in only.
+"""AMD's management library with the interface of NVIDIA's: the only module that calls `amdsmi`. Tested only with a stand-in.
 
-It reads, of each GPU, memory, the shares of time in which shaders and memory work, power, clocks, temperature and energy. Whatever else a
-snapshot holds has no counterpart that is known to mean the same. Sources: docs/reference/amdsmi-py-api.md of ROCm/amdsmi and the fields
-of `amdsmi_gpu_metrics_t` (read 2026-11-23).
+It reads, for each GPU, memory, the shares of time in which shaders and memory work, power, clocks, temperature and energy. Other fields of
+a snapshot have no counterpart that is known to mean the same. Sources: docs/reference/amdsmi-py-api.md of ROCm/amdsmi and the fields of
+`amdsmi_gpu_metrics_t` (read 2026-11-23).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from planner.units import MEGA
 
 READY = "AMD SMI answers"
 ABSENT_16_BIT = 0xFFFF
-"""Largest number of a 16-bit field, which stands for none."""
+"""Largest number of a 16-bit field, which means that there is no value."""
 MICRO = 1e-6
 METRICS = {
     "kernel_resident_fraction": ("average_gfx_activity", 0.01),
@@ -33,7 +33,7 @@ METRICS = {
     "sm_clock_hz": ("current_gfxclk", MEGA),
     "memory_clock_hz": ("current_uclk", MEGA),
 }
-"""Field of a snapshot -> field of amdsmi_get_gpu_metrics_info, and what makes SI of it."""
+"""Field of a snapshot -> field of amdsmi_get_gpu_metrics_info, and the factor that converts it to SI."""
 
 
 class AmdDevice:
@@ -45,7 +45,7 @@ class AmdDevice:
         self.identity = self._identify()
 
     def _identify(self) -> GpuFacts | None:
-        """The identity that a GPU gives; None where it gives none."""
+        """The identity of a GPU; None where it reports none."""
         uuid, info = self._session.ask("amdsmi_get_gpu_device_uuid", self._handle), self._asked("amdsmi_get_gpu_asic_info")
         if not isinstance(uuid, str):
             return None
@@ -59,7 +59,7 @@ class AmdDevice:
         )
 
     def snapshot(self, *, slow: bool, cuda_ordinal: int | None = None) -> DeviceSnapshot:
-        """Read all there is; `slow` changes nothing, since all of it is one call or two."""
+        """Read all values; `slow` changes nothing, because all of them come from one or two calls."""
         del slow
         reading = Reading()
         metrics = self._asked("amdsmi_get_gpu_metrics_info")
@@ -96,17 +96,17 @@ class AmdDevice:
         return answer if isinstance(answer, dict) else {}
 
     def mig_profiles(self) -> None:
-        """No GPU of AMD is cut into slices of NVIDIA's kind."""
+        """None: no GPU of AMD has slices of NVIDIA's kind."""
 
     def power_limit_w(self) -> None:
-        """Releases of the library differ in its unit, so that it is not read."""
+        """None: releases of the library differ in its unit, so it is not read."""
 
     def probe_gpm(self) -> CapabilityState:
-        """Hardware counters are NVIDIA's."""
+        """State of hardware counters, which only NVIDIA has."""
         return "not supported"
 
     def read_processes(self, table: ProcessTable | None) -> None:
-        """Processes are not listed."""
+        """Do nothing: processes are not listed."""
 
 
 class AmdSession:

@@ -1,6 +1,6 @@
 """NVML functions, field values and GPM metrics that are read, and the meaning of their answers in SI units and fractions.
 
-Numbers of fields, metrics and bits are literals from nvml.h: bindings of some versions lack or misdefine their names.
+Numbers of fields, metrics and bits are literals from nvml.h, because bindings of some versions lack or misdefine their names.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from planner.observe.snapshot import CapabilityState
 from planner.units import GIGA, MEGA, MIB
 
 LASTING: frozenset[CapabilityState] = frozenset({"not supported", "no permission", "function missing"})
-"""States that asking again does not change while the device's configuration stays."""
+"""States that do not change while the device's configuration stays, so that another call is useless."""
 
 MEMORY_V2 = 0x02000028
-"""Version word of nvmlMemory_v2_t (size 40, version 2): the one that keeps `reserved` apart from `used`."""
+"""Version word of nvmlMemory_v2_t (size 40, version 2), which separates `reserved` from `used`."""
 CLOCK_SM, CLOCK_MEMORY = 1, 2
 TEMPERATURE_GPU = 0
 
 
 class Query(NamedTuple):
-    """One call and the snapshot fields its answer fills."""
+    """One call and the snapshot fields that its answer fills."""
 
     counter: str
     """Name in the capability table."""
@@ -29,7 +29,7 @@ class Query(NamedTuple):
     arguments: tuple[Any, ...]
     fields: tuple[str, ...]
     convert: Callable[[Any], tuple[Any, ...]]
-    """The answer -> one value per field, None for a value that means nothing."""
+    """Conversion of the answer to one value per field, None for a value without meaning."""
     older: tuple[str, tuple[Any, ...], Callable[[Any], tuple[Any, ...]]] | None = None
     """Function, arguments and conversion for drivers without `function`."""
 
@@ -47,7 +47,7 @@ class Field(NamedTuple):
     id: int
     field: str
     scale: float
-    """Multiplies the raw value into SI."""
+    """Factor from the raw value to SI."""
 
 
 def _memory(memory: Any) -> tuple[Any, ...]:
@@ -164,9 +164,9 @@ THROTTLE_COUNTERS = frozenset({"power cap", "software thermal", "hardware therma
 """Fields of SLOW_FIELDS that count throttled time (raw in nanoseconds) since the driver was loaded."""
 
 GPM_MINIMUM_WINDOW_S = 0.11
-"""Two GPM samples closer than the hardware's 100 ms refresh are refused; a tenth more guards against clock differences."""
+"""Shortest window: two GPM samples closer than the hardware's 100 ms refresh are refused; a tenth more guards against clock differences."""
 GPM_LONGEST_WINDOW_S = 10.0
-"""After a longer pause the old sample is dropped: an average over it would be no live value."""
+"""Longest window: after a longer pause the old sample is dropped, because an average over it would not be a live value."""
 
 GPM_METRICS = (
     Field(1, "graphics_active_fraction", 0.01),

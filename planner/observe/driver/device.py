@@ -1,4 +1,4 @@
-"""One GPU behind NVML: its identity, its counters, and its readings, with a reason for every value that is absent."""
+"""One GPU behind NVML: its identity, its counters, and its readings, with a reason for every absent value."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class NvmlDevice:
         )
 
     def ask(self, counter: str, function: str, *arguments: Any) -> Any:
-        """The answer to one NVML call, or None with the reason kept; a counter that the GPU lacks is not read again."""
+        """The answer to one NVML call, or None with the reason stored; a counter that the GPU lacks is not read again."""
         if self.capabilities.get(counter) in counters.LASTING:
             return None
         try:
@@ -145,7 +145,7 @@ class NvmlDevice:
         return self.capabilities["GPM"]
 
     def mig_profiles(self) -> tuple[str, ...] | None:
-        """Profiles of the slices there are now; None when the GPU is not sliced."""
+        """Profiles of the present slices; None when the GPU is not sliced."""
         self._read_mig_mode()
         return self._slices.profiles if self.mig_enabled else None
 
@@ -207,7 +207,7 @@ class NvmlDevice:
             self._slices.close()
 
     def read_processes(self, table: ProcessTable | None) -> None:
-        """List who uses this GPU, for the snapshots from now on; without `table` they list nobody."""
+        """List who uses this GPU, for the following snapshots; without `table` they list nobody."""
         self._processes = Reading()
         if table is None or self.state != "ok":
             return
@@ -220,7 +220,7 @@ class NvmlDevice:
         return answer
 
     def snapshot(self, *, slow: bool, cuda_ordinal: int | None = None) -> DeviceSnapshot:
-        """Read the fast counters, and the slow ones when `slow`; a lost GPU is looked for again at each slow reading."""
+        """Read the fast counters, and the slow ones when `slow`; each slow reading tries to find a lost GPU again."""
         if self.state != "ok" and slow:
             self._free_gpm()
             self._slices.close()

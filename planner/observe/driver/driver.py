@@ -1,4 +1,4 @@
-"""The driver of the GPUs, asked through a separate process, so that a call that never returns holds up nothing here.
+"""The driver of the GPUs, called through a separate process, so that a call that never returns blocks nothing here.
 
 No process is started where the driver's library is not installed.
 """
@@ -28,19 +28,19 @@ START = (
     "from planner.observe.driver.helper import main; main(float(sys.argv[1]))"
 )
 START_S = 10.0
-"""Time a Python on a slow disk may take to begin."""
+"""Seconds that Python on a slow disk may take to start."""
 SILENCE_S = 2.5
-"""Silence allowed to a driver while it is opened or reads one GPU."""
+"""Seconds of silence allowed to a driver while it is opened or reads one GPU."""
 LATER_S = 0.5
-"""Time after the kernel's timer at which this side gives up: the timer cannot end a process that waits inside the kernel."""
+"""Seconds after the kernel's timer at which this side gives up: the timer cannot end a process that waits inside the kernel."""
 TOTAL_S = 20.0
-"""Time one answer may take, GPU by GPU."""
+"""Seconds that one answer may take in total, GPU by GPU."""
 CLOSE_S = 0.5
 KILLED_S = 0.4
-"""Time until a killed process has ended; on a busy machine that takes more than 0.1 s."""
+"""Seconds until a killed process has ended; on a busy machine that takes more than 0.1 s."""
 
 AMD_MODULE = Path("/sys/module/amdgpu")
-"""There while the kernel's driver of AMD is loaded."""
+"""Folder that exists while the kernel's driver of AMD is loaded."""
 
 
 def amd_found() -> bool:
@@ -49,7 +49,7 @@ def amd_found() -> bool:
 
 
 class DriverError(Exception):
-    """No answer; `state` and `detail` say why, and the process is gone or being ended."""
+    """Failure of the driver to answer; `state` and `detail` are the reason, and the process is gone or being ended."""
 
     def __init__(self, state: NvmlState, detail: str = "") -> None:
         super().__init__(detail or NVML_DETAILS[state])
@@ -58,10 +58,10 @@ class DriverError(Exception):
 
 
 class Driver:
-    """The driver of this machine's GPUs; a context manager. Made by `Driver.start()`, belongs to one thread but for `kill`."""
+    """The driver of this machine's GPUs; a context manager. Created by `Driver.start()`, and used by one thread, except `kill`."""
 
     _stuck: list[subprocess.Popen[bytes]] = []  # noqa: RUF012  # shared by all: processes that were killed and have not ended
-    """Processes that a call holds inside the kernel, where even a kill waits."""
+    """Processes that a call holds inside the kernel, where even a kill has to wait."""
 
     def __init__(self, process: subprocess.Popen[bytes], silence_s: float) -> None:
         assert process.stdin is not None
@@ -149,7 +149,7 @@ class Driver:
         return DriverError("not answering", f"{NVML_DETAILS['not answering']} within {seconds:g} s")
 
     def _ended(self) -> DriverError:
-        """End of the process, in words."""
+        """The end of the process, in words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_S)
         status = self._process.returncode
@@ -159,7 +159,7 @@ class Driver:
         return DriverError("error", f"The library of the NVIDIA driver ended the process that called it ({how})")
 
     def kill(self) -> None:
-        """End the process at once; called from any thread. One that a call holds inside the kernel is left to it."""
+        """End the process at once; may be called from any thread. A process that a call holds inside the kernel is left alone."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(KILLED_S)
@@ -167,7 +167,7 @@ class Driver:
             self._stuck.append(self._process)
 
     def close(self) -> None:
-        """End the session in good order where the driver lets us; closing twice is harmless."""
+        """End the session properly where the driver permits it; closing twice is harmless."""
         with contextlib.suppress(OSError):
             self._ask.close()
         try:

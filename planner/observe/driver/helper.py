@@ -1,7 +1,7 @@
-"""The process that talks to NVIDIA's driver, or to AMD's, in this program's place: it answers one `Question` a line until its input ends.
+"""The process that talks to NVIDIA's or AMD's driver for this program: it answers one `Question` per line until its input ends.
 
-An empty line is a sign of life between two GPUs. Where a call lasts too long the kernel's timer ends the process, even when the program
-that asked is gone.
+An empty line is a sign of life between two GPUs. Where a call takes too long, the kernel's timer ends the process, even when the program
+that started it is gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from planner.observe.snapshot import DeviceSnapshot
 
 
 def cuda_ordinals(devices: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> dict[str, int]:
-    """UUID -> N of 'cuda:N'; a GPU that is hidden, or whose number cannot be known, is absent.
+    """UUID -> N of 'cuda:N'; a GPU that is hidden, or whose number is not known, is absent.
 
     `devices` are (UUID, name) in NVML's order. As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first invalid entry.
     """
@@ -35,7 +35,7 @@ def cuda_ordinals(devices: Sequence[tuple[str, str]], environment: Mapping[str, 
     number = 0
     for entry in (part.strip() for part in visible.split(",")):
         if entry.startswith("MIG-"):
-            number += 1  # a slice takes a number, and is no whole GPU
+            number += 1  # a slice has a number, but is not a whole GPU
             continue
         if entry.isdigit():
             if int(entry) >= len(uuids):
@@ -62,7 +62,7 @@ class DriverSession(Nvml):
 
     @property
     def devices(self) -> tuple[NvmlDevice, ...]:
-        """Every GPU the driver counts, in PCI order, listed once; one that does not answer is there with its state."""
+        """Every GPU that the driver counts, in PCI order, listed once; one that does not answer is included with its state."""
         if self._devices is None:
             self._devices = tuple(NvmlDevice(self, index) for index in range(self.device_count))
         return self._devices
@@ -101,12 +101,12 @@ def main(limit_s: float) -> None:
     except NvmlError as error:
         send(msgspec.json.encode(Reply(error.open_state, describe_failure(error))))
     except OSError:
-        return  # nobody reads the answer any more
+        return  # nobody reads the answers any more
 
 
 def _ordinals(session: Session) -> dict[str, int]:
     if isinstance(session, AmdSession):
-        return {}  # HIP's order is its own
+        return {}  # HIP has its own order
     known = [(device.identity.uuid, device.identity.nvml_name) for device in session.devices if device.identity is not None]
     return cuda_ordinals(known, os.environ)
 

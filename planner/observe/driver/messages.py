@@ -1,4 +1,4 @@
-"""Questions to the process that talks to NVIDIA's driver, and its answers; JSON, a line each."""
+"""Questions to the process that talks to NVIDIA's driver, and its answers, as one line of JSON each."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ListedProcesses = Literal["as before", "list", "none"]
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One request: a reading of every GPU, or with `facts` what does not change while the driver runs."""
+    """One request: a reading of every GPU, or with `facts` the facts that do not change while the driver runs."""
 
     facts: bool = False
     slow: bool = False
-    """Read the slow counters too."""
+    """Whether to read the slow counters too."""
     processes: ListedProcesses = "as before"
 
 
@@ -26,26 +26,26 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as the driver describes it."""
 
     uuid: str
-    """Its identity; indices change between boots."""
+    """Identity of the GPU; indices change between boots."""
     index: int
-    """NVML's, in PCI order."""
+    """NVML's index, in PCI order."""
     nvml_name: str
     memory_total_bytes: float | None
-    """Figure of the driver; None on GPUs that share the system's memory."""
+    """Total memory by the driver; None on GPUs that share the system's memory."""
     compute_capability: str | None = None
     pci_bus_id: str | None = None
     cuda_ordinal: int | None = None
-    """N of 'cuda:N' under this process's environment; None: hidden, or not knowable."""
+    """N of 'cuda:N' under this process's environment; None: hidden, or not known."""
     mig_profiles: tuple[str, ...] | None = None
     """Profiles of the present slices: '1g.10gb'; None: not sliced."""
     power_limit_w: float | None = None
-    """Limit in force."""
+    """Power limit in force."""
     gpm_state: CapabilityState = "not supported"
     """'ok' when SM, tensor and bandwidth counters can be read, else the reason."""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One answer; the first comes unasked, once the driver is open or has refused."""
+    """One answer; the first is sent without a question, once the driver is open or has refused."""
 
     state: NvmlState
     detail: str

@@ -1,4 +1,4 @@
-"""The slices of a multi-instance GPU, listed with every slow reading, since an administrator may change them any time."""
+"""The slices of a multi-instance GPU, listed with every slow reading, because an administrator may change them at any time."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class MigSlices:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """Profiles of the slices last listed."""
+        """Profiles of the slices in the last list."""
         return tuple(one.profile for _, one in self._slices)
 
     def list_again(self, parent: Any) -> None:
-        """Ask the driver which slices there are now; buffers of vanished ones are freed."""
+        """List the present slices; buffers of vanished ones are freed."""
         try:
             most = int(self._nvml.call("nvmlDeviceGetMaxMigDeviceCount", parent))
         except NvmlError:

@@ -1,4 +1,4 @@
-"""The only module that calls NVML (through pynvml). It reads and never sets; a failed call has a state.
+"""The only module that calls NVML (through pynvml). It only reads and never sets; a failed call has a state.
 
 One `Nvml` is one open session with the driver. It belongs to the thread that polls it: calls serialise inside the driver anyway, and
 closing it while another thread is inside a call crashes the process.
@@ -45,7 +45,7 @@ _UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal"
 
 
 class NvmlError(Exception):
-    """A failed call: `state` of the counter after it, and NVML's `code` (None when the call never reached it)."""
+    """A failed call: the resulting `state` of the counter, and NVML's `code` (None when the call never reached it)."""
 
     def __init__(self, state: CapabilityState, code: int | None, function: str) -> None:
         super().__init__(f"{function}: {state}" + (f" (NVML code {code})" if code is not None else ""))
@@ -116,7 +116,7 @@ class Nvml:
             raise NvmlError("error", None, function) from None
 
     def text(self, function: str, *arguments: Any) -> str | None:
-        """A string the driver gives, None when it does not."""
+        """A string from the driver; None when it returns none."""
         try:
             answer = self.call(function, *arguments)
         except NvmlError:
@@ -125,12 +125,12 @@ class Nvml:
 
     @property
     def driver_version(self) -> str | None:
-        """'570.86.15'."""
+        """Version of the driver: '570.86.15'."""
         return self.text("nvmlSystemGetDriverVersion")
 
     @property
     def cuda_version(self) -> str | None:
-        """The newest CUDA the driver runs: '12.8'."""
+        """The newest CUDA version that the driver supports: '12.8'."""
         try:
             version = int(self.call("nvmlSystemGetCudaDriverVersion"))
         except NvmlError:
@@ -138,7 +138,7 @@ class Nvml:
         return f"{version // 1000}.{version % 1000 // 10}"
 
     def process_call(self, kind: Literal["compute", "graphics"]) -> str:
-        """The function that lists processes: the older one with the few drivers whose newer one gives longer records (R535)."""
+        """Name of the function that lists processes: the older one with the few drivers whose newer one returns longer records (R535)."""
         longer = self._exports("nvmlDeviceGetConfComputeMemSizeInfo") and not self._exports("nvmlDeviceGetRunningProcessDetailList")
         return f"nvmlDeviceGet{kind.capitalize()}RunningProcesses_{'v2' if longer else 'v3'}"
 
@@ -181,12 +181,12 @@ class Nvml:
 
 
 def _finite(value: float) -> float | CapabilityState:
-    """`value`, or "not supported" for the NaN some drivers write where they have nothing."""
+    """`value`, or "not supported" for the NaN that some drivers write where they have no value."""
     return value if math.isfinite(value) else "not supported"
 
 
 def library_found() -> bool:
-    """Whether the driver's library is installed; nothing of it is called."""
+    """Whether the driver's library is installed, without calling it."""
     import ctypes
 
     try:

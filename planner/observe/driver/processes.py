@@ -1,6 +1,6 @@
 """Processes on a GPU: the driver's list, completed with the operating system's data.
 
-The driver counts processes as the host does. In a container those numbers are other processes', or nobody's, so nothing is looked up there.
+The driver counts processes as the host does. In a container those numbers belong to other processes, or none, so nothing is looked up there.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ HOST_PID_NAMESPACE = "pid:[4026531836]"
 IN_A_CONTAINER = "in a container the driver's process numbers are the host's"
 NONE_VISIBLE = "a container does not see the processes of its host"
 LONGEST_COMMAND = 1000
-"""Characters kept of a command line."""
+"""Most characters of a command line that are stored."""
 NO_INSTANCE = 0xFFFFFFFF
 """Instance of a process on a GPU that is not sliced."""
 
 Ask = Callable[[ListedKind], list[Any] | None]
-"""Kind of process -> the driver's records, None when it gives none."""
+"""Kind of process -> the driver's records, None when it returns none."""
 
 
 class ProcessTable:
-    """Describes processes of this system from its /proc."""
+    """Description of processes of this system from its /proc."""
 
     def __init__(self, root: Path = Path("/proc")) -> None:
         self._root = root
@@ -42,11 +42,11 @@ class ProcessTable:
 
     @property
     def in_container(self) -> bool:
-        """Whether the driver's numbers are not this system's."""
+        """Whether the driver's process numbers are not this system's."""
         return self._blind == IN_A_CONTAINER
 
     def describe(self, process: ProcessSnapshot) -> ProcessSnapshot:
-        """The process with its name, command and user, or why one of them is not known."""
+        """The process with its name, command and user, or the reason why one of them is not known."""
         if self._blind:
             return msgspec.structs.replace(
                 process, reasons=process.reasons | dict.fromkeys(("name", "command", "user"), self._blind)
@@ -69,7 +69,7 @@ def _name(folder: Path) -> str:
 
 
 def _command(folder: Path) -> str:
-    """The command line; of a process without one its name, as ps shows it."""
+    """The command line; for a process without one its name, as ps shows it."""
     words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
     text = " ".join(word.decode(errors="replace") for word in words)
     return text[:LONGEST_COMMAND] or f"[{_name(folder)}]"

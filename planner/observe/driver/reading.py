@@ -21,7 +21,7 @@ class Reading:
 
     @classmethod
     def absent(cls, names: Iterable[str], reason: str) -> Reading:
-        """No value of any of these fields, all for one reason."""
+        """A reading without any of these fields, all for one reason."""
         return cls({}, dict.fromkeys(names, reason))
 
     def set(self, name: str, value: Any, reason: str = "no value") -> None:
@@ -38,10 +38,10 @@ class Reading:
 
 
 class GpmRing:
-    """Two sample buffers. Each reading averages over the time since the one before it."""
+    """Two sample buffers. Each reading averages over the time since the previous one."""
 
     def __init__(self, nvml: Nvml, take: Callable[[Any], None]) -> None:
-        """`take` stores a sample of the device into a buffer, and raises `NvmlError`."""
+        """Ring for `nvml`; `take` stores a sample of the device into a buffer, and raises `NvmlError`."""
         self._nvml = nvml
         self._take = take
         self._request = nvml.gpm_request(GPM_METRICS)
@@ -63,7 +63,7 @@ class GpmRing:
         while len(self._samples) < 2:
             self._samples.append(self._nvml.call("nvmlGpmSampleAlloc"))
         older, newer = self._newest, 1 - self._newest
-        previous_at_s, self._newest_at_s = self._newest_at_s, None  # a failed sample leaves nothing to average from
+        previous_at_s, self._newest_at_s = self._newest_at_s, None  # without a sample there is nothing to average from
         self._take(self._samples[newer])
         if previous_at_s is None or began_s - previous_at_s > GPM_LONGEST_WINDOW_S:
             self._values, self.window_s = {}, None

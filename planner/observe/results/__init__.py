@@ -1,1 +1,1 @@
-"""Result files of other benchmark tools: read, made into requests, compared with the prediction, kept."""
+"""Result files of other benchmark tools: read, converted to requests, compared with the prediction, stored."""

@@ -1,4 +1,4 @@
-"""Collectives that nccl-tests timed, as measured points of a part, by the same form as the benchmark's own."""
+"""Collectives timed by nccl-tests, as measured points of a GPU, in the same form as the benchmark's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def measurement_of(
 ) -> tuple[Run, Measurement]:
     """The run and the point; raises `UserError` for settings that are wrong, or missing from both the file and `given`.
 
-    `find`: the part of a name. `now`: the time of the import, since the text has none.
+    `find`: the GPU for a name. `now`: the time of the import, because the text has none.
     """
     settings = times.settings | {name: value for name, value in given.items() if name in EXAMPLES}
     wanted = [*EXAMPLES][:4] + (["fabric"] if (settings.get("nodes") or 1) != 1 else [])

@@ -1,4 +1,4 @@
-"""Results beside their predictions, and unstated settings that would explain a difference.
+"""Results compared with their predictions, and unstated settings that would explain a difference.
 
 Every result of a file is estimated as a request; each open setting is tried alone, by the engine's own estimate.
 """
@@ -30,7 +30,7 @@ MOST_NAMED = 3
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """One value that was seen beside its prediction; `predicted` None: not answered."""
+    """One measured value with its prediction; `predicted` None: not answered."""
 
     quantity: Quantity
     seen: float
@@ -38,7 +38,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def off(self) -> float | None:
-        """Error of the prediction: seen ÷ predicted − 1."""
+        """Error of the prediction: measured ÷ predicted − 1."""
         return self.seen / self.predicted.value - 1 if self.predicted is not None and self.predicted.value else None
 
     @property
@@ -48,23 +48,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of one setting and what would be predicted with it."""
+    """A change of one setting and the resulting prediction."""
 
     setting: str
     value: Any
     quantity: Quantity
     predicted: float
     off: float
-    """Error that is left with it: seen ÷ predicted with it − 1."""
+    """Remaining error: measured ÷ predicted with the change − 1."""
 
 
 def verdicts(answer: Answer | UserError, seen: Mapping[Quantity, float]) -> list[Verdict]:
-    """Every value seen, beside its prediction."""
+    """Every measured value with its prediction."""
     return [Verdict(quantity=name, seen=value, predicted=_figure(answer, name)) for name, value in seen.items()]
 
 
 def explanations(request: Request, found: Sequence[Verdict], stated: frozenset[str], estimate: Estimate) -> list[Explanation]:
-    """Settings not in `stated` whose change closes most of the largest deviation, the nearest first; none where all is near."""
+    """Settings not in `stated` whose change removes most of the largest deviation, the best first; none where all deviations are small."""
     worst = max((one for one in found if _gap(one) is not None), key=lambda one: abs(_gap(one) or 0.0), default=None)
     gap = _gap(worst) if worst is not None else None
     if worst is None or gap is None or abs(gap) < WORTH_EXPLAINING:
@@ -83,7 +83,7 @@ def explanations(request: Request, found: Sequence[Verdict], stated: frozenset[s
 
 
 def _changes(request: Request) -> Iterator[tuple[str, Any]]:
-    """Single settings that clients of a benchmark do not see, with the values they often have."""
+    """Settings that clients of a benchmark do not see, with common values, one at a time."""
     for name in ("fp8", "awq", "bf16"):
         if name not in {request.weight_dtype, request.weight_dtype or request.dtype}:
             yield "weight_dtype", name
@@ -104,7 +104,7 @@ def _changes(request: Request) -> Iterator[tuple[str, Any]]:
 
 
 def _gap(one: Verdict) -> float | None:
-    """Logarithm of seen ÷ predicted."""
+    """Logarithm of measured ÷ predicted."""
     off = one.off
     return None if off is None or off <= -1 else math.log1p(off)
 
@@ -120,11 +120,11 @@ class Estimates(Protocol):
     """The part of a planning session that a comparison needs."""
 
     def estimate(self, requests: Sequence[Request]) -> list[Answer | UserError]:
-        """One answer a request, in order."""
+        """One answer per request, in order."""
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """One result with its prediction and what would explain the difference."""
+    """One result with its prediction and the settings that would explain the difference."""
 
     title: str
     tool: str
@@ -135,14 +135,14 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...]
     why: tuple[Explanation, ...]
     refused: str
-    """Reason why nothing is predicted; empty where something is."""
+    """Reason why nothing is predicted; empty where there is a prediction."""
     taken_at: str
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """One file's results with the settings that were given beside it."""
+    """One file's results with the settings that were given with it."""
 
     where: str
     name: str

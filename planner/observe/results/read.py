@@ -25,7 +25,7 @@ SHOWN = 60
 
 
 def _own(contents: Contents) -> list[Result]:
-    """A JSON line for each load, in the planner's own names."""
+    """Results in a file with one JSON line per load, in the planner's own names."""
     if problems := [problem for one in contents.objects for problem in faults(Result, one, contents.where)]:
         raise UserError(problems)
     return [msgspec.convert(one, Result) for one in contents.objects]
@@ -47,7 +47,7 @@ READERS = (
         "what bench --suite serve --out wrote",
     ),
 )
-"""The first that recognises a file reads it."""
+"""Readers in order; the first that recognises a file reads it."""
 
 
 def is_exported(data: bytes) -> bool:
@@ -62,7 +62,7 @@ def is_exported(data: bytes) -> bool:
 
 
 def recognised(data: bytes, where: str) -> bool:
-    """Whether a format fits; False for what cannot be read."""
+    """Whether a format matches; False for files that cannot be read."""
     contents = Contents(where, data)
     try:
         return any(one.recognises(contents) for one in READERS)
@@ -71,7 +71,7 @@ def recognised(data: bytes, where: str) -> bool:
 
 
 def read_results(data: bytes, where: str) -> Read:
-    """The results in a file, at least one; raises `UserError` for a file that no format fits, is cut off, or holds none."""
+    """The results in a file, at least one; raises `UserError` for a file that no format matches, that is cut off, or has none."""
     contents = Contents(where, data)
     if not data.strip():
         raise UserError(Problem(where, "", "is empty."))
@@ -90,7 +90,7 @@ def read_results(data: bytes, where: str) -> Read:
 
 
 def _telemetry(contents: Contents) -> str:
-    """The way to read a log of telemetry, which measures nothing; '' for another file."""
+    """Hint for reading a log of telemetry, which contains no measurement; '' for another file."""
     from planner.observe.telemetry.smi_log import logged_snapshots
 
     try:

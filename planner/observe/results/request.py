@@ -1,4 +1,4 @@
-"""Requests of imported results: settings the file states, those given beside it, and the names of those still missing."""
+"""Requests of imported results: settings in the file, those given with it, and the names of those still missing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Finders(msgspec.Struct, frozen=True):
     """Look-ups of names that tools write."""
 
     gpu: Callable[[str], Gpu | None]
-    """The part of a name or a driver's name, or None."""
+    """The GPU with a name or a driver's name, or None."""
     model_names: frozenset[str]
     """Names of the catalogue."""
 
@@ -68,7 +68,7 @@ def missing(fields: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _named(fields: dict[str, Any], find: Finders) -> dict[str, Any]:
-    """`fields` with the planner's names for the part and the model, where it has one."""
+    """`fields` with the planner's names for the GPU and the model, where it has one."""
     model, gpu = fields.get("model"), fields.get("gpu")
     if isinstance(model, str) and model and model_key(model) in find.model_names:
         fields["model"] = model_key(model)

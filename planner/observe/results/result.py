@@ -19,7 +19,7 @@ from planner.workload.published.names import Quantity, named_format
 
 @dataclass(frozen=True)
 class Contents:
-    """Bytes of a file and where they came from. Raises `UserError` where it is asked for text or JSON that the bytes are not."""
+    """Bytes of a file and their origin. Raises `UserError` when they are read as text or JSON but are not."""
 
     where: str
     data: bytes
@@ -39,17 +39,17 @@ class Contents:
 
     @cached_property
     def whole_lines(self) -> list[str]:
-        """The lines that end: the last may have lost digits where a file was cut off."""
+        """The lines that end with a newline: the last may have lost digits where a file was cut off."""
         return self.lines if self.text.endswith(("\n", "\r")) else self.lines[:-1]
 
     @cached_property
     def is_json(self) -> bool:
-        """Whether the text begins as a JSON object or list does."""
+        """Whether the text begins like a JSON object or list."""
         return self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["}
 
     @cached_property
     def json(self) -> Any:
-        """The JSON document; a file of one object a line is a list of them. Infinity and NaN, which Python writes, are accepted."""
+        """The JSON document; for a file with one object per line, a list of them. Infinity and NaN, which Python writes, are accepted."""
         try:
             found = self._decoded()
         except RecursionError:
@@ -60,7 +60,7 @@ class Contents:
     def _decoded(self) -> Any:
         try:
             return json.loads(self.text)
-        except ValueError as error:  # a number of thousands of digits is one too
+        except ValueError as error:  # also for a number with thousands of digits
             if getattr(error, "msg", "") != "Extra data":
                 raise UserError(Problem(self.where, "", f"is not whole JSON, or was cut off: {error}.")) from None
         found = []
@@ -73,14 +73,14 @@ class Contents:
 
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
-        """The JSON objects of the file: the one it is, or those of its list or lines; empty for a file that is no JSON."""
+        """The JSON objects of the file: the single one, or those of its list or lines; empty for a file that is not JSON."""
         if not self.is_json:
             return []
         listed = self.json if isinstance(self.json, list) else [self.json]
         return [one for one in listed if isinstance(one, dict)]
 
     def have(self, *keys: str) -> bool:
-        """Whether every JSON object has all of `keys`, and there is one."""
+        """Whether there are JSON objects and each has all of `keys`."""
         return bool(self.objects) and all(key in one for one in self.objects for key in keys)
 
 
@@ -89,7 +89,7 @@ MOST = 1e18
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration that was run, and its results."""
+    """One tested configuration, and its results."""
 
     tool: str
     name: str = ""
@@ -99,7 +99,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[Quantity, float]
     """Quantity of an answer -> value in SI; latencies are means over requests."""
     taken_at: str = ""
-    """UTC or local time as the file writes it; empty where it does not."""
+    """UTC or local time as in the file; empty where it has none."""
     notes: tuple[str, ...] = ()
     """Remarks on figures that the file counts differently."""
 
@@ -111,7 +111,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CollectiveTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Times of one collective over messages of several sizes, which calibrate the links of a part."""
+    """Times of one collective over messages of several sizes, which calibrate the links of a GPU."""
 
     tool: str
     settings: dict[str, Any]
@@ -135,11 +135,11 @@ class Reader:
 
     tool: str
     recognises: Callable[[Contents], bool]
-    """Whether a file is of this format; never raises for text that is whole."""
+    """Whether a file has this format; never raises for complete text."""
     read: Callable[[Contents], Read]
     """The results of a file of this format. Raises `UserError` for one that lacks a required part."""
     looks_like: str
-    """Name or beginning of its file, for a message about a file that nothing recognises."""
+    """Name or beginning of its file, for a message about a file that no reader recognises."""
 
 
 def each_object(result: Callable[[dict[str, Any]], Result]) -> Callable[[Contents], Read]:
@@ -158,7 +158,7 @@ def number(given: Mapping[str, Any], *path: str, scale: float = 1.0) -> float | 
 
 
 def known(**values: float | None) -> dict[Any, float]:
-    """The values that are known and above 0: tools write 0 for unmeasured ones."""
+    """The values that are known and above 0, because tools write 0 for unmeasured ones."""
     return {name: value for name, value in values.items() if value is not None and value > 0}
 
 
@@ -168,7 +168,7 @@ def ratio(total: float | None, count: float | None) -> float | None:
 
 
 def number_or_text(text: str) -> float | str:
-    """`text` as the number it spells, or as it is."""
+    """`text` as a number if it is one, else unchanged."""
     value = as_number(text)
     return text if value is None else value
 
@@ -194,7 +194,7 @@ def served(
     notes: Iterable[str] = (),
     **fields: Any,
 ) -> Result:
-    """The result of a service under the load `given`; `fields`: further settings; `name`: by default the load's."""
+    """The result of a service under the load `given`; `fields`: further settings; `name`: by default that of the load."""
     rate = given.get("request_rate_per_s")
     of_load = f"rate {rate:g}/s" if rate is not None else f"{given.get('concurrency', '?')} at once"
     settings = {"task": "serve"} | stated(model=model, **fields) | stated(weight_dtype=named_format(model)) | dict(given)
@@ -205,7 +205,7 @@ def served(
 def load(
     rate_per_s: float | None, at_once: float | None, requests: float | None, achieved_per_s: float | None = None
 ) -> dict[str, Any]:
-    """Load as fields of a request: a rate the server kept up with, else a closed loop of `at_once` clients and `requests`.
+    """Load as fields of a request: a rate that the server kept up with, else a closed loop of `at_once` clients and `requests`.
 
     Without a rate and a limit, clients send everything at once.
     """

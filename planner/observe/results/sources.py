@@ -16,10 +16,10 @@ from planner.reading import kind_of, read_file, user_path
 from planner.web import NoAnswerError, read_url
 
 ENDINGS = frozenset({".json", ".jsonl", ".csv", ".md", ".txt", ".log", ".out"})
-"""Endings of files that are looked at in a folder; a file that is named is read whatever its ending."""
+"""Endings of files that are examined in a folder; a file that is named is read whatever its ending."""
 MOST_FILES = 10_000
 MOST_ENTRIES = 200_000
-"""Files and folders inside a folder that are looked at, whatever their ending."""
+"""Most files and folders inside a folder that are examined, whatever their ending."""
 MOST_FILE_BYTES = 1 << 28
 MOST_WEB_BYTES = 64 << 20
 WEB_S = 60.0
@@ -36,7 +36,7 @@ class Source(NamedTuple):
     """File name without its ending, which names the board among those of a fleet."""
     data: bytes
     chosen: bool
-    """Whether the user named this file, not only its folder; files of a folder that hold no results are left out."""
+    """Whether the user named this file, not only its folder; files of a folder without results are left out."""
 
 
 def sources(given: str) -> Iterator[Source]:
@@ -64,7 +64,7 @@ def _of_folder(folder: Path) -> Iterator[Source]:
 
 
 def _possible_results(folder: Path) -> Iterator[Path]:
-    """Files below `folder` with one of `ENDINGS`; what vanishes meanwhile or may not be listed is passed over."""
+    """Files below `folder` with one of `ENDINGS`; files that vanish meanwhile or may not be listed are skipped."""
     entries = 0
     for place, folders, names in os.walk(folder):
         entries += len(folders) + len(names)

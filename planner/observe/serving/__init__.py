@@ -1,1 +1,1 @@
-"""A service measured from outside: requests to an OpenAI-compatible server at rates, and what its answers took."""
+"""Measurement of a service from outside: requests to an OpenAI-compatible server at several loads, and the times of its answers."""

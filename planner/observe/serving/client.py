@@ -17,7 +17,7 @@ TEXT = (
     "many then them would write like so these her long make thing see"
 )
 MODELS_S = 10.0
-"""Time limit of the list of models."""
+"""Time limit of the list of models, in seconds."""
 WORDS = TEXT.split()
 """Frequent English words: nearly every tokenizer has each as one token."""
 
@@ -32,11 +32,11 @@ class Timed:
     first_s: float | None = None
     last_s: float | None = None
     input_tokens: int | None = None
-    """Count by the server; None: not reported."""
+    """Number counted by the server; None: not reported."""
     cached_tokens: int = 0
     """Tokens of the prompt that the server reports as cached."""
     output_tokens: int = 0
-    """Count of the server, else parts of the answer."""
+    """Number counted by the server, else parts of the answer."""
     parts: int = 0
     failure: str = ""
 
@@ -72,7 +72,7 @@ class Client:
     run: str = ""
     """Part of the random seed, so that a server's cache holds no prompt of an earlier run."""
     options: dict[str, Any] = field(default_factory=lambda: {"ignore_eos": True})
-    """Fields that vLLM, SGLang and llama.cpp take besides OpenAI's own, so that answers have the length asked for."""
+    """Fields that vLLM, SGLang and llama.cpp accept in addition to OpenAI's own, so that answers have the requested length."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -80,7 +80,7 @@ class Client:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
     def prompt(self, number: int) -> str:
-        """Random words, other ones for every request, so that no prefix is found in a cache."""
+        """Random words, different for every request, so that no prefix is found in a cache."""
         chance = random.Random(f"{self.run}/{self.seed}/{number}")  # noqa: S311  # words, no secrets
         return " ".join(chance.choice(WORDS) for _ in range(self.input_words))
 
@@ -112,9 +112,9 @@ class Client:
 
 
 def _note(found: Timed, at_s: float, event: dict[str, Any]) -> None:
-    """Record the time of an event of a stream that brings a token, and its counts of tokens.
+    """Record the time of a stream's event with a token, and its counts of tokens.
 
-    A token may have no text yet (the first bytes of a character); an event that only ends the answer brings none.
+    A token may have no text yet (the first bytes of a character); an event that only ends the answer has no token.
     """
     if "error" in event:
         raise ServerRefusedError(str(event["error"])[:200])

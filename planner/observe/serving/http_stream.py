@@ -1,6 +1,6 @@
-"""One HTTP/1.1 request whose answer is read as it comes: lines with the time at which each arrived.
+"""One HTTP/1.1 request whose answer is read as it arrives: lines with their times of arrival.
 
-Standard library alone, since a client of the base install has to time single tokens of many answers at once.
+Only the standard library is used, because a client of the base install has to time single tokens of many answers at once.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def _chunks(reader: asyncio.StreamReader, fields: dict[str, str], until_s:
 
 
 def _size(line: bytes) -> int:
-    """Bytes of a chunk, by the line before it; raises `ServerRefusedError` where the connection ended instead."""
+    """Bytes of a chunk, from the line before it; raises `ServerRefusedError` where the connection ended instead."""
     if not line.strip():
         raise ServerRefusedError("ended the connection in the middle of an answer")
     return int(line.split(b";")[0], 16)

@@ -1,4 +1,4 @@
-"""Load on a server: closed loops of clients that send again once they are answered, and open loops at a fixed rate."""
+"""Load on a server: closed loops of clients that send again after each answer, and open loops at a fixed rate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Loop = Literal["closed", "open"]
 Send = Callable[[int, float], Coroutine[Any, Any, Timed]]
 TOOL = "gpu-planner bench serve"
 WARM = 3
-"""Requests before anything is timed: they compile, and say how many tokens a word has."""
+"""Requests before anything is timed: they trigger compilation, and show how many tokens a word has."""
 CACHED_SHARE = 0.1
 """Share of the prompts' tokens found in a cache above which a note warns: the time to the first token is then too short."""
 LATE_SHARE = 0.05
@@ -26,7 +26,7 @@ LATE_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One load: a number of clients at once, or of requests a second."""
+    """One load: a number of concurrent clients, or of requests per second."""
 
     loop: Loop
     amount: float
@@ -54,7 +54,7 @@ async def warmed(client: Client, input_tokens: int) -> Client:
 
 
 async def run_point(client: Client, point: Point) -> list[Timed]:
-    """All requests of one load, in the order they were sent."""
+    """All requests of one load, in the order in which they were sent."""
     if point.loop == "closed":
         return await _closed(client.timed, point)
     return await _open(client.timed, point, client.seed)
@@ -72,7 +72,7 @@ async def _closed(one: Send, point: Point) -> list[Timed]:
 
 
 async def _open(one: Send, point: Point, seed: int) -> list[Timed]:
-    """Poisson arrivals: exponential gaps, of a fixed seed."""
+    """Requests with Poisson arrivals: exponential gaps, from a fixed seed."""
     chance, clock, tasks = random.Random(seed), asyncio.get_running_loop().time, []  # noqa: S311  # arrivals, no secrets
     due_s = clock()
     for number in range(point.requests):

@@ -31,7 +31,7 @@ ALL_SMI_PREFIX = "all_smi_gpu_"
 DCGM_REASONS = ("DEV_CLOCKS_EVENT_REASONS", "DEV_CLOCK_THROTTLE_REASONS")
 HELD_BACK, UP = f"{PREFIX}clock_held_back", f"{PREFIX}up"
 TELLS_OF_A_GPU = frozenset((HELD_BACK, UP, *DCGM_REASONS, *(f"DCGM_FI_{name}" for name in DCGM_REASONS)))
-"""Metrics that show that there is a GPU without filling a field."""
+"""Metrics that show that a GPU exists without filling a field."""
 
 
 HOST_LABELS = ("Hostname", "hostname", "node", "instance")
@@ -43,7 +43,7 @@ SLICE_LABELS = ("GPU_I_ID", "mig_gpu_instance", "mig_uuid", "mig_profile")
 
 
 Gpu = tuple[str, str, str]
-"""Host, index and UUID as labels give them; empty: not given."""
+"""Host, index and UUID from labels; empty: not given."""
 
 
 class Place(NamedTuple):
@@ -99,7 +99,7 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
 
 
 class _Seen:
-    """The labels, reasons and values that the samples give one GPU or slice."""
+    """The labels, reasons and values that the samples give for one GPU or slice."""
 
     __slots__ = ("labels", "reasons", "values")
 

@@ -1,4 +1,4 @@
-"""The Prometheus text format (version 0.0.4): snapshots written in it, and its samples read.
+"""The Prometheus text format (version 0.0.4): writing snapshots in it, and reading its samples.
 
 Names follow the format's own conventions: base units as a suffix, shares of 1 as `_ratio`, running totals as `_total`.
 A value that is not known has no line.
@@ -20,9 +20,9 @@ _TEXT = r'"((?:[^"\\]|\\.)*)"'
 _LABEL = re.compile(rf"\s*(?:([a-zA-Z_][a-zA-Z0-9_]*)|{_TEXT})\s*=\s*{_TEXT}\s*,?")
 _PLAIN = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)",?')
 _ALL_PLAIN = re.compile(r'\{(?:[a-zA-Z_][a-zA-Z0-9_]*="[^"\\]{0,1000}",?)*\}')
-"""Labels as exporters write them, without escapes or blanks: read in one go, for pages of a hundred thousand GPUs."""
+"""Labels as exporters write them, without escapes or blanks: matched at once, for pages of a hundred thousand GPUs."""
 _QUOTED_NAME = re.compile(rf"\{{\s*{_TEXT}\s*,?")
-"""The name of a metric in UTF-8 stands within the braces: {"dcgm.sm.active", gpu="0"} 0.5 (Prometheus 3)."""
+"""Name of a metric in UTF-8, which is inside the braces: {"dcgm.sm.active", gpu="0"} 0.5 (Prometheus 3)."""
 _ESCAPE = re.compile(r"\\[\\n\"]")
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
@@ -100,7 +100,7 @@ def _escaped(text: str) -> str:
 
 
 def read_samples(text: str, where: str) -> list[Sample]:
-    """The samples of a text in the format, other lines left out; raises `UserError` naming `where` if there is none.
+    """The samples of a text in the format, without other lines; raises `UserError` naming `where` if there are none.
 
     Names and labels may be in UTF-8, as Prometheus 3 writes them.
     """
@@ -122,7 +122,7 @@ def read_samples(text: str, where: str) -> list[Sample]:
 
 
 def _sample(line: str, read: dict[str, dict[str, str]]) -> Sample:
-    """One line; `read` keeps the labels that were read before, since all metrics of a GPU have the same."""
+    """One line; `read` stores the labels that were read before, because all metrics of a GPU have the same."""
     matched = _SAMPLE.match(line)
     if matched is None:
         raise ValueError(line)

@@ -1,4 +1,4 @@
-"""Fields of a snapshot by the names that exporters and logs give them: `presets/telemetry/metrics.toml`."""
+"""Fields of a snapshot by their names in exporters and logs: `presets/telemetry/metrics.toml`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from planner.paths import read_shipped_part
 from planner.units import MEGA, MIB
 
 UNITS = {"": 1.0, "%": 0.01, "mJ": 1e-3, "MHz": MEGA, "MB/s": MEGA, "MiB": float(MIB)}
-"""Unit of a tool -> the factor that makes SI of it; "": the field's own."""
+"""Unit of a tool -> the factor that converts it to SI; "": the field's own unit."""
 Tool = Literal["dcgm", "all_smi", "nvidia_smi", "dmon"]
 
 
 class Spelling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One tool's names for a field, and the unit it counts in."""
+    """One tool's names for a field, and its unit."""
 
     names: tuple[str, ...]
     unit: Literal["", "%", "mJ", "MHz", "MB/s", "MiB"] = ""
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One field; a tool that does not give it has no spelling."""
+    """One field; a tool without the field has no spelling."""
 
     exported: str = ""
-    """Name of its metric in our own exporter, without the prefix; empty: it is not exported."""
+    """Name of its metric in this program's exporter, without the prefix; empty: it is not exported."""
     help: str = ""
     dcgm: Spelling | None = None
     all_smi: Spelling | None = None

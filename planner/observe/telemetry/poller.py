@@ -1,4 +1,4 @@
-"""Telemetry of this machine: one thread reads NVML and the host, fast and slow counters apart, and hands on frozen snapshots."""
+"""Telemetry of this machine: one thread reads NVML and the host, with separate fast and slow counters, and passes on frozen snapshots."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from planner.observe.telemetry.reading import HostReader, take_snapshot
 from planner.observe.telemetry.source import Telemetry
 
 FASTEST_INTERVAL_S = 0.1
-"""Hardware counters refresh every 100 ms, and each reading takes a lock inside the driver."""
+"""Shortest interval: hardware counters refresh every 100 ms, and each reading takes a lock inside the driver."""
 SLOW_INTERVAL_S = 5.0
 PROCESSES_INTERVAL_S = 2.0
-"""Interval of listing processes while somebody looks: graphics processes take the driver milliseconds."""
+"""Interval of listing processes while they are shown: graphics processes take the driver milliseconds."""
 REOPEN_INTERVAL_S = 30.0
 """Interval of retrying a driver that is missing or did not answer."""
 SILENCE_S = 10.0
 """Silence of a driver after which its process is ended; meanwhile the last reading shows its age."""
 TOLERANCE_S = 0.05
-"""A tick at most this early counts as on time."""
+"""A tick early by up to this many seconds counts as on time."""
 LATE_S = 0.5
 STOP_WAIT_S = 0.05
-"""Time that stopping waits for a reading to end; then the driver's process is killed."""
+"""Seconds that stopping waits for a reading to end; then the driver's process is killed."""
 
 
 class Poller(Telemetry):
@@ -53,7 +53,7 @@ class Poller(Telemetry):
 
     @property
     def interval_s(self) -> float:
-        """The fast interval; set it any time, values under 0.1 s become 0.1 s."""
+        """The fast interval; it may be set at any time, and values under 0.1 s become 0.1 s."""
         return self._interval_s
 
     @interval_s.setter
@@ -63,7 +63,7 @@ class Poller(Telemetry):
 
     @property
     def pace_s(self) -> float:
-        """The interval from one reading to the next as it is now."""
+        """The present interval from one reading to the next."""
         return max(self._interval_s, self._slow_interval_s) if self._thinned else self._interval_s
 
     @property
@@ -79,7 +79,7 @@ class Poller(Telemetry):
 
     @property
     def lists_processes(self) -> bool:
-        """Whether snapshots list who uses each GPU, read every two seconds; set it for as long as somebody looks."""
+        """Whether snapshots list who uses each GPU, read every two seconds; set it while the list is shown."""
         return self._lists_processes
 
     @lists_processes.setter
@@ -94,12 +94,12 @@ class Poller(Telemetry):
         return self.failure is not None
 
     def resume(self) -> None:
-        """Go on reading at once."""
+        """Continue reading at once."""
         super().resume()
         self._hurry()
 
     def stop(self, within_s: float = STOP_WAIT_S) -> bool:
-        """End polling; where a call is known to hang, or is not through in time, the driver's process is killed."""
+        """End polling; where a call is known to hang, or does not end in time, the driver's process is killed."""
         ended = super().stop(0 if self.stale_for_s() is not None else within_s)
         driver = self._driver
         if not ended and driver is not None:
@@ -164,7 +164,7 @@ class Poller(Telemetry):
             driver.close()
 
     def _processes_due(self, now_s: float) -> ListedProcesses:
-        """Whether the next reading lists the processes: when somebody looks, and not too often."""
+        """Whether the next reading lists the processes: while they are shown, and not too often."""
         if not self._lists_processes:
             listed, self._listed_at_s = self._listed_at_s is not None, None
             return "none" if listed else "as before"

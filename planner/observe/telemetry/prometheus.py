@@ -1,7 +1,7 @@
-"""The GPUs of a fleet over a window, by Prometheus queries that return one number a GPU and metric.
+"""The GPUs of a fleet over a window, by Prometheus queries that return one number per GPU and metric.
 
-The server averages; what comes over the network does not grow with the window. Counters of activity and traffic are averaged over all
-readings and divided by the share of the time in use, since they are next to 0 in the rest; clocks are averaged over the readings in use.
+The server averages, so the data sent over the network does not grow with the window. Counters of activity and traffic are averaged over all
+readings and divided by the share of the time in use, because they are close to 0 in the rest; clocks are averaged over the readings in use.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from planner.observe.telemetry.exposition import PREFIX, Sample
 from planner.observe.telemetry.window import MEANS, FleetGpu
 
 JOB_LABELS = ("hpc_job", "exported_pod", "pod", "slurm_job_id", "jobid")
-"""Labels that name the work (dcgm-exporter under Slurm and Kubernetes), by precedence; not `job`, which names the scrape."""
+"""Labels that name the work (dcgm-exporter under Slurm and Kubernetes), in order of precedence; `job` is not one of them, because it names the scrape."""
 GPU_LABELS = ("gpu", "UUID", "uuid", "modelName", "name", "gpu_index", "index", "gpu_uuid", "GPU_I_PROFILE", *SLICE_LABELS)
 STEPS, FEW_STEPS = 144, 48
 """Steps of a window at which use, clock and throttling are read. Averages are over all readings of the server."""
 NAMELESS = "unnamed host"
 LEAST_STEP_S = 15.0
 LEAST_JOB_S = 600.0
-"""Least time, in seconds, over which the labels of the work are looked for."""
+"""Shortest time, in seconds, over which the labels of the work are searched for."""
 QUERY_TIMEOUT_S = 30.0
 AT_ONCE = 4
 """Queries in flight: a server answers about one for each of its processors at a time."""
 ACTIVITIES = ("sm_active_fraction", "kernel_resident_fraction")
-"""Fields that say whether something ran, the better one first."""
+"""Fields that show whether something ran, the better one first."""
 LINKS = tuple(f"{kind}_{way}_bytes_per_s" for kind in ("nvlink", "pcie") for way in ("tx", "rx"))
 CLOCKS = ("sm_clock_hz",)
 OVER_ALL = ("power_w", "power_average_w")
@@ -64,7 +64,7 @@ REASON_BITS = {name: bit for bit, name in EVENT_REASONS.items() if bit in {0x4, 
 """Reasons of power and heat -> their bit: each costs the server a query, which names only the GPUs with such a reason."""
 LEAST_REASON = min(REASON_BITS.values())
 MOST_HOSTS = 200
-"""Most hosts that a query names; with more held back it covers all hosts."""
+"""Most hosts that a query names; if more are held back, it covers all hosts."""
 
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class _Vector(msgspec.Struct):
 
 
 class _Series(msgspec.Struct):
-    """One series of it: labels, and a moment with the value as text."""
+    """One series: labels, and a moment with the value as text."""
 
     metric: dict[str, str]
     value: tuple[float, str]
@@ -99,7 +99,7 @@ _DECODER = msgspec.json.Decoder(_Series)
 
 @dataclass(slots=True)
 class Cost:
-    """Cost of asking: queries, bytes received, seconds."""
+    """Cost of the queries: their number, bytes received, seconds."""
 
     queries: int = 0
     bytes: int = 0
@@ -107,10 +107,9 @@ class Cost:
 
 
 def read_fleet(server: str, seconds: float, *, match: str = "", cost: Cost | None = None) -> list[FleetGpu]:
-    """The GPUs that the server at address `server` has kept over the last `seconds`, by host and index.
+    """The GPUs that the server at address `server` has recorded over the last `seconds`, by host and index.
 
-    `match`: label matchers as in PromQL's braces: 'cluster="a",job=~"dcgm.*"'. Raises `UserError` when the server refuses or knows
-    of no GPU.
+    `match`: label matchers as in PromQL's braces: 'cluster="a",job=~"dcgm.*"'. Raises `UserError` when the server refuses or has no GPU.
     """
     found = _Window(server.rstrip("/"), seconds, match, cost or Cost()).gpus()
     if not found:
@@ -148,7 +147,7 @@ class _Window:
         return sorted(self._data(f"label/__name__/values?{urlencode(given)}", list[str]))
 
     def _queries(self, names: Iterable[str]) -> Iterator[tuple[tuple[str, str], str]]:
-        """((what, metric), query) of everything that is asked."""
+        """((what, metric), query) of all queries."""
         known = {name: meaning.field for name in names if (meaning := meaning_of(name)) and meaning.field in WANTED}
         active = next((name for wanted in ACTIVITIES for name, activity in known.items() if activity == wanted), None)
         window, steps, few = self._windows()
@@ -173,7 +172,7 @@ class _Window:
                 yield ("held", name), f"avg by ({self.labels}, reason) (rate({self._select(name)}{window})) > 0"
 
     def _reason_queries(self, answers: Mapping[tuple[str, str], list[Reading]]) -> Iterator[tuple[tuple[str, str], str]]:
-        """Queries for what held clocks back, of the hosts where something did at any time."""
+        """Queries for what held clocks back, for the hosts where something did at any time."""
         _, _, few = self._windows()
         for (what, name), series in answers.items():
             if what != "reasons" or not series:
@@ -189,7 +188,7 @@ class _Window:
                     yield (f"held {reason}", name), f"avg by ({self.labels}) ({share}) > 0"
 
     def _windows(self) -> tuple[str, str, str]:
-        """The window as PromQL spells it: all its readings, some of them, and a few."""
+        """The window in PromQL: all its readings, some of them, and a few."""
         seconds = f"{self.seconds:.0f}s"
         return f"[{seconds}]", f"[{seconds}:{self.step_s:.0f}s]", f"[{seconds}:{self.long_step_s:.0f}s]"
 
@@ -262,7 +261,7 @@ def _bounded(device: DeviceSnapshot) -> DeviceSnapshot:
 
 
 def _readings(series: Iterable[msgspec.Raw]) -> Iterator[Reading]:
-    """Labels and value of an instant answer; a series of another form, and a value that is no number, is left out."""
+    """Labels and value of an instant answer; series of another form, and values that are not numbers, are left out."""
     for one in series:
         try:
             found = _DECODER.decode(one)

@@ -14,14 +14,14 @@ from planner.observe.snapshot import HostSnapshot, Snapshot
 
 
 class HostReader:
-    """Reads the host; the processor's share of busy time needs the reading before."""
+    """Reader of the host; the processor's share of busy time needs the previous reading."""
 
     def __init__(self) -> None:
         self._before = host.busy_time()
         self._cpu_name = host.cpu_name()
 
     def read(self) -> HostSnapshot:
-        """Processor use since the previous reading, and memory now."""
+        """Processor use since the previous reading, and present memory."""
         reasons: dict[str, str] = {}
         now, before = host.busy_time(), self._before
         busy = None
@@ -73,7 +73,7 @@ def take_snapshot(
 
 
 def read_once(driver: Driver | None = None, *, window_s: float = 0.25, processes: bool = False) -> Snapshot:
-    """One complete snapshot of two readings `window_s` apart, since averages need a beginning; `processes`: also who uses each GPU.
+    """One complete snapshot of two readings `window_s` apart, because averages need a beginning; `processes`: also who uses each GPU.
 
     Starts a driver unless one is given. Without an answering driver the snapshot has no devices.
     """

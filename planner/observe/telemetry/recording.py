@@ -1,6 +1,6 @@
-"""Recordings of telemetry: files of JSON lines, one snapshot each, bounded in size, written and read.
+"""Recordings of telemetry: files of JSON lines, one snapshot each, limited in size, written and read.
 
-A line that begins with # is a comment. When FILE is full it becomes FILE.1, FILE.1 becomes FILE.2, and the oldest part goes.
+A line that begins with # is a comment. When FILE is full it becomes FILE.1, FILE.1 becomes FILE.2, and the oldest part is deleted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from planner.units import MIB
 DEFAULT_LIMIT_BYTES = 256 * MIB
 """Limit of all parts together: about a day of one GPU at one reading a second, a quarter of a day with eight."""
 PARTS = 4
-"""FILE and the parts before it."""
+"""Number of parts: FILE and the parts before it."""
 LOOKED_AT = 1024
-"""Bytes that distinguish a recording of this program from another tool's log."""
+"""Bytes at the beginning that distinguish a recording of this program from another tool's log."""
 MOST_BYTES = 1 << 31
 """Largest size of a part that is read."""
 
@@ -37,17 +37,17 @@ def part_path(path: Path, number: int) -> Path:
 
 
 class Recorder:
-    """Appends snapshots to a file; a context manager. All parts together stay below the limit, but for one line."""
+    """Context manager that appends snapshots to a file. All parts together stay below the limit, apart from one line."""
 
     def __init__(self, path: Path, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
-        """Open `path` for appending, or make it; raises `NotKeptError` when it cannot be written."""
+        """Recorder that opens `path` for appending, or creates it; raises `NotKeptError` when it cannot be written."""
         self._path = path
         self._part_bytes = limit_bytes / PARTS
         self._encoder = msgspec.json.Encoder()
         try:
             self._file = self._appended()
             if self._file.tell() and not self._ends_whole():
-                self._file.write(b"\n")  # what came before was cut off in the middle of a line
+                self._file.write(b"\n")  # the previous run ended in the middle of a line
         except OSError as error:
             raise self._refused(error) from error
 
@@ -55,7 +55,7 @@ class Recorder:
         return NotKeptError(Problem("--record", "", f"{self._path} cannot be written: {error.strerror or error}."))
 
     def _appended(self) -> BinaryIO:
-        """The file, open for appending; a pipe without a reader would hold the program."""
+        """The file, open for appending; a pipe without a reader would block the program."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
         try:
             check_regular(os.fstat(descriptor))
@@ -70,7 +70,7 @@ class Recorder:
             return file.read(1) == b"\n"
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Write one snapshot; raises `NotKeptError` when there is no room left to."""
+        """Write one snapshot; raises `NotKeptError` when there is no room left."""
         line = self._encoder.encode(snapshot) + b"\n"
         try:
             if self._file.tell() and self._file.tell() + len(line) > self._part_bytes:
@@ -91,20 +91,20 @@ class Recorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with contextlib.suppress(OSError):  # every line was flushed already
+        with contextlib.suppress(OSError):  # every line was flushed before
             self._file.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording that was read whole."""
+    """A complete recording in memory."""
 
     name: str
     """Its name on a badge: 'demo', or 'replay' and the file's name."""
     snapshots: tuple[Snapshot, ...]
-    """Snapshots in the order in which they were taken; at least one."""
+    """Snapshots in order of time; at least one."""
     unreadable: tuple[int, ...] = ()
-    """Numbers of the lines, over all parts, that are no snapshots; a process that is killed may leave one."""
+    """Numbers of the lines, over all parts, that are not snapshots; a process that is killed may leave one."""
 
     @property
     def seconds(self) -> float:
@@ -141,7 +141,7 @@ def read_recording(path: Path, name: str | None = None) -> Recording:
 
 
 def _logged(path: Path, label: str) -> list[Snapshot] | None:
-    """The readings of a log that another tool wrote; None for a recording of our own, or no text."""
+    """The readings of a log that another tool wrote; None for a recording of this program, or no text."""
     with open_file(path) as file:
         head = file.read(LOOKED_AT).lstrip(b"\xef\xbb\xbf \r\n\t")
     if not head or head.startswith(b"{"):
@@ -152,5 +152,5 @@ def _logged(path: Path, label: str) -> list[Snapshot] | None:
 
 
 def read_demo() -> Recording:
-    """The recording that is shipped: composed by hand, not measured."""
+    """The shipped recording, which is composed by hand, not measured."""
     return read_recording(paths.presets_folder() / "recordings" / "demo.jsonl", "demo")

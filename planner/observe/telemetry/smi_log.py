@@ -1,6 +1,6 @@
 """Logs of other tools as recordings: `nvidia-smi --query-gpu … --format=csv`, `nvidia-smi dmon`, saved pages of an exporter.
 
-Columns by https://docs.nvidia.com/deploy/nvidia-smi/ (read 2026-11-22). Counters of the multiprocessors are in no such log: 'utilization.gpu'
+Columns by https://docs.nvidia.com/deploy/nvidia-smi/ (read 2026-11-22). No such log has counters of the multiprocessors: 'utilization.gpu'
 and dmon's 'sm' are the share of time with a kernel running.
 """
 
@@ -23,7 +23,7 @@ from planner.observe.telemetry.metrics import Tool, meanings
 
 NOT_LOGGED = "the log does not have it"
 DMON_STEP_S = 1.0
-"""Time between dmon's lines where they have none: its own default (`-d 1`)."""
+"""Seconds between dmon's lines without times: its default (`-d 1`)."""
 UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
@@ -71,7 +71,7 @@ def _page(text: str, where: str, label: str) -> Snapshot:
 
 
 def _query(lines: Iterable[str], where: str) -> Iterator[Row]:
-    """Rows of --query-gpu; a repeated header, as several runs into one file write it, starts a new table."""
+    """Rows of --query-gpu; a repeated header, as from several runs into one file, starts a new table."""
     names: list[str] = []
     for cells in csv.reader(lines, skipinitialspace=True):
         stripped = [UNIT.sub("", cell).strip() for cell in cells]
@@ -112,14 +112,14 @@ def _dmon(lines: Iterable[str]) -> Iterator[Row]:
 
 
 def _figures(row: Mapping[str, str], tool: Tool) -> dict[str, Any]:
-    """Fields of a snapshot that the cells of `row` give."""
+    """Fields of a snapshot in the cells of `row`."""
     return {
         field: value * scale for name, (field, scale) in meanings(tool).items() if (value := _number(row.get(name))) is not None
     }
 
 
 def _snapshots(rows: Iterable[Row], label: str) -> list[Snapshot]:
-    """A reading begins where a GPU comes again."""
+    """Snapshots of the rows; a new one begins where a GPU appears again."""
     found: list[Snapshot] = []
     together: dict[int, Row] = {}
     for row in rows:
@@ -157,7 +157,7 @@ def _device(row: Row) -> DeviceSnapshot:
 
 
 def _number(text: str | None) -> float | None:
-    """The number a cell begins with ('99 %', '[N/A]', '-'); None for none, and for one beyond every counter."""
+    """The number at the beginning of a cell ('99 %', '[N/A]', '-'); None without one, and for one beyond every counter."""
     matched = NUMBER.match(text or "")
     value = float(matched[0]) if matched else math.inf
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The interface of every source of telemetry: a daemon thread that hands on snapshots until it is stopped or has no more."""
+"""The interface of every source of telemetry: a daemon thread that passes on snapshots until it is stopped or has no more."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from planner.observe.snapshot import Snapshot
 
 STOP_WAIT_S = 0.3
-"""Time that stopping waits for an answer on its way."""
+"""Seconds that stopping waits for an answer in progress."""
 
 
 class Telemetry(ABC):
-    """A source of snapshots; each is handed to `on_snapshot` in the source's own thread."""
+    """A source of snapshots; each is passed to `on_snapshot` in the source's own thread."""
 
     def __init__(self, on_snapshot: Callable[[Snapshot], None] | None = None) -> None:
         self.latest: Snapshot | None = None
@@ -43,16 +43,16 @@ class Telemetry(ABC):
             self._thread.start()
 
     def pause(self) -> None:
-        """Hand on no snapshots until `resume`."""
+        """Pass on no snapshots until `resume`."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on at once."""
+        """Continue at once."""
         self.paused = False
         self._wake.set()
 
     def stop(self, within_s: float = STOP_WAIT_S) -> bool:
-        """End; waits at most `within_s` seconds. False when a call does not return: the thread is left to the process's end."""
+        """End; waits at most `within_s` seconds. False when a call does not return: the thread is left until the process ends."""
         self._stopping = True
         self._wake.set()
         if self._thread is None or self._thread is threading.current_thread():
@@ -62,7 +62,7 @@ class Telemetry(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """The thread's work: until `_stopping`, heeding `_paused` and `_wake`; an exception becomes `failure`."""
+        """The thread's work until `_stopping` is set, with `_paused` and `_wake`; an exception becomes `failure`."""
 
     def _publish(self, snapshot: Snapshot) -> None:
         self.latest = snapshot

@@ -1,4 +1,4 @@
-"""Telemetry from elsewhere than this machine's driver, with the interface of a `Poller`: a recording, or an exporter."""
+"""Telemetry from sources other than this machine's driver, with the interface of a `Poller`: a recording, or an exporter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Due(NamedTuple):
 
 
 class Stream(Telemetry):
-    """Calls `following` for the next snapshot, hands it on, and waits; `following` returns None at the end."""
+    """Source that calls `following` for the next snapshot, passes it on, and waits; `following` returns None at the end."""
 
     def __init__(self, following: Callable[[], Due | None], on_snapshot: Callable[[Snapshot], None] | None = None) -> None:
         super().__init__(on_snapshot)
@@ -33,7 +33,7 @@ class Stream(Telemetry):
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing more to come."""
+        """Whether nothing more will come."""
         return self._ended
 
     def stale_for_s(self) -> float | None:
@@ -72,7 +72,7 @@ def replay(
 ) -> Stream:
     """A recording as a stream, `speed` times as fast as it happened (0: without waiting); `again`: endlessly.
 
-    A function that reads the recording is called in the stream's own thread.
+    If `recorded` is a function that reads the recording, it is called in the stream's own thread.
     """
     place = 0
 

@@ -50,7 +50,7 @@ class FleetGpu:
 
 
 def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -> list[Observed]:
-    """Use of each GPU over `snapshots` (of one host, in order of time), by its index. Every reading counts alike in means."""
+    """Use of each GPU over `snapshots` (of one host, in order of time), by its index. Every reading has the same weight in means."""
     readings: dict[tuple[str, int, str], list[DeviceSnapshot]] = defaultdict(list)
     for snapshot in snapshots:
         for device in snapshot.devices:
@@ -63,7 +63,7 @@ def observe(snapshots: Sequence[Snapshot], gpus: GpuCatalogue, host: str = "") -
 def observed_of(
     readings: Sequence[DeviceSnapshot], hosts: Sequence[HostSnapshot], seconds: float, gpus: GpuCatalogue, host: str
 ) -> Observed:
-    """One observation made of the readings of one GPU."""
+    """One observation from the readings of one GPU."""
     answered = [one for one in readings if one.state == "ok"]
     name = next((one.name for one in reversed(readings) if one.name), None) or "unknown GPU"
     total = next((one.memory_total_bytes for one in reversed(answered) if one.memory_total_bytes), None)
@@ -103,7 +103,7 @@ def summed_over_slices(device: DeviceSnapshot, gpu: Gpu | None) -> DeviceSnapsho
     profiles = {profile.name: profile for profile in profiles_of(gpu)}
     parts = {
         (part.gpu_instance, part.profile): part for part in device.mig
-    }.values()  # compute instances share the counters of theirs
+    }.values()  # compute instances share the counters of their GPU instance
     if any(part.profile not in profiles or part.sm_active_fraction is None for part in parts):
         return device
 
@@ -131,7 +131,7 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def _mean_of(readings: Sequence[DeviceSnapshot], field: str) -> float | None:
-    """Mean of the known values of a field; written out, since a fleet needs a million of them."""
+    """Mean of the known values of a field; a plain loop, because a fleet needs a million of them."""
     total, known = 0.0, 0
     for one in readings:
         if (value := getattr(one, field)) is not None:
@@ -141,7 +141,7 @@ def _mean_of(readings: Sequence[DeviceSnapshot], field: str) -> float | None:
 
 
 def _held_back(readings: Sequence[DeviceSnapshot]) -> dict[str, float]:
-    """Reason -> share of the time, from the counters of throttled time, else from how often the reason stood."""
+    """Reason -> share of the time, from the counters of throttled time, else from how often the reason was present."""
     counted: dict[str, list[float]] = defaultdict(list)
     for one in readings:
         for reason, share in (one.throttled_fraction or {}).items():
@@ -154,7 +154,7 @@ def _held_back(readings: Sequence[DeviceSnapshot]) -> dict[str, float]:
 
 
 def _link_share(readings: Sequence[DeviceSnapshot], gpu: Gpu | None) -> float | None:
-    """Both directions together, as the catalogue's figures are."""
+    """Use of the link in both directions together, as in the catalogue's figures."""
     if gpu is None:
         return None
     shares = []
@@ -166,7 +166,7 @@ def _link_share(readings: Sequence[DeviceSnapshot], gpu: Gpu | None) -> float | 
 
 
 def _slices(readings: Sequence[DeviceSnapshot]) -> list[ObservedSlice]:
-    """The slices there were at the end; one that an administrator took away meanwhile is gone."""
+    """The slices at the end of the window; a slice that an administrator removed meanwhile is not included."""
     if not readings:
         return []
     found = []

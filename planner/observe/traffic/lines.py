@@ -1,4 +1,4 @@
-"""The lines of a large file, and those among them that cannot be used: a few are counted, many are an error."""
+"""The lines of a large file, and the unusable ones among them: a few are counted, many are an error."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from planner.errors import Problem, UserError
 from planner.reading import open_file
 
 LONGEST_LINE = 1 << 22
-"""Bytes; a request over a million tokens in blocks of 16 has a quarter of it."""
+"""Most bytes of a line; a request over a million tokens in blocks of 16 has a quarter of that."""
 MOST_BYTES = 8 << 30
 FEW = 0.01
-"""Share of a file's lines that may be unusable."""
+"""Largest share of a file's lines that may be unusable."""
 MOST_LISTED = 5
 
 
 class NumberedLines:
-    """The lines of the file at `path` that are not blank, with their numbers; `wrong` counts those that cannot be used."""
+    """The non-blank lines of the file at `path`, with their numbers; `wrong` counts unusable ones."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class NumberedLines:
                     yield number, stripped
 
     def wrong(self, number: int, message: str) -> None:
-        """Note that line `number` cannot be used."""
+        """Record that line `number` is unusable."""
         self.wrongs += 1
         if len(self.problems) < MOST_LISTED:
             self.problems.append(self._problem(number, message))
@@ -54,7 +54,7 @@ class NumberedLines:
         return Problem(f"{self.path}, line {number}", "", message)
 
     def unusable(self) -> dict[str, int]:
-        """Reason -> lines that cannot be used; raises `UserError` naming the first of them where they are many."""
+        """Reason -> unusable lines; raises `UserError` naming the first of them where there are many."""
         if not self.wrongs:
             return {}
         if self.wrongs > max(1, FEW * self.read) or self.wrongs == self.read:

@@ -1,6 +1,6 @@
-"""Access logs: when requests came, and their tokens where the log has them.
+"""Access logs: arrival times of requests, and their tokens where the log has them.
 
-Text in the common or combined format (httpd.apache.org/docs/current/logs.html, nginx's default) has times alone. A JSON object a line is
+Text in the common or combined format (httpd.apache.org/docs/current/logs.html, nginx's default) only has times. One JSON object per line is
 read by the keys that gateways use: a time, and `usage` as OpenAI's interface returns it (platform.openai.com/docs/api-reference/chat).
 """
 
@@ -86,7 +86,7 @@ def read_json_log(path: Path) -> Trace:
 
 
 def _tables(found: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    """Tables under one of `names`, in `found` or in a table of it."""
+    """Tables with one of `names`, in `found` or in a table of it."""
     for name in names:
         if isinstance(found.get(name), dict):
             yield found[name]

@@ -17,11 +17,11 @@ from planner.workload.tasks import Lengths
 from planner.workload.traffic.summary import Traffic
 
 FIRST_TOKENS = "time_to_first_token_seconds_count"
-"""Count of first tokens, which some engines have instead of a count of ended requests."""
+"""Count of first tokens, which some engines have instead of a count of completed requests."""
 
 
 LEAST, MOST = 1e-6, 1e18
-"""Smallest total above 0, and largest, that is believed."""
+"""Smallest total above 0, and largest, that is plausible."""
 
 
 class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,22 +30,22 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     prefix: str
     inputs: str
-    """Histogram of input tokens of a request, or the total of them."""
+    """Histogram of input tokens of a request, or their total."""
     outputs: str
     requests: str
-    """Total of requests that ended."""
+    """Total of completed requests."""
     waiting: str
     hits: str = ""
     """Total of input tokens found in the cache."""
     asked: str = ""
-    """Total of input tokens looked for there."""
+    """Total of input tokens looked up in the cache."""
 
 
 ENGINES = read_shipped_part(tuple[Engine, ...], "engines", "telemetry", "engine_pages.toml")
 
 
 def is_page(text: str) -> bool:
-    """Whether `text` begins as a page of metrics of one of the engines."""
+    """Whether `text` begins like a page of metrics of one of the engines."""
     return any(engine.prefix in text or engine.prefix.replace(":", "_") in text for engine in ENGINES)
 
 
@@ -92,7 +92,7 @@ def _is_of(engine: Engine, sample: Sample) -> bool:
 
 
 def read_pages(paths: Sequence[Path], seconds: float | None) -> Traffic:
-    """Traffic between two pages, `seconds` apart, or since the engine started where there is one; raises `UserError`."""
+    """Traffic between two pages, `seconds` apart, or from one page since the engine started; raises `UserError`."""
     pages = [MetricsPage(path) for path in paths]
     first, last = (None, pages[0]) if len(pages) == 1 else (pages[0], pages[-1])
     engine, where = last.engine, str(paths[-1])
@@ -132,7 +132,7 @@ def read_pages(paths: Sequence[Path], seconds: float | None) -> Traffic:
 
 
 def _lengths(first: MetricsPage | None, last: MetricsPage, name: str, passed: Callable[[str], float | None]) -> Lengths | None:
-    """Lengths by histogram, else the mean by totals; None where the page has neither, or no request came."""
+    """Lengths from a histogram, else the mean from totals; None where the page has neither, or no request arrived."""
     count = passed(f"{name}_count")
     if not count:
         total, requests = passed(name), passed(last.engine.requests) or passed(FIRST_TOKENS)
@@ -148,7 +148,7 @@ def _lengths(first: MetricsPage | None, last: MetricsPage, name: str, passed: Ca
 
 
 def _percentile(bounds: Sequence[float], below: Sequence[float], rank: float) -> float | None:
-    """The length that `rank` requests stay below, linear inside a bucket; None beyond the last bucket that ends."""
+    """The length that `rank` requests stay below, linear inside a bucket; None in an open last bucket."""
     low = count = 0.0
     for bound, up_to in zip(bounds, below, strict=True):
         if up_to >= rank:

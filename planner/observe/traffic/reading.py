@@ -1,4 +1,4 @@
-"""Files of traffic, each read according to its content."""
+"""Reading of traffic files, each according to its content."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _reader(path: Path) -> Callable[[Path], Trace] | None:
     if is_page(text):
         return None
     if b"," in first:
-        return read_table  # which names the columns that are missing
+        return read_table  # which names the missing columns
     raise UserError(Problem(str(path), "", f"is in none of the formats that are read: {KNOWN}."))
 
 

@@ -1,7 +1,7 @@
-"""Spans of model calls that OpenTelemetry exported as JSON: one document, or one on each line as the collector's file exporter writes.
+"""Spans of model calls exported by OpenTelemetry as JSON: one document, or one on each line, as the collector's file exporter writes them.
 
-Attributes are those of the GenAI semantic conventions (opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai); a span that
-sums up others, as an agent's, counts tokens twice and is left out.
+Attributes are those of the GenAI semantic conventions (opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai). A span that
+sums up others, such as an agent's, counts tokens twice and is left out.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def read_spans(path: Path) -> Trace:
 
 
 def _known_prefix(trace: Trace) -> Trace:
-    """Cache reads of a call that names none: none, where other calls of the file name theirs."""
+    """`trace` with no cache reads for calls that do not report them, if other calls of the file do."""
     return replace(trace, prefix_tokens=np.nan_to_num(trace.prefix_tokens))
 
 
 def _documents(path: Path, lines: NumberedLines) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Each document with the number of its line."""
+    """Each document with its line number."""
     whole = _decoded(read_file(path, most_bytes=MOST_BYTES)) if path.stat().st_size <= MOST_BYTES else None
     if whole is not None:
         lines.read += 1
@@ -93,7 +93,7 @@ def _spans(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
-    """Name -> value of a span's attributes; the wire form keeps each in a table of its type."""
+    """Name -> value of a span's attributes; the wire form has each in a table by type."""
     found = {}
     listed = span.get("attributes", ())
     for one in listed if isinstance(listed, list) else ():
@@ -103,5 +103,5 @@ def _attributes(span: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(facts: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    """The first of `names` that is a number; 64-bit ones are written as texts."""
+    """The first of `names` that is a number; 64-bit numbers are written as text."""
     return next((value for name in names if (value := as_number(facts.get(name))) is not None), None)

@@ -1,4 +1,4 @@
-"""Published traces of requests: CSV with a line a request under a head, and JSON lines with hashes of the blocks prompts begin with.
+"""Published traces of requests: CSV with one request per line below a header, and JSON lines with hashes of the leading blocks of prompts.
 
 CSV. Azure (github.com/Azure/AzurePublicDataset, 2023 and 2024): `TIMESTAMP,ContextTokens,GeneratedTokens`. BurstGPT
 (github.com/HPMLL/BurstGPT): `Timestamp` in seconds, `Request tokens`, `Response tokens`, from its third part on `Session ID`. Other tables
@@ -23,14 +23,14 @@ from planner.paths import read_shipped_part
 from planner.workload.traffic.trace import Trace, TraceBuilder
 
 COLUMNS = read_shipped_part(dict[str, tuple[str, ...]], "columns", "catalogues", "traffic_columns.toml")
-"""Meaning of a column -> names it may have, in lower case, signs between words as spaces."""
+"""Meaning of a column -> possible names, in lower case, with punctuation between words replaced by spaces."""
 MILLISECONDS = 1e11
 """Numbers above this count milliseconds since 1970, not seconds."""
 NAMED = {"contexttokens": "Azure LLM inference trace", "request tokens": "BurstGPT trace"}
 
 
 def column_places(head: Sequence[str]) -> dict[str, int]:
-    """Meaning of each known column of `head` -> its place."""
+    """Meaning of each known column of `head` -> its position."""
     plain = [" ".join(name.replace("_", " ").replace("-", " ").replace(".", " ").split()).casefold() for name in head]
     return {what: plain.index(name) for what, names in COLUMNS.items() for name in names[::-1] if name in plain}
 
@@ -88,7 +88,7 @@ def cells_of(line: bytes) -> list[str]:
 
 
 def _of_session(sessions: dict[str, float], session: str, inputs: float, outputs: float) -> float:
-    """Tokens of the turns before, where the prompt is long enough to hold them; 0 outside a session."""
+    """Tokens of the previous turns, where the prompt is long enough to contain them; 0 outside a session."""
     before = sessions.get(session, 0.0) if session else 0.0
     if session:
         sessions[session] = inputs + outputs
@@ -104,11 +104,11 @@ def seconds_of(text: str) -> float:
 
 
 BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
-"""Possible tokens of a block; the lengths determine which it is."""
+"""Possible tokens per block; the lengths determine which it is."""
 
 
 class HashedRequest(msgspec.Struct):
-    """One line; keys that are not read are left alone."""
+    """One line; other keys are ignored."""
 
     input_length: float
     timestamp: float | None = None
@@ -140,7 +140,7 @@ def read_hashed(path: Path) -> Trace:
 
 
 def _prefixes(requests: list[HashedRequest]) -> list[float | None]:
-    """Tokens of each prompt's leading blocks that came before in the file; None where no request has blocks."""
+    """Tokens of each prompt's leading blocks that appeared earlier in the file; None where no request has blocks."""
     hashed = [one for one in requests if one.hash_ids]
     if not hashed:
         return [None] * len(requests)

@@ -11,7 +11,7 @@ from typing import Any
 from planner.observe.results.result import Reader, Result, each_object, known, load, number, served, whole
 
 UNITS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "us": 1e-6, "ns": 1e-9}
-"""Unit of a latency -> seconds; genai-perf wrote none, and meant ms."""
+"""Unit of a latency -> seconds; genai-perf wrote none, which means ms."""
 
 
 def _result(one: dict[str, Any]) -> Result:
@@ -51,7 +51,7 @@ def _model(config: dict[str, Any]) -> str:
 
 
 def _first(config: dict[str, Any], *names: str) -> float | None:
-    """A number of the load, by the first place that has it.
+    """A number of the load, from the first place that has it.
 
     AIPerf writes it under `phases` (since 0.13) or `loadgen`, GenAI-Perf under `perf_analyzer.stimulus` or at the top, in a list or alone.
     """

@@ -54,7 +54,7 @@ def _models(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _load(one: dict[str, Any], mean_concurrency: float | None) -> tuple[dict[str, Any], str]:
-    """(fields of the load, its name) by the strategy of the benchmark; a sweep states the one that each step used."""
+    """(fields of the load, its name) from the strategy of the benchmark; a sweep states the strategy of each step."""
     config = one.get("config") or {}
     found: dict[str, Any] = next((config[key] for key in ("strategy", "profile") if isinstance(config.get(key), dict)), {})
     kind = str(found.get("type_") or found.get("kind") or found.get("strategy_type") or "")

@@ -14,7 +14,7 @@ from planner.errors import Problem, UserError
 from planner.observe.results.result import Contents, Reader, Result, known, number, number_or_text, stated
 
 FILE_TYPES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0"}
-"""Words of a model's type, of GGUF -> storage format; K-quants keep their own name, in the planner's spelling."""
+"""Words of a model's type in GGUF -> storage format; K-quants keep their own name, in the planner's spelling."""
 CACHE_TYPES = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "q8_0": "int8", "q4_0": "int4"}
 TEST = re.compile(r"(?P<kind>pp|tg)\s*(?P<tokens>\d+)(?:\s*@\s*d\s*(?P<depth>\d+))?")
 RATE = re.compile(r"([\d.]+)\s*±")
@@ -29,14 +29,14 @@ def _read(contents: Contents) -> list[Result]:
 
 
 def _rows(contents: Contents) -> Iterator[dict[str, Any]]:
-    """Every row by the names of the JSON form."""
+    """Every row with the names of the JSON form."""
     if contents.is_json:
         yield from contents.objects
     elif _is_markdown(contents):
         yield from _markdown(contents)
     else:
         for row in csv.DictReader(contents.lines):
-            if None not in row.values():  # a row that was cut off has fewer cells than the head
+            if None not in row.values():  # a row that was cut off has fewer cells than the header
                 yield {name: number_or_text(text) for name, text in row.items() if name}
 
 
@@ -87,7 +87,7 @@ def _result(row: Mapping[str, Any]) -> Result | None:
 
 
 def _model(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The storage format by the file's type; the model's architecture has to be named, since 'qwen2 7B' fits several."""
+    """The storage format from the file's type; the user has to name the architecture, because 'qwen2 7B' matches several."""
     words = str(row.get("model_type") or "").lower().split()
     stored = next((FILE_TYPES.get(word, word) for word in reversed(words) if re.fullmatch(r"(i?q\d\w*|b?f\d\d)", word)), None)
     if stored is not None and stored.endswith("_k"):
@@ -97,7 +97,7 @@ def _model(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _machine(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The GPU where the file names one, and how many: llama-bench splits layers over all of them."""
+    """The GPU where the file names one, and the number: llama-bench splits layers over all of them."""
     names = [name.strip() for name in str(row.get("gpu_info") or "").split(",") if name.strip()]
     if str(row.get("backends") or "") in {"CPU", "BLAS"}:
         return stated(gpu=str(row.get("cpu_info") or ""), gpus=1)

@@ -1,7 +1,7 @@
-"""MLPerf Inference's mlperf_log_summary.txt: one scenario of one language model, as LoadGen sums it up.
+"""MLPerf Inference's mlperf_log_summary.txt: one scenario of one language model, summarised by LoadGen.
 
-Lines by loadgen/results.cc of https://github.com/mlcommons/inference (read 2026-11-23); latencies in ns, those of single tokens from v4.0
-on. The summary names neither model nor hardware: the model is taken from the folder of a submission, the rest is asked for.
+Lines by loadgen/results.cc of https://github.com/mlcommons/inference (read 2026-11-23); latencies in ns, latencies of single tokens since
+v4.0. The summary names neither model nor hardware: the model is taken from the folder of a submission, the user is asked for the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text of nccl-tests and rccl-tests (all_reduce_perf and its like): time by message size, out of place.
+"""Text of nccl-tests and rccl-tests (all_reduce_perf and similar): time by message size, out of place.
 
 Columns by https://github.com/NVIDIA/nccl-tests and doc/PERFORMANCE.md there (read 2026-11-22): bus bandwidth is size ÷ time times a factor
 of the collective, 2(n-1)/n for an all-reduce among n ranks. Launchers may put a prefix before each line.
@@ -16,7 +16,7 @@ PREFIX = re.compile(r"^\s*(?:\[[\d,]+\]<std\w+>:|\d+:)\s?")
 RANK = re.compile(r"#\s+Rank\s+\d+\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.+?)\s*$")
 NAMED = re.compile(r"\b(all_reduce|all_gather|reduce_scatter|alltoall)_perf\b")
 LEAST_BYTES = 1024
-"""Smaller messages show the clock's resolution."""
+"""Message size below which times show the clock's resolution."""
 RATIO_TOLERANCE = 0.02
 
 
@@ -40,7 +40,7 @@ def _read(contents: Contents) -> list[CollectiveTimes]:
 
 
 def _columns(lines: list[str]) -> tuple[int, int]:
-    """Places of time and bus bandwidth among the columns, by the line of names."""
+    """Positions of time and bus bandwidth among the columns, from the line of names."""
     for line in lines:
         names = line.lstrip("# ").split()
         if "size" in names and "time" in names and "busbw" in names:
@@ -62,7 +62,7 @@ def _row(line: str, columns: tuple[int, int]) -> tuple[int, float, float] | None
 
 
 def _by_ratio(last: tuple[int, float, float], ranks: int) -> str | None:
-    """An all-reduce among more than two ranks is the only collective whose bus bandwidth is 2(n-1)/n of the algorithm's."""
+    """'all_reduce' if bus ÷ algorithm bandwidth is 2(n-1)/n for more than two ranks, which no other collective has; else None."""
     if ranks > 2 and abs(last[2] / (2 * (ranks - 1) / ranks) - 1) < RATIO_TOLERANCE:
         return "all_reduce"
     return None

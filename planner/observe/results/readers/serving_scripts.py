@@ -16,7 +16,7 @@ from planner.observe.results.result import Reader, Result, each_object, known, l
 
 MS = 1e-3
 VLLM_ENGINES = {"vllm": "vllm", "vllm-chat": "vllm", "tensorrt-llm": "tensorrt-llm", "sglang": "sglang"}
-"""Backends that name the engine; the others ('openai', 'openai-chat') are spoken by any."""
+"""Backends that name the engine; others ('openai', 'openai-chat') can be any engine."""
 SGLANG_ENGINES = {"sglang": "sglang", "sglang-native": "sglang", "vllm": "vllm", "vllm-chat": "vllm", "trt": "tensorrt-llm"}
 """Backends that name the engine; others, such as 'sglang-oai', name the protocol."""
 

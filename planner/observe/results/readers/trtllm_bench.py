@@ -13,7 +13,7 @@ MS = 1e-3
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32"}
 KV_DTYPES = {"FP8": "fp8", "INT8": "int8"}
 WEIGHTS = {"FP8": "fp8", "NVFP4": "nvfp4", "W4A16_AWQ": "awq", "W4A16_GPTQ": "gptq-int4"}
-"""Quantisation algorithm -> storage format; any other is asked for."""
+"""Quantisation algorithm -> storage format; the user is asked for any other."""
 
 
 PRINTED = {
@@ -35,7 +35,7 @@ PRINTED = {
     "Average time-to-first-token [TTFT] (ms)": ("streaming_metrics", "avg_ttft_ms"),
     "Average time-per-output-token [TPOT] (ms)": ("streaming_metrics", "avg_tpot_ms"),
 }
-"""A line of the printed report -> its place in the JSON one."""
+"""A line of the printed report -> its place in the JSON report."""
 PARTS = ("engine", "world_info", "request_info", "performance")
 HEADINGS = ("= REQUEST DETAILS", "= PERFORMANCE OVERVIEW")
 
@@ -45,7 +45,7 @@ def _read(contents: Contents) -> list[Result]:
 
 
 def _printed(contents: Contents) -> dict[str, Any]:
-    """The printed report in the form of the JSON one; of a log with several the last."""
+    """The printed report in the form of the JSON report; the last one of a log with several."""
     found: dict[str, Any] = {part: {} for part in PARTS}
     for line in contents.whole_lines:
         name, _, value = (part.strip() for part in line.partition(":"))
@@ -90,7 +90,7 @@ def _result(one: dict[str, Any]) -> Result:
 
 
 def _lengths(mean: float | None) -> int | dict[str, float] | None:
-    """Answers are all alike where their mean is a whole number of tokens, as in the data set that the tool prepares."""
+    """Tokens of answers, which are all equal where their mean is a whole number, as in the data set that the tool prepares."""
     return {"mean": mean, "p50": mean} if mean and mean.is_integer() else whole(mean)
 
 
