@@ -24,7 +24,7 @@ from repository import RunPlanner
 
 import planner.session
 from planner.cli.emit import FORMS
-from planner.cli.emit.names import sky_names
+from planner.cli.emit.frames import sky_names
 from planner.cli.root import root
 from planner.observe.telemetry.recording import read_demo
 from planner.predictions.entries import Predicted, Range

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from planner.cli.emit import frames, manifests
-from planner.cli.emit.names import accelerators, site_name, sky_names
+from planner.cli.emit.frames import accelerators, site_name, sky_names
 from planner.cli.exits import ExitCode
 from planner.cli.terminal.streams import say
 from planner.errors import Problem, UserError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from planner.cli.emit import Form, frames, manifests
-from planner.cli.emit.names import accelerators, site_name
+from planner.cli.emit.frames import accelerators, site_name
 from planner.cli.emit.services import SERVICES, spread_of
 from planner.engine.answers.plan import OfferAnswer
 from planner.errors import Problem, UserError

@@ -14,8 +14,8 @@ import yaml
 from job_sample import block
 from repository import RunPlanner
 
+from planner.cli.emit.frames import sky_names
 from planner.cli.emit.measuring import Job, written
-from planner.cli.emit.names import sky_names
 from planner.errors import UserError
 from planner.hardware.catalogue.gpus import load_gpus
 from planner.paths import presets_folder
