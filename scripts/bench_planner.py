@@ -1,8 +1,7 @@
 """Speed of the planner itself: start to first paint, `plan --json`, re-ranks, `estimate`, the simulation of services.
 
-Prints a table of what was measured beside its budget. Start-up is taken on a pseudo-terminal, alternating between the program and the
-smallest Textual app there can be, and `plan --json` alternates with importing Textual: budgets are ratios, since a busy machine slows
-both alike.
+Prints a table of measured values and their budgets. Start-up is measured on a pseudo-terminal, alternating between the program and the
+smallest possible Textual app, and `plan --json` alternates with importing Textual: budgets are ratios, because a busy machine slows both equally.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ KEY_PRESET, SECOND_ROW, MEASURING, STOPPED = "llama-3.1-70b-chat-service", b"B30
 GPUS = ("H100 SXM5 80GB", "H200 SXM", "A100 80GB SXM", "L40S", "RTX 4090", "L4")
 ESTIMATES = 5000
 ESTIMATED = (("batch", "", 2000), ("concurrency", " of a closed loop", 2000), ("request_rate_per_s", " at a rate", 2000))
-"""Questions of lines of `estimate`, in words, and the lines a second that are required; services at a request rate are simulated, and
-take two processors for it."""
+"""Questions of lines of `estimate`, in words, and the required lines per second; services at a request rate are simulated, and need two
+processors for it."""
 RERANKED = {
     "llama-3.1-8b-pretrain": 50,
     "llama-3.1-405b-pretrain": 50,
@@ -53,11 +52,11 @@ RERANKED = {
     "qwen3-30b-a3b-service": 100,
     "llama-3.2-3b-offline": 50,
 }
-"""Presets whose plan is made again, and milliseconds it may take; services are simulated."""
+"""Presets whose plan is made again, and allowed milliseconds; services are simulated."""
 ALL_TERMS = ("llama-3.1-70b-chat-service", "qwen3-30b-a3b-service")
-"""Of these also with every term of the offers in one ranking."""
+"""Presets among these that are also planned with every term of the offers in one ranking."""
 QUIET_S = 0.3
-"""Quiet time on screen before a key is pressed."""
+"""Seconds without output before a key is pressed."""
 POLLING = """
 import time
 from planner.observe.telemetry.poller import Poller
@@ -80,7 +79,7 @@ def environment(home: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def opened(arguments: Sequence[str], home: str) -> Iterator[int]:
-    """A program on a 120×40 pseudo-terminal, whose end on this side is given; it is killed in the end."""
+    """A program on a 120×40 pseudo-terminal, whose near end is yielded; it is killed in the end."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     process = subprocess.Popen(arguments, stdin=slave, stdout=slave, stderr=slave, env=environment(home), start_new_session=True)
@@ -105,7 +104,7 @@ def await_drawn(master: int, marker: bytes, limit_s: float = 30.0) -> None:
 
 
 def await_quiet(master: int) -> None:
-    """Read until nothing more has come for `QUIET_S`."""
+    """Read until no output has come for `QUIET_S`."""
     while select.select([master], [], [], QUIET_S)[0]:
         os.read(master, 1 << 16)
 
@@ -128,7 +127,7 @@ def keystroke_seconds(home: str, presses: int) -> tuple[list[float], list[float]
         await_drawn(master, MEASURING, 120.0)
         measuring = [row_drawn_after(master, press) for press in range(presses)]
         os.write(master, b"x")
-        await_drawn(master, STOPPED)  # a benchmark outlives a screen that is killed
+        await_drawn(master, STOPPED)  # a benchmark survives a killed screen
         return idle, measuring
 
 
@@ -150,7 +149,7 @@ def p95(seconds: Sequence[float]) -> float:
 
 
 def seconds_of(arguments: Sequence[str], home: str, given: str | None = None) -> float:
-    """Seconds a whole process takes."""
+    """Seconds of a whole process."""
     began = time.perf_counter()
     subprocess.run(
         arguments, env=environment(home), input=given, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
@@ -233,13 +232,13 @@ def simulated_per_minute(replicas: int, measured: int) -> float:
 
 
 def in_pairs(what: str, taken_s: Sequence[float], yardstick_s: Sequence[float], most: float) -> tuple[str, str, str, bool]:
-    """A finding about times, each divided by the yardstick that was taken right beside it; the median of both is shown."""
+    """A finding about times, each divided by the yardstick measured right after or before it; shows the median of both."""
     ratio = statistics.median(taken / yardstick for taken, yardstick in zip(taken_s, yardstick_s, strict=True))
     return what, f"{statistics.median(taken_s) * 1e3:.0f} ms ({ratio:.2f}×)", f"≤ {most:.1f}×", ratio <= most
 
 
 def findings(repeats: int) -> Iterator[tuple[str, str, str, bool]]:
-    """Each measured thing: what, how much, its budget, whether the budget holds."""
+    """Each measured thing: what, how much, its budget, whether the budget is met."""
     with tempfile.TemporaryDirectory() as home:
         minimal, painted, answered, imported, planned = [], [], [], [], []
         for _ in range(repeats):
@@ -276,7 +275,7 @@ def findings(repeats: int) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def main() -> int:
-    """Measure, print, and exit with 0 whatever the numbers are: they judge the machine too."""
+    """Measure, print, and exit with 0 whatever the numbers are, because they depend on the machine too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="processes per start-up figure; the median is shown")
     repeats = parser.parse_args().repeats

@@ -25,7 +25,7 @@ from typing import TextIO
 
 NODE = 8
 SLOW, HOT, FAULTY = 5, 10, 13
-"""Hosts that are not as the others: clock and work of 0.72; held back by heat; memory errors."""
+"""Hosts that differ from the others: clock and work of 0.72; held back by heat; memory errors."""
 JOB_HOSTS = 4
 METRICS = {
     "DCGM_FI_PROF_SM_ACTIVE": "sm",
@@ -46,7 +46,7 @@ METRICS = {
 
 
 def value_of(what: str, gpu: int, at_s: float) -> float:
-    """The value of one figure of one GPU `at_s` after the end of the day, so below 0: every run makes the same day."""
+    """The value of one figure of one GPU at `at_s`, relative to the end of the day and so negative: every run makes the same day."""
     host = gpu // NODE
     idle = host % 3 == 0 and (at_s // 21600) % 4 == 2
     wave = 1 + 0.02 * math.sin(at_s / 600 + gpu)
@@ -69,7 +69,7 @@ def value_of(what: str, gpu: int, at_s: float) -> float:
 
 
 def labels_of(gpu: int) -> str:
-    """Labels as dcgm-exporter on Kubernetes gives them, a label in UTF-8 among them."""
+    """Labels as from dcgm-exporter on Kubernetes, including a label in UTF-8."""
     host, index = divmod(gpu, NODE)
     return (
         f'gpu="{index}",UUID="GPU-{gpu:08x}-0000-0000-0000-000000000000",device="nvidia{index}",modelName="NVIDIA H100 80GB HBM3",'
@@ -98,7 +98,7 @@ def _steps(start_s: float, end_s: float, step_s: float) -> Iterator[float]:
 
 
 def make_blocks(folder: Path, gpus: int, hours: float, step_s: float) -> None:
-    """A data folder of Prometheus at `folder` that ends now, in blocks as long as a server makes them in time."""
+    """A data folder of Prometheus at `folder` that ends now, in blocks as long as a server makes them over time."""
     end_s = math.floor(time.time())
     text = folder.with_suffix(".om")
     with text.open("w", encoding="utf-8") as out:
@@ -167,7 +167,7 @@ def ask(port: int, hours: float, server: int) -> None:
 
 
 def processor_s(process: int) -> float:
-    """Seconds of a processor that a process has had."""
+    """Processor seconds that a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def own_folders(home: str) -> dict[str, str]:
-    """Variables that put every folder of the user below `home`, and this checkout first among Python's."""
+    """Variables that put every folder of the user below `home`, and this checkout first in Python's path."""
     folders = {f"XDG_{name.upper()}_HOME": f"{home}/{name}" for name in ("config", "state", "cache", "data")}
     return folders | {"HOME": home, "PYTHONPATH": str(ROOT)}
 

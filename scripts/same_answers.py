@@ -1,11 +1,11 @@
-"""Whether a change of the code changed an answer: records what the planner answers, and compares two recordings byte for byte.
+"""Whether a change of the code changed an answer: records the planner's answers, and compares two recordings byte for byte.
 
     python scripts/same_answers.py record before.json --requests requests.jsonl
     python scripts/same_answers.py record after.json --requests requests.jsonl
     python scripts/same_answers.py compare before.json after.json
 
 A recording holds the answer of `estimate` to every line of the requests (JSON lines), `plan --json` of every preset, also with its
-memory and its time in detail, and `study --json`. This machine's own rows are left out: they follow its clock.
+memory and its time in detail, and `study --json`. This machine's own rows are left out, because they depend on its clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_SHOWN = 20
 
 
 def main() -> int:
-    """Record or compare, as the command line says."""
+    """Record or compare, depending on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     record = commands.add_parser("record", help="write what the planner answers now")
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def answers(requests: Path | None) -> dict[str, str]:
-    """Every answer as text, by the question it answers."""
+    """Every answer as text, by its question."""
     questions: dict[str, list[str]] = {"study": ["study", "--json"]}
     for path in PRESETS:
         for detail in ([], ["--memory"], ["--time"]):
@@ -65,7 +65,7 @@ def ask(arguments: list[str], home: str, lines: str | None = None) -> str:
 
 
 def _elsewhere(text: str) -> str:
-    """A plan without the rows of this machine; any other answer as it is."""
+    """A plan without the rows of this machine; any other answer unchanged."""
     if not text.startswith("{"):
         return text
     answer: dict[str, Any] = json.loads(text)
@@ -76,7 +76,7 @@ def _elsewhere(text: str) -> str:
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> int:
-    """Exit status: 0 where both recordings are equal; each question answered otherwise is named."""
+    """Exit status: 0 where both recordings are equal; each question with a different answer is named."""
     changed = [question for question in sorted(before.keys() | after.keys()) if before.get(question) != after.get(question)]
     for question in changed[:MOST_SHOWN]:
         print(question[:200], *_first_difference(before.get(question, ""), after.get(question, "")), sep="\n  ")

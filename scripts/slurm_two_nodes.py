@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("slurmctld", "slurmd", "sbatch", "munged")
 NODES = ("127.0.0.2", "127.0.0.3")
-"""Names that lead to this machine everywhere: the ranks meet at the first."""
+"""Names that always lead to this machine: the ranks meet at the first."""
 GPUS = 2
 WAIT_S = 300.0
 CONFIG = """
@@ -57,7 +57,7 @@ exec "{python}" -m planner "${{@/cuda:0/cpu}}"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens to."""
+    """Unused ports."""
     with contextlib.ExitStack() as open_ones:
         probes = [open_ones.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -75,7 +75,7 @@ def run(*command: str, environment: dict[str, str] | None = None, cwd: Path | No
 
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[dict[str, str]]:
-    """Munge, the controller and two nodes; yields the environment that commands of Slurm need."""
+    """Munge, the controller and two nodes; yields the environment for commands of Slurm."""
     host, (port, *ports) = socket.gethostname(), free_ports(1 + len(NODES))
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
@@ -106,7 +106,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def measured(folder: Path, environment: dict[str, str]) -> Path:
-    """Submit the job and wait for the file that it leaves."""
+    """Submit the job and wait for the file that it writes."""
     tools = folder / "venv" / "bin"
     tools.mkdir(parents=True)
     (tools / "gpu-planner").write_text(WRAPPER.format(python=sys.executable))

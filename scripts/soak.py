@@ -1,6 +1,6 @@
 """Eight hours of use in minutes: snapshots, the screen, plans, benchmarks and imports. Memory, handles and threads must not grow.
 
-A table of each part's rounds, and exit code 1 where something grew. Everything is written into a temporary folder.
+Prints a table with the rounds of each part, and returns exit code 1 where something grew. Everything is written into a temporary folder.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from widgets.options import AppOptions
 
 SNAPSHOTS, PLANS, BENCHMARKS, IMPORTS = 30_000, 2_000, 200, 50
 PAINTED = 25
-"""Snapshots after which the screen is waited for until it is painted."""
+"""Snapshots after which the program waits until the screen is painted."""
 MOST_GROWTH_BYTES = 24 * 2**20
-"""Memory that may come to stay in the second half of a part: what an allocator keeps."""
+"""Memory that the second half of a part may keep, as an allocator does."""
 WORKER = """#!{python}
 import sys
 if "-c" in sys.argv:
@@ -68,7 +68,7 @@ class Use(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One kind of work, done `rounds` times."""
+    """One kind of work, repeated for `rounds`."""
 
     name: str
     rounds: int
@@ -76,18 +76,18 @@ class Part(NamedTuple):
 
 
 def used() -> Use:
-    """Resources of the process now, garbage collected first."""
+    """Present resources of the process, after garbage collection."""
     gc.collect()
     try:
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
         handles = len(os.listdir("/proc/self/fd"))  # noqa: PTH208  # a Path each would be a handle more
-    except OSError:  # no Linux: the most there ever was
+    except OSError:  # no Linux: the highest value so far
         resident, handles = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
     return Use(resident, handles, threading.active_count())
 
 
 class ShownScreen:
-    """The program without a terminal, its telemetry as large as the screen; opened by the first snapshot."""
+    """The program without a terminal, with telemetry as large as the screen; opened by the first snapshot."""
 
     def __init__(self, folder: Path, ending: contextlib.ExitStack) -> None:
         self._runner = ending.enter_context(asyncio.Runner())
@@ -97,7 +97,7 @@ class ShownScreen:
         self._demo = read_demo().snapshots
 
     def __call__(self, number: int) -> None:
-        """Show a snapshot, a second after the one before."""
+        """Show a snapshot, a second after the previous one."""
         if number == 0:
             self._runner.run(self._open())
         taken = self._demo[number % len(self._demo)]
@@ -175,7 +175,7 @@ def parts(folder: Path, share: float, ending: contextlib.ExitStack) -> list[Part
 
 
 def main(share: float = 1.0) -> int:
-    """Do all parts; 1 where one of them left something behind."""
+    """Run all parts; 1 where one of them left something behind."""
     grew = 0
     print(f"{'part':12}{'rounds':>8}{'seconds':>9}{'memory at half':>16}{'at the end':>12}{'handles':>10}{'threads':>9}")
     with tempfile.TemporaryDirectory(prefix="gpu-planner-soak-") as name, contextlib.ExitStack() as ending:

@@ -1,9 +1,9 @@
-"""Writes docs/evidence/accuracy.md from its template: the result of `gpu-planner validate FOLDER`, and the fit of the ceilings.
+"""Write docs/evidence/accuracy.md from its template: the result of `gpu-planner validate FOLDER`, and the fit of the ceilings.
 
     scripts/calibration/accuracy.py FOLDER [--operators FOLDER] [--out FILE]
 
-FOLDER holds published measurements (docs/evidence/validation.md). `--operators`: the folder scripts/calibration/fit_ceilings.py reads; with it, the error
-of each GPU when it is left out of the fit is written too. The diagram of nominal and observed shares is written beside the page.
+FOLDER holds published measurements (docs/evidence/validation.md). `--operators`: the folder that scripts/calibration/fit_ceilings.py reads;
+with it, the error of each GPU when it is left out of the fit is written too. The diagram of nominal and observed shares is written next to the page.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def validated(folder: Path, form: str) -> str:
 
 
 def ceilings_table() -> str:
-    """The residuals that the fitted ceilings carry."""
+    """The residuals of the fitted ceilings."""
     records = [record for record in tomli.loads(PUBLIC.read_text(encoding="utf-8"))["ceilings"] if "gemm_error" in record]
     rows = [
         [record["gpu"], *(f"{one['median']:.1%}, {one['p90']:.0%}" if (one := record.get(key)) else "—" for key in FITS)]
@@ -56,7 +56,7 @@ def ceilings_table() -> str:
 
 
 def left_out_table(operators: Path | None) -> str:
-    """Each GPU by the mean of the others' parameters, as scripts/calibration/fit_ceilings.py reports it."""
+    """Each GPU predicted by the mean of the others' parameters, as scripts/calibration/fit_ceilings.py reports it."""
     if operators is None:
         return ""
     script = [sys.executable, str(Path(__file__).with_name("fit_ceilings.py")), str(operators)]
@@ -81,7 +81,7 @@ def out_of_sample(folder: Path, diagram: Path) -> dict[str, str]:
 
 
 def remarks(found: dict[str, Any]) -> str:
-    """Rows not asked, by reason, the most frequent first."""
+    """Rows that were not used, by reason, the most frequent first."""
     not_asked = list(found.get("not_asked", {}).items())
     reasons = "; ".join(f"{reason} ({count})" for reason, count in not_asked[:FEW])
     refused = sum(found.get("refused", {}).values())

@@ -1,4 +1,4 @@
-"""Records of `presets/ceilings/public.toml`: that of a GPU nobody measured, made from the others, and how they are written."""
+"""Records of `presets/ceilings/public.toml`: the one for an unmeasured GPU, made from the others, and how they are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SINGLE = (
     "decode_head_s",
     "quantise_efficiency",
 )
-"""Figures of a record that are one value."""
+"""Figures of a record with a single value."""
 NORMAL_90 = 1.645
 """Half width of the 90 % range of a normal distribution, in standard deviations."""
 
@@ -53,7 +53,7 @@ def without_host(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def best_host(figures: list[tuple[float, float]]) -> tuple[float, float]:
-    """The largest value, as of a host whose PCIe switches let peers talk; the spread reaches to the smallest."""
+    """The largest value, as of a host whose PCIe switches allow peer-to-peer traffic; the spread reaches to the smallest."""
     values = [value for value, _ in figures]
     return max(values), float(max(*(spread for _, spread in figures), np.log(max(values) / min(values))))
 
@@ -76,7 +76,7 @@ class Error:
 
 
 def toml(records: list[dict[str, Any]], methods: dict[str, str]) -> str:
-    """The records as a ceilings file; `methods` says for each source how its figures came about."""
+    """The records as a ceilings file; `methods`: how the figures of each source were obtained."""
     today = dt.datetime.now(dt.UTC).date()
     lines = [
         f"# Written by scripts/calibration/fit_ceilings.py on {today}; the script says the formulas. Do not edit: run it again.",

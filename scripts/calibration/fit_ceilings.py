@@ -1,4 +1,4 @@
-"""Fits the rates that GPUs reach to published operator timings, and prints the errors of the formulas.
+"""Fit the rates that GPUs reach to published operator timings, and print the errors of the formulas.
 
     python scripts/calibration/fit_ceilings.py FOLDER [--out public.toml]
 
@@ -41,7 +41,7 @@ NAMES = {
 """Name in the timings -> name in the catalogue."""
 DTYPES = {"bfloat16": "bf16", "fp8": "fp8", "nvfp4": "fp4"}
 WEIGHT_BYTES = {"bfloat16": 2.0, "fp8": 1.0, "nvfp4": 0.5625, "int8_wo": 1.0, "int4_wo": 0.53}
-"""Bytes of a weight with the scales of groups: 16 to one byte for nvfp4, 128 to four for int4."""
+"""Bytes per weight, including the scales of groups: 16 to one byte for nvfp4, 128 to four for int4."""
 OPERATORS_SOURCE = "aiconfigurator-core 0.12.0 (PyPI, Apache-2.0), measured operator tables"
 MAMF_SOURCE = "stas00/ml-engineering, compute/accelerator, table of maximum achievable matmul FLOPS (commit 744d01e1)"
 METHODS = {
@@ -49,9 +49,9 @@ METHODS = {
     MAMF_SOURCE: "best shape after a soak × the share of it that the fits of the GPUs with operator tables have",
 }
 LEAST_SPREAD = 0.10
-"""Between two boards of one model, and between two collections of one board: never better known than this."""
+"""Smallest spread: the difference between two boards of one model, and between two collections of one board."""
 COLLECTIVE_KNEE = 0.62
-"""q of collectives: the median over GPUs, operations and counts when it is fitted too (most of NVLink lie in 0.5 to 0.7)."""
+"""q of collectives: the median over GPUs, operations and counts when it is fitted too (most values of NVLink are between 0.5 and 0.7)."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Spec:
     bandwidth: float
     l2_bytes: float
     fabric: str
-    """'nvlink' (or the vendor's like of it) or 'pcie'."""
+    """'nvlink' (or the vendor's equivalent) or 'pcie'."""
     link: float
-    """One direction: NVLink where there is one, else PCIe."""
+    """Rate of one direction: NVLink where available, else PCIe."""
 
 
 def main() -> None:
@@ -123,7 +123,7 @@ def public_records(folder: Path, known: dict[str, Spec]) -> list[dict[str, Any]]
 
 
 def usual_products(rows: list[Row]) -> list[Row]:
-    """The products whose matrix is at least 512 wide both ways, as those of models are."""
+    """The products whose matrix is at least 512 wide both ways, as in models."""
     return [row for row in rows if int(row["n"]) >= 512 and int(row["k"]) >= 512]
 
 
@@ -176,7 +176,7 @@ def add_narrow_figures(name: str, spec: Spec, rows: list[Row], given: str, knee:
     """Figures of products whose weights (and with units for it, inputs) have fewer than 16 bits."""
     peak, held = spec.compute[DTYPES.get(given, "bf16")], {3: float(np.log(knee))}
     if given not in DTYPES:
-        held[4] = np.inf  # the input stays as it is
+        held[4] = np.inf  # the input is not converted
     parts = [fit_narrow(peak, spec.bandwidth, matching(rows, framework=one), held) for one in frameworks(rows)]
     fit = fit_narrow(peak, spec.bandwidth, rows, held)
     e, b, latency, _, q = np.exp(fit.values)

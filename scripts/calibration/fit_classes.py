@@ -1,10 +1,10 @@
-"""Finds the generations of GPUs of which collected measurements lie inside plain ranges, and writes presets/spreads/collected.toml.
+"""Find the generations of GPUs whose collected measurements lie inside plain ranges, and write presets/spreads/collected.toml.
 
     scripts/calibration/fit_classes.py
 
-A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation
-counts as seen, too, where values in tests/data/unseen (without the files of `JUDGES`), of several sources, lie inside ranges without that factor as often as a range says.
-Run it after fit_ranges.py.
+A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation also
+counts as seen where values in tests/data/unseen (without the files of `JUDGES`), of several sources, lie inside ranges without that factor
+as often as the nominal share. Run it after fit_ranges.py.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST_VALUES, LEAST_SOURCES = 10, 2
 
 
 def values_inside(session: Session) -> dict[tuple[str, str], dict[str, list[bool]]]:
-    """(kind, generation) -> source -> whether each of its values lies inside the range that `session` tells."""
+    """(kind, generation) -> source -> whether each of its values lies inside the range from `session`."""
     files = (path for path in sorted(FOLDER.glob("*.csv")) if path.stem not in JUDGES)
     rows = [row for path in files for row in rows_of(path) if row["task"] == "serve" and row["metric"] in KIND_OF]
     answers = session.estimate([read_struct(Request, request_of(row), "") for row in rows], basis="spec")
@@ -50,7 +50,7 @@ def values_inside(session: Session) -> dict[tuple[str, str], dict[str, list[bool
 
 
 def held(of_sources: dict[str, list[bool]]) -> bool:
-    """Whether `NOMINAL` of the values lie inside, a source counting as one, and there are `LEAST_VALUES` of `LEAST_SOURCES`."""
+    """Whether `NOMINAL` of the values lie inside, with each source counting as one, and there are `LEAST_VALUES` of `LEAST_SOURCES`."""
     enough = len(of_sources) >= LEAST_SOURCES and sum(map(len, of_sources.values())) >= LEAST_VALUES
     return enough and fmean(fmean(values) for values in of_sources.values()) >= NOMINAL
 

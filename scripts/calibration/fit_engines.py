@@ -67,7 +67,7 @@ def of_transformers_now(folder: Path) -> Iterator[Experiment]:
 
 
 def of_torch(folder: Path) -> Iterator[Experiment]:
-    """Steps of frameworks that are neither Megatron nor the trainer of transformers."""
+    """Steps of frameworks other than Megatron and the trainer of transformers."""
     for row in rows(folder, "pretrain", r"foundry|[Ii]ntern|fms"):
         config = config_of(folder, row["model"])
         gpus = int(row["n_gpus"] or 0)
@@ -83,7 +83,7 @@ def of_torch(folder: Path) -> Iterator[Experiment]:
 
 
 def of_megatron(folder: Path) -> Iterator[Experiment]:
-    """Steps of dense models by Megatron and what builds on it."""
+    """Steps of dense models by Megatron and programs based on it."""
     for one in experiments_of(plain_session(), folder).experiments:
         request = one.request
         if not trains(request.task) or request.ep or find_engine(request.engine or "torch").name != "megatron":

@@ -28,10 +28,10 @@ from fitting import Fit, Floats, Row, columns, each_left_out, latencies_s, left_
 
 SAMPLE, MOST_TP, MOST_EP = 6, 8, 16
 UNFITTED = {"fp8", "int4_wo"}
-"""dtypes of which TensorRT-LLM has no kernels fitted apart."""
+"""dtypes for which TensorRT-LLM has no separately fitted kernels."""
 BLACKWELL = {"B200 SXM", "GB200", "GB300"}
 UNUSUAL = (r".* (\S*min_lat\S*|\S*nongated\S*)", r"RTX.* \S*triton_fp8\S*")
-"""GPU, dtype and kernel that nothing chooses unasked, or that the engine has for lack of another."""
+"""GPU, dtype and kernel of variants that are not chosen by default, or only for lack of another."""
 NAMES = ("L", "M", "read", "rate", "own", "every")
 START = np.log([30e-6, 0.05e-6, 1.0, 0.7, 2.0, 1.0])
 NONE = float(np.log(1e-18))

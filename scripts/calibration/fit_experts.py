@@ -61,9 +61,9 @@ GPUS = {
     "RTX PRO 6000 Server": "RTX PRO 6000 Blackwell Server",
 }
 AMPERE = "A100 SXM"
-"""A GPU of the table that `fit_expert_kernels` alone fits to."""
+"""A GPU of the table that only `fit_expert_kernels` fits."""
 UNTUNED = ("vllm", "fp8", ("H100 SXM", "H200 SXM"))
-"""Per-tensor FP8 of vLLM 0.24 on Hopper reads weights at a tenth of the memory's rate there: a kernel that is not used so."""
+"""Rows that are not representative: per-tensor FP8 of vLLM 0.24 on Hopper reads weights at a tenth of the memory's rate there."""
 START = np.log([30e-6, 3.0, 1.0])
 
 
@@ -107,14 +107,14 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
 
 @cache
 def chip_or_none(gpu: str, dtype: str) -> Chip | None:
-    """Ceilings of `gpu` of the catalogue for `dtype` of the table; None where it does not compute in it."""
+    """Ceilings of `gpu` of the catalogue for `dtype` of the table; None where it does not support it."""
     session = plain_session()
     _, compute, stored, _ = DTYPES[dtype]
     return session.ceilings_cache.chips("spec")(session.gpus.find(gpu), compute, stored)
 
 
 def chip_of(row: Row) -> Chip:
-    """Ceilings of the GPU and dtype of a row that is fitted."""
+    """Ceilings of the GPU and dtype of a fitted row."""
     chip = chip_or_none(GPUS[row["gpu"]], row["dtype"])
     assert chip is not None
     return chip

@@ -45,7 +45,7 @@ TRIED = np.arange(1.0, 10.01, 0.25)
 
 @dataclass(frozen=True)
 class Loop:
-    """One published mean time, and the replica it was measured on."""
+    """One published mean time, and the replica on which it was measured."""
 
     source: str
     engine: Engine
@@ -61,7 +61,7 @@ class Loop:
 
     @cached_property
     def line(self) -> tuple[float, float, float]:
-        """(seconds with one prompt together, seconds more for each further one, the most there can be); linear up to there."""
+        """(seconds with one prompt together, additional seconds for each further one, the largest possible number); linear up to there."""
         one, two, most = (self.first_token_s(together) for together in (1.0, 2.0, 1e9))
         return one, two - one, 1 + (most - one) / (two - one) if two > one else 1.0
 
@@ -92,7 +92,7 @@ def loops(session: Session, folder: Path, quantity: str = "ttft_s") -> Iterator[
         lengths = (one.request.input_tokens, one.request.output_tokens)
         if not measured or not isinstance(answer, Answer) or not all(isinstance(length, int) for length in lengths):
             continue
-        if "waiting_per_replica" in answer.assumed:  # the rest of the loop is not in flight
+        if "waiting_per_replica" in answer.assumed:  # the other clients are not in flight
             continue
         yield from (_loop(session, one, answer, value) for value in measured)
 
@@ -114,7 +114,7 @@ def errors(loops: Iterable[Loop], together: float | None = None) -> Floats:
 
 
 def best(loops: Sequence[Loop]) -> float:
-    """The number with the least loss."""
+    """The number with the lowest loss."""
     return float(min(TRIED, key=lambda together: loss(errors(loops, float(together)))))
 
 

@@ -24,10 +24,10 @@ from msgspec.structs import replace
 from planner.engine.performance.prefill_decode.generation import serve_of
 
 LAUNCHED = {"tensorrt-llm"}
-"""Captures graphs of decoding alone, unless piecewise graphs are asked for: nvidia.github.io/TensorRT-LLM, "Torch Compile & Piecewise
-CUDA Graph"."""
+"""Engine that captures only graphs of decoding, unless piecewise graphs are requested: nvidia.github.io/TensorRT-LLM, "Torch Compile &
+Piecewise CUDA Graph"."""
 MIXED = tuple(itertools.product(np.arange(0.0, 201.0, 20.0), np.arange(1.0, 1.26, 0.05)))
-"""Launches of a layer and factor of the device that are tried of mixed iterations."""
+"""Launches per layer and factors of the device that are tried for mixed iterations."""
 OWN = ((0.0, 0.0), (1e-3, 0.0), (0.0, 1e-3))
 START = np.log([0.5e-3, 10e-6])
 LEAST = np.log(1e-7)
@@ -36,7 +36,7 @@ MILLISECOND, MICROSECOND = 1e-3, 1e-6
 
 @dataclass(frozen=True)
 class Host:
-    """Host seconds of a step and of each sequence; of mixed iterations, launches a layer and the factor on device time."""
+    """Host seconds per step and per sequence; for mixed iterations, launches per layer and the factor on device time."""
 
     step_s: float
     sequence_s: float
@@ -50,7 +50,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Timed:
-    """One published mean time per output token, and the replica it was measured on."""
+    """One published mean time per output token, and the replica on which it was measured."""
 
     loop: Loop
 
@@ -69,7 +69,7 @@ class Timed:
 
     @cached_property
     def planes(self) -> Floats:
-        """Seconds without host time, and their slopes over host seconds a step and a sequence, for each of `mixed`."""
+        """Seconds without host time, and their slopes over host seconds per step and per sequence, for each of `mixed`."""
         found = []
         for mixed in self.mixed:
             none, step, sequence = (self.predicted_s(Host(*own, *mixed)) for own in OWN)
@@ -78,7 +78,7 @@ class Timed:
 
 
 def fitted(timed: Sequence[Timed]) -> tuple[Host, Floats]:
-    """The host with the least loss, and the logarithmic errors with it."""
+    """The host with the lowest loss, and the logarithmic errors with it."""
     measured = np.array([one.loop.measured_s for one in timed])
     planes = np.array([one.planes for one in timed])
     found: list[tuple[float, Host, Floats]] = []

@@ -41,12 +41,12 @@ LEAST_SLOPE = 0.0005
 """Size of a logarithm below which it is not written."""
 MEMORY_FACTS = (TRANSIENT, SEVERAL_THAT_TRAIN, "mixture of experts", "weights below 16 bit")
 TRAINING_FACTS = (*MEMORY_FACTS, ENGINE_OPEN, PROGRAM_OPEN)
-"""Facts that memory in training has a slope or a factor of."""
+"""Facts for which memory in training has a slope or a factor."""
 NOT_OF_TIMES = (
     TRANSIENT, GROWING, MAY_DIVIDE, MAY_KEEP, PROGRAM_OPEN, TF32_OPEN, FP16_SUMS_OPEN, SCORES_OPEN, SLOWER_BEFORE, APART, TOGETHER, COLD,
     *(name for kind in KINDS for name in names_of(kind)),
 )  # fmt: skip
-"""Facts of memory alone, and those that move one end of a range by a formula."""
+"""Facts that only concern memory, and those that move one end of a range by a formula."""
 RATES = frozenset({"decode", "batch throughput", "serving throughput"})
 """Kinds of comparisons of generation that are rates; the others are times."""
 TTFT = "time to first token"
@@ -55,7 +55,7 @@ WAITING = (TTFT, "request time")
 
 
 def residuals_of(session: Session, folder: Path) -> list[Residual]:
-    """The residual of every predicted value; of times and of memory in training also for requests that state less."""
+    """The residual of every predicted value; for times and for memory in training also those of requests that state less."""
     found = list[Residual]()
     for unsaid, experiments in asked_with_less(experiments_of(session, folder).experiments).items():
         answers = session.estimate([experiment.request for experiment in experiments], basis="spec")
@@ -76,10 +76,10 @@ def residuals_of(session: Session, folder: Path) -> list[Residual]:
 
 
 def may_have_run(experiment: Experiment, answer: Answer) -> bool:
-    """Whether it can have run as its source says.
+    """Whether it can have run as its source states.
 
-    Not a service whose weights alone are more than the GPUs hold (one page of a 106B model in BF16 on two H100), nor sequences at once whose cache is,
-    most of which wait (64 of 4,096 tokens, 0.5 MB each, on an A100).
+    Not a service whose weights alone are more than the GPUs hold (one page of a 106B model in BF16 on two H100), nor sequences at once
+    whose cache is, most of which wait (64 of 4,096 tokens, 0.5 MB each, on an A100).
     """
     memory, request = answer.memory_bytes, experiment.request
     if memory is None or trains(request.task):
@@ -148,7 +148,7 @@ def _serving_engine(kind: str, evidence: Mapping[str, float]) -> str:
 
 
 def as_stated(residuals: Iterable[Residual]) -> list[Residual]:
-    """The residuals of values that are asked with all that their sources state."""
+    """The residuals of values that are predicted with everything that their sources state."""
     return [one for one in residuals if not one.asked]
 
 

@@ -27,14 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def options_of(doc: str | None) -> argparse.ArgumentParser:
-    """A parser that takes FOLDER, and shows the script's docstring as its help."""
+    """A parser with the argument FOLDER and the script's docstring as its help."""
     options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
     return options
 
 
 def plain_session() -> Session:
-    """A session on the shipped data alone."""
+    """A session on shipped data only."""
     nowhere = ROOT / "build" / "no-state"
     return Session.open(state=nowhere, config=nowhere)
 
@@ -130,7 +130,7 @@ def loss(errors: Floats) -> float:
 
 
 def each_left_out(items: Sequence[T], group: Callable[[T], str]) -> Iterator[tuple[str, list[T], list[T]]]:
-    """Every group with what is in others and what is in it; none where all are of one."""
+    """Every group with the items of all others and its own items; nothing where all belong to one."""
     groups = sorted({group(one) for one in items})
     for name in groups if len(groups) > 1 else ():
         rest, own = ([one for one in items if (group(one) == name) == wanted] for wanted in (False, True))
@@ -169,5 +169,5 @@ def columns(rows: Sequence[Row], *names: str) -> tuple[Floats, ...]:
 
 
 def report_line(text: str) -> None:
-    """Print a line of the report on stderr, as stdout is for the fitted file."""
+    """Print a line of the report on stderr, because stdout is for the fitted file."""
     print(text, file=sys.stderr)

@@ -1,13 +1,13 @@
-"""Puts `aiconfigurator`, or its successor `aisimulate`, beside the planner: both predict the same published services.
+"""Compare `aiconfigurator`, or its successor `aisimulate`, with the planner: both predict the same published services.
 
     scripts/calibration/second_opinion.py FOLDER [--python FILE] [--answers FILE] [--out FILE]
 
-FOLDER holds published measurements (docs/evidence/validation.md); what becomes of a row as a request is the planner's own reading, and
-other_planner/questions.py puts it in aiconfigurator's words. `--python`: the interpreter either is installed in (`make
-second-opinion` makes one apart with aiconfigurator; nothing of the planner depends on it). `--answers`: its answers, a JSON object a line; questions
-that are answered there are not asked again, and new answers are added. `--out`: also write the tables as a page.
+FOLDER holds published measurements (docs/evidence/validation.md); the planner's own reader converts a row to a request, and
+other_planner/questions.py converts that to aiconfigurator's terms. `--python`: the interpreter in which either is installed (`make
+second-opinion` makes a separate one with aiconfigurator; nothing of the planner depends on it). `--answers`: its answers, one JSON object
+per line; questions that are answered there are not asked again, and new answers are added. `--out`: also write the tables as a page.
 
-Exit code 0: something was compared; 1: nothing was, or aiconfigurator is needed and not there.
+Exit code 0: something was compared; 1: nothing was, or aiconfigurator is needed and not installed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TASKS = frozenset({"serve", "generate", "prefill"})
 TIMES = ("ttft_s", "prefill_s", "tpot_s", "decode_tokens_per_s", "request_s", "output_tokens_per_s", "requests_per_s")
 """Quantities that both predict."""
 NAMES = ("aiconfigurator", "aisimulate")
-"""Packages that may be asked: the second is the first's successor."""
+"""Packages that may be asked; the second is the successor of the first."""
 PAIR = ("both", "ours: median", "p90", "signed", "theirs: median", "p90", "signed")
 NARRATED_EVERY = 50
 FEW = 14
@@ -50,7 +50,7 @@ FEW = 14
 
 @dataclass(slots=True)
 class Opinions:
-    """Every value that the planner predicts, and the other's prediction."""
+    """Every value that the planner predicts, with the other's prediction."""
 
     ours: list[Comparison] = field(default_factory=list)
     theirs: list[Comparison] = field(default_factory=list)
@@ -84,7 +84,7 @@ def _question(session: Session, experiment: Experiment, answer: Answer | Excepti
 def their_answers(
     questions: Iterable[dict[str, Any]], python: Path, record: Path
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """(versions, answers by key): recorded and new ones, which are added to `record`."""
+    """(versions, answers by key): recorded and new ones; new ones are added to `record`."""
     versions, known = read_record(record)
     wanted = {question["key"]: question for question in questions if question["key"] not in known}
     if not wanted:
@@ -108,7 +108,7 @@ def their_answers(
 
 
 def read_record(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """(versions, answers by key) of a file of answers; nothing of one that is not there. The last answer of a key counts."""
+    """(versions, answers by key) of a file of answers; empty if it does not exist. The last answer of a key counts."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
     versions = [line["versions"] for line in lines if "versions" in line]
     return versions[-1] if versions else {}, {line["key"]: line for line in lines if "key" in line}
@@ -120,7 +120,7 @@ def opinions(
     questions: Sequence[dict[str, Any] | str],
     said: Mapping[str, Mapping[str, Any]],
 ) -> Opinions:
-    """Each value of a time or a rate, beside both predictions."""
+    """Each value of a time or a rate, with both predictions."""
     found = Opinions()
     for experiment, answer, question in zip(experiments, answers, questions, strict=True):
         theirs = {"error": question} if isinstance(question, str) else said.get(question["key"], {"error": "not asked"})
@@ -139,14 +139,14 @@ def opinions(
 
 
 def by_kind(found: Opinions) -> str:
-    """A line a kind: how many values both predict, how many the other does not, and both errors."""
+    """One line per kind: how many values both predict, how many the other does not, and both errors."""
     kinds = sorted({one.kind for one in found.ours} | found.missing.keys())
     rows = [[kind, *_pair(found, kind), str(found.missing[kind])] for kind in kinds]
     return markdown_table(["kind", *PAIR, "only ours"], rows)
 
 
 def by_source(found: Opinions) -> str:
-    """A line a kind and source."""
+    """One line per kind and source."""
     kinds = sorted({(one.kind, one.source) for one in found.ours})
     return markdown_table(["kind", "source", *PAIR], [[*kind, *_pair(found, *kind)] for kind in kinds], text_columns=2)
 
@@ -172,7 +172,7 @@ def listed(counts: Counter[str], noun: str) -> str:
 
 
 def page(found: Opinions, versions: Mapping[str, str], folder: str) -> str:
-    """The page that is committed."""
+    """The page to commit."""
     name = next((one for one in NAMES if one in versions), NAMES[0])
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         date=dt.datetime.now(dt.UTC).date().isoformat(),

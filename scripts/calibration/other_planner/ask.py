@@ -1,10 +1,10 @@
-"""Asks `aiconfigurator`, or its successor `aisimulate`, in the environment it is installed in: a JSON object a line in and out.
+"""Ask `aiconfigurator`, or its successor `aisimulate`, in the environment where it is installed: one JSON object per line in and out.
 
     .venv-second-opinion/bin/python scripts/calibration/other_planner/ask.py < questions > answers
 
 A question is `key`, `replicas`, `config` (of the model, as Hugging Face has it) and the arguments of aiconfigurator's
 `cli_estimate`. An answer is `key` with seconds and rates of the whole deployment and `tables`, the release of the engine whose
-timings were used, or with `error`. The first line names the versions. Knows nothing of the planner.
+timings were used, or with `error`. The first line names the versions. This script does not use the planner.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any
 
 PACKAGES = ("aiconfigurator", "aiconfigurator-core", "aisimulate")
 INTERFACES = ("aiconfigurator.cli.api", "aisimulate.legacy_cli.api")
-"""Modules with `cli_estimate`; the first that is installed answers."""
+"""Modules with `cli_estimate`; the first installed one answers."""
 OUT_OF_MEMORY = "it says the run does not fit"
 
 
 def answered(question: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """One answer; `folder`: for the config files it wants."""
+    """One answer; `folder`: for the config files that it needs."""
     interface = next(name for name in INTERFACES if find_spec(name.partition(".")[0]))
     replicas, mode = question["replicas"], question["mode"]
     named = {name: value for name, value in question.items() if name not in {"key", "replicas", "config"}}
@@ -67,7 +67,7 @@ def reason(error: Exception) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Releases of the packages that are installed."""
+    """Releases of the installed packages."""
     found = {}
     for package in PACKAGES:
         with contextlib.suppress(PackageNotFoundError):
@@ -76,7 +76,7 @@ def versions() -> dict[str, str]:
 
 
 def main() -> None:
-    """Answer every line of stdin; whatever else is printed goes to stderr."""
+    """Answer every line of stdin; all other output goes to stderr."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     out, sys.stdout = sys.stdout, sys.stderr
     print(json.dumps({"versions": versions()}), file=out, flush=True)

@@ -1,8 +1,8 @@
-"""A request of the planner as a question to `aiconfigurator`: the same model, part, layout, lengths and load, in its words.
+"""A request of the planner as a question to `aiconfigurator`: the same model, GPU, layout, lengths and load, in its terms.
 
-What it has no word for is not asked, with the reason (`NotPredicted`). Degrees that a request leaves open are the ones the planner
-chose, so both are asked for one layout. What neither the row nor the request says (the budget of prompt tokens in an iteration,
-the release of the tables) is left to aiconfigurator's own defaults.
+Settings that it has no term for are not asked, with the reason (`NotPredicted`). Degrees that a request leaves open are those the planner
+chose, so both are asked for one layout. Settings that neither the row nor the request states (the budget of prompt tokens in an iteration,
+the release of the tables) are left to aiconfigurator's defaults.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SYSTEMS = {
     "L40S": "l40s",
     "RTX PRO 6000 Blackwell Server": "rtx_pro_6000_server",
 }
-"""Parts it describes, by the catalogue's name."""
+"""GPUs that it describes, by the catalogue's name."""
 BACKENDS = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "trtllm"}
 MODES = {"serve": "agg", "generate": "static", "prefill": "static_ctx"}
-"""Continuous batching; one fixed batch, prompt and answer; its prompt alone."""
+"""Task -> its mode: continuous batching; one fixed batch, prompt and answer; its prompt alone."""
 ARCHITECTURES = {
     "gpt_oss": "GptOssForCausalLM",
     "llama": "LlamaForCausalLM",
@@ -44,7 +44,7 @@ ARCHITECTURES = {
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_moe": "Qwen3MoeForCausalLM",
 }
-"""Published parts it knows. Mistral is asked as Llama: the same layers, but for a window longer than these prompts."""
+"""Published architectures that it knows. Mistral is asked as Llama: the same layers, apart from a window longer than these prompts."""
 GEMMS = {
     "awq": "int4_wo",
     "bf16": "bfloat16",
@@ -58,7 +58,7 @@ GEMMS = {
 """Its quantisation of a product, by stored weights; INT8 times INT8 is its `sq`. It has one 16-bit kind."""
 CACHES = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8", "int8": "int8"}
 UNSTATED_POSITIONS = 131072
-"""Value for a config that does not say; no time depends on it."""
+"""Value for a config that does not state it; no time depends on it."""
 
 
 def question_of(request: Request, answer: Answer, part: str, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rows of measurements collected beside the folder that ranges are fitted to (tests/data/unseen), and the requests they ask."""
+"""Rows of measurements collected in addition to the folder that ranges are fitted to (tests/data/unseen), and their requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fitting import ROOT
 
 FOLDER = ROOT / "tests" / "data" / "unseen"
 JUDGES = frozenset({"repositories"})
-"""Files that judge alone: no fit reads them, not even to tell which generations of GPUs count as seen."""
+"""Files that are only used to judge: no fit reads them, not even to decide which generations of GPUs count as seen."""
 SHARES = ("p50", "p95")
 NOT_ASKED = {"group", "source", "metric", "value"} | {f"{side}_{share}" for side in ("input", "output") for share in SHARES}
 WHOLE = {

@@ -1,4 +1,4 @@
-"""One published value beside its prediction; weights, quantiles, scores and correlated errors of many."""
+"""One published value with its prediction; weights, quantiles, scores and correlated errors of many."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ Floats = NDArray[np.float64]
 UNSAID = (RELEASE_OPEN, PROGRAM_OPEN, ENGINE_OPEN)
 """Facts that have a slope in each family of kinds: settings that a request leaves open."""
 ALIKE = 0.2
-"""Correlation within a source of the logarithms of sizes over fitted half widths: between sources 0.08 to 0.45 of the variance, by family (one-way analysis of
-variance, 2026-11-26)."""
+"""Correlation within a source of the logarithms of sizes ÷ fitted half widths: between sources 0.08 to 0.45 of the variance, by family
+(one-way analysis of variance, 2026-11-26)."""
 LEAST = 1e-3
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Shares of the truths whose ranges are reported."""
 MEMORY_SKEW = 0.25
-"""Share of a half width by which ranges of memory reach further up, and less far down: an allocator keeps more than is alive, never less. Of 0 to 0.6, near
-the least interval score of both kinds with each source left out (inference 0.94 at 0, 0.80 from 0.2 to 0.3; training 0.55 at 0.25; 2026-11-24)."""
+"""Share of a half width by which ranges of memory reach further up, and less far down: an allocator keeps more than is alive, never less.
+From 0 to 0.6, near the lowest interval score of both kinds with each source left out (inference 0.94 at 0, 0.80 from 0.2 to 0.3; training
+0.55 at 0.25; 2026-11-24)."""
 
 
 @dataclass(frozen=True)
 class Residual:
-    """One published value beside its prediction."""
+    """One published value with its prediction."""
 
     kind: str
     source: str
@@ -37,9 +38,9 @@ class Residual:
     """ln(measured ÷ predicted)."""
     facts: Mapping[str, float] = field(default_factory=dict)
     network: float = 0.0
-    """Half width added independently of the fit: of an unmeasured network, or of the host under an unnamed engine."""
+    """Half width added independently of the fit, for an unmeasured network, or for the host under an unnamed engine."""
     lengths: float = 0.0
-    """Half width of lengths that may be means, and of prompts that may meet; not part of the fit, since most are as stated."""
+    """Half width of lengths that may be means, and of prompts that may meet; not part of the fit, because most are as stated."""
     held: Any = None
     """The comparison it comes from."""
     classes: tuple[str, ...] = ("", "", "")
@@ -48,7 +49,7 @@ class Residual:
     further_up: float = 0.0
     """Logarithms by which a formula extends the range, to other meanings of the request."""
     asked: str = ""
-    """Part of what its source states that is not said; "": nothing is left out."""
+    """Part of what its source states that is left out; "": nothing."""
 
     @property
     def skew(self) -> float:
@@ -57,7 +58,7 @@ class Residual:
 
     @property
     def reach(self) -> float:
-        """`off` as it compares with a half width: inside up to that, whichever end of the range it is near."""
+        """`off` for comparison with a half width: inside up to that, at either end of the range."""
         if self.off > 0:
             return max(0.0, self.off - self.further_up) / (1 + self.skew)
         return min(0.0, self.off + self.further_down) / (1 - self.skew)
@@ -68,9 +69,9 @@ class Residual:
 
 
 def weights(residuals: Sequence[Residual]) -> Floats:
-    """The weight of each value: of a source and kind together up to one, by how many independent values n alike ones are worth.
+    """The weight of each value: together up to one for a source and kind, by the number of independent values that n similar ones are worth.
 
-    n / (1 + (n - 1) · `ALIKE`) of them, of at most 1 / `ALIKE` (the design effect of clusters; Kish, Survey Sampling, 1965).
+    n / (1 + (n - 1) · `ALIKE`) of them, at most 1 / `ALIKE` (the design effect of clusters; Kish, Survey Sampling, 1965).
     """
     counts = Counter((one.kind, one.source, one.asked) for one in residuals)
     return np.array([ALIKE / (1 + (counts[one.kind, one.source, one.asked] - 1) * ALIKE) for one in residuals])
@@ -84,7 +85,7 @@ def weighted_quantile(values: Floats, weight: Floats, share: float) -> float:
 
 
 def widths(residuals: Sequence[Residual], half_widths: Floats) -> Floats:
-    """Logarithms of the high end over the low end, including other meanings of the request."""
+    """Logarithms of high end ÷ low end, including other meanings of the request."""
     ends = np.array([one.further_down + one.further_up for one in residuals])
     return 2 * half_widths + ends
 
@@ -109,7 +110,7 @@ LEAST_PAIRS = 3
 
 
 def correlation(residuals: Sequence[Residual], pairs: Callable[[Residual, Residual], bool]) -> float:
-    """Mean over sources and kinds of the mean product of `pairs` of residuals over their mean square; at least 0."""
+    """Mean over sources and kinds of the mean product of `pairs` of residuals ÷ their mean square; at least 0."""
     groups: dict[tuple[str, str, str, str], list[Residual]] = defaultdict(list)
     for one in residuals:
         groups[one.kind, one.source, one.held.framework, one.held.model].append(one)

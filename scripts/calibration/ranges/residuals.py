@@ -1,13 +1,15 @@
-"""Half widths of ranges from residuals ln(measured ÷ predicted), such that a source that nobody looked at lies inside as well.
+"""Half widths of ranges from residuals ln(measured ÷ predicted), chosen so that they also hold for unseen sources.
 
-The half width h that holds `NOMINAL` of the residuals is ln h = b + kind + Σ slope · fact + kind-with-engine: a quantile regression of their
-logarithms (Koenker and Bassett, 1978), in which a source counts as one in each kind, however many values it has. A ridge keeps what few sources tell
-near what all tell; slopes of facts are at least 0, because knowing less never makes a range narrower. Values are also asked as people do who know
-less: without the engine's release, without the engine. They have slopes in each family of kinds (`UNSAID`), beside those of the values as stated.
+The half width h that contains `NOMINAL` of the residuals is ln h = b + kind + Σ slope · fact + kind-with-engine: a quantile regression of
+their logarithms (Koenker and Bassett, 1978), in which a source counts as one in each kind, however many values it has. A ridge keeps the
+results of few sources near those of all; slopes of facts are at least 0, because knowing less never makes a range narrower. Values are also
+predicted for requests that state less: without the engine's release, without the engine. These have slopes in each family of kinds
+(`UNSAID`), in addition to those of the values as stated.
 
-Then every source is left out in turn. A factor on what the others give makes the ranges of a kind hold `NOMINAL` of what was left out: that quantile of its own
-sources and, as if `BORROWED` more, of all kinds. Values of one source are alike, so that many of them are worth a few independent ones (`ranges.residual.weights`);
-as many as all are worth together, n, the quantile is (n + 1)/n · `NOMINAL`. First tokens of requests at a rate have a factor of their own (`BY_LOAD`).
+Then every source is left out in turn. A factor on the result of the others makes the ranges of a kind contain `NOMINAL` of what was left
+out: that quantile of its own sources and, as if `BORROWED` more, of all kinds. Values of one source are similar, so many of them are worth
+a few independent ones (`ranges.residual.weights`); with n as their total worth, the quantile is (n + 1)/n · `NOMINAL`. First tokens of
+requests at a rate have a separate factor (`BY_LOAD`).
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from ranges.residual import ALIKE, UNSAID, Floats, Residual, weighted_quantile, 
 RIDGES = {"base": 1e-6, "kind": 4.0, "fact": 1.0, "engine": 1.0, "unsaid": 1.0}
 """Ridge of the coefficients of each sort; between 0.3 and 15 the score hardly depends on most of them (`ranges.unseen`)."""
 BORROWED = 12
-"""Sources of all kinds together that a kind's factor counts beside its own: the mean logarithm of the scores of sources left out is 0.139, 0.130 and 0.127
-with 3, 6 and 12 of them."""
+"""Sources of all kinds together that a kind's factor counts in addition to its own: the mean logarithm of the scores of sources left out is
+0.139, 0.130 and 0.127 with 3, 6 and 12 of them."""
 FEWEST, SOURCES_FOR_VALUES = 0.97, 3
-"""Share of the nominal share that a kind holds at least of its own values, each counted alike, and number of sources from which it does: a source of many values
-does not hide behind the others. Without it 72 and 79 % of the first tokens that nothing is fitted to lay inside instead of 84 and 88 (tests/data/unseen), which
-were looked at for this choice alone."""
+"""Share of the nominal share that a kind contains at least of its own values, each counted equally, and number of sources from which it
+does, so that a source of many values does not hide behind the others. Without it 72 and 79 % of the first tokens that nothing is fitted to
+lay inside instead of 84 and 88 (tests/data/unseen), which were used for this choice only."""
 LOAD, BY_LOAD = "requests at a rate", frozenset({"time to first token"})
-"""Kinds whose factor is another one where requests come at a rate: how prompts of a closed loop meet is what first tokens are most often off by."""
+"""Kinds with a separate factor where requests come at a rate: how prompts of a closed loop meet is the most frequent error of first tokens."""
 WITHOUT_SLOPE = {"time to first token": frozenset({"mixture of experts"})}
-"""Facts that do not widen ranges of a kind: a first token waits for as many prompts before a mixture as before a dense model."""
+"""Facts that do not widen ranges of a kind: a first token waits for as many prompts with a mixture as with a dense model."""
 SMOOTH, CLOSE, ROUNDS = 0.3, 1e-3, 60
 """Distance of logarithms below which a quantile is fitted by squares, tolerance of the coefficients, and most rounds."""
 LABELS = frozenset(record.label for records in ENGINES.values() for record in records)
@@ -125,7 +127,7 @@ class Design:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Residuals over half widths that were fitted without the group each of them belongs to."""
+    """Residuals ÷ half widths that were fitted without the group that each of them belongs to."""
 
     residuals: Sequence[Residual]
     groups: NDArray[np.str_]
@@ -135,12 +137,12 @@ class LeftOut:
 
     @cached_property
     def kinds(self) -> NDArray[np.str_]:
-        """The kind of each."""
+        """The kind of each residual."""
         return np.array([one.kind for one in self.residuals])
 
     @cached_property
     def stated(self) -> NDArray[np.bool_]:
-        """Whether each is asked with all that its source states."""
+        """Whether each is predicted with everything that its source states."""
         return np.array([not one.asked for one in self.residuals])
 
     @cached_property
@@ -154,16 +156,16 @@ class LeftOut:
         return np.array([one.kind in BY_LOAD and one.facts.get(LOAD, 0.0) > 0 for one in self.residuals])
 
     def factor(self, kind: str, *, less: bool = False, at_rate: bool = False, without: str | None = None) -> float:
-        """Factor on fitted half widths that holds `NOMINAL` of a source of `kind`, with less stated (`less`) or not, without a group."""
+        """Factor on fitted half widths that contains `NOMINAL` of a source of `kind`, with less stated (`less`) or not, without a group."""
         kept = self.groups != without
         own = kept & (self.kinds == kind) & (self.at_rate == at_rate)
         usual = self._pooled(own & ~self.open, kept & self.stated)
         return max(usual, self._pooled(own & self.open, kept & self.open)) if less else usual
 
     def _pooled(self, own: NDArray[np.bool_], every: NDArray[np.bool_]) -> float:
-        """Ratio that holds `NOMINAL` of `own` and, as `BORROWED` sources, of `every`, and not much less of the values of `own`; 1 where there are none.
+        """Ratio that contains `NOMINAL` of `own` and, as `BORROWED` sources, of `every`, and not much less of the values of `own`; 1 without any.
 
-        Of n values worth as much as independent ones it takes the share (n + 1)/n (split conformal prediction; Vovk et al., 2005).
+        For n values, counted as independent ones, it uses the share (n + 1)/n (split conformal prediction; Vovk et al., 2005).
         """
         borrowed = np.where(every, self.weights, 0.0)
         counted = np.where(own, self.weights, 0.0) + borrowed * (BORROWED / max(borrowed.sum(), BORROWED))
@@ -177,19 +179,19 @@ class LeftOut:
 
     @cached_property
     def nominal(self) -> Floats:
-        """The half width of `NOMINAL` of every residual, by the other groups alone."""
+        """The half width of `NOMINAL` of every residual, from the other groups only."""
         columns = list(zip(self.kinds.tolist(), self.open.tolist(), self.at_rate.tolist(), self.groups.tolist(), strict=True))
         known = {key: self.factor(key[0], less=key[1], at_rate=key[2], without=key[3]) for key in set(columns)}
         beside = np.array([np.hypot(one.network, one.lengths) for one in self.residuals])
         return np.hypot(np.array([known[key] for key in columns]) * self.scales, beside)
 
     def shape(self, share: float) -> float:
-        """Half width of nominal `share` over that of `NOMINAL`, of all kinds together."""
+        """Half width of nominal `share` ÷ that of `NOMINAL`, of all kinds together."""
         parts, counted = np.abs([one.reach for one in self.residuals]) / self.nominal, np.where(self.stated, self.weights, 0.0)
         return weighted_quantile(parts, counted, share) / weighted_quantile(parts, counted, NOMINAL)
 
     def half_widths(self, share: float = NOMINAL) -> Floats:
-        """The half width of nominal `share` of every residual, in proportion to that of `NOMINAL` as in answers."""
+        """The half width of nominal `share` of every residual, proportional to that of `NOMINAL` as in answers."""
         return self.nominal * self.shape(share)
 
 

@@ -1,8 +1,8 @@
-"""Factor on ranges of a class of which a kind of figure has no published values: a generation of GPUs, a shape of models, an engine of services.
+"""Factor on ranges of a class without published values of a kind: a generation of GPUs, a shape of models, an engine of services.
 
-Ridges of kinds, facts and engines (`ranges.residuals.RIDGES`) are chosen by nested cross-validation over sources: those for a source are the ones with which
-the ranges of all other sources score best, each of these left out in turn. The score of the sources under ridges that were chosen without them is
-what choosing is worth.
+Ridges of kinds, facts and engines (`ranges.residuals.RIDGES`) are chosen by nested cross-validation over sources: the ridges for a source
+are those with which the ranges of all other sources score best, each of these left out in turn. The score of the sources with ridges chosen
+without them shows the value of the choice.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ SAME_WORK = {
     "batch request time": "batch throughput",
     "request time": "serving throughput",
 }
-"""Kind -> kind that times the same work or more, so that a class measured there is no stranger."""
+"""Kind -> kind that times the same work or more, so that a class measured there counts as seen."""
 ENOUGH_SOURCES = 3
-"""Sources of a kind that have to be left for a class without which they are judged."""
+"""Sources of a kind that have to remain for a class to be judged without them."""
 HELD = 0.85
-"""Share of its values that a class has to hold. With a factor that holds 90 % of the values of all classes together (1.25), 78 % of the times per token of new
-releases lay inside instead of 88 (tests/data/unseen, 2026-11-26), which were looked at for this choice alone."""
+"""Share of its values that a class has to contain. With a factor that contains 90 % of the values of all classes together (1.25), 78 % of
+the times per token of new releases lay inside instead of 88 (tests/data/unseen, 2026-11-26), which were used for this choice only."""
 NEXT_TO_NOTHING = 1e-9
 LEAST_VALUES = 10
-"""Values of a kind and class that count for the factor."""
+"""Fewest values of a kind and class that count for the factor."""
 TRIED = {"kind": (2.0, 6.0), "fact": (2.0, 6.0), "engine": (0.1, 0.3)}
 
 
 class UnseenClasses:
-    """Every class of residuals left out in turn, with ranges that are one factor wider than those of the classes that were seen."""
+    """Every class of residuals left out in turn, with ranges wider than those of the seen classes by one factor."""
 
     def __init__(self, residuals: Sequence[Residual]) -> None:
         self._residuals = residuals
@@ -64,9 +64,9 @@ class UnseenClasses:
         return found
 
     def factor(self, without: str | None = None) -> float:
-        """Factor on half widths with which `NOMINAL` of the classes hold `HELD` of their values, judged by all classes but `without`; at least 1.
+        """Factor on half widths with which `NOMINAL` of the classes contain `HELD` of their values, judged by all classes but `without`; at least 1.
 
-        A class counts as one in each kind, and of n of them the share (n + 1)/n is taken (split conformal prediction; Vovk et al., 2005).
+        A class counts as one in each kind, and for n of them the share (n + 1)/n is used (split conformal prediction; Vovk et al., 2005).
         """
         needed = sorted(
             weighted_quantile(ratio[own], way.weights[own], HELD)
@@ -91,9 +91,9 @@ class UnseenClasses:
 
 
 def sources_left_out(residuals: Sequence[Residual]) -> LeftOut:
-    """Every source left out in turn; a class that only this source has values of, in a kind, gets the wider range of a class without any.
+    """Every source left out in turn; a class with values of only this source, in a kind, gets the wider range of a class without any.
 
-    How wide all others are is judged without these.
+    The width of all others is judged without these.
     """
     found = left_out(residuals)
     strangers = _of_one_source(residuals)
@@ -107,7 +107,7 @@ def sources_left_out(residuals: Sequence[Residual]) -> LeftOut:
 
 
 def _of_one_source(residuals: Sequence[Residual]) -> list[str]:
-    """The first class of each residual of a time or rate without a value of another source in its kind or in its `SAME_WORK`; "" where all have one."""
+    """The first class of each time or rate without a value of another source in its kind or in its `SAME_WORK`; "" where all have one."""
     sources: dict[tuple[str, str], set[str]] = defaultdict(set)
     for one in residuals:
         for name in one.classes:
@@ -122,7 +122,7 @@ def _of_one_source(residuals: Sequence[Residual]) -> list[str]:
 
 
 def score(residuals: Sequence[Residual], half_widths: Floats) -> float:
-    """Mean over kinds of the logarithm of the interval score of values as their sources state them, a source counted once."""
+    """Mean over kinds of the logarithm of the interval score of values as their sources state them, with each source counted once."""
     scores = []
     for kind in KINDS:
         own = [number for number, one in enumerate(residuals) if one.kind == kind and not one.asked]
@@ -133,7 +133,7 @@ def score(residuals: Sequence[Residual], half_widths: Floats) -> float:
 
 
 def half_widths(residuals: Sequence[Residual], ridges: Mapping[str, float]) -> Floats:
-    """The half widths of `residuals` by other sources alone, with these `ridges`."""
+    """The half widths of `residuals` from other sources only, with these `ridges`."""
     before = dict(RIDGES)
     RIDGES.update(ridges)
     try:
@@ -143,7 +143,7 @@ def half_widths(residuals: Sequence[Residual], ridges: Mapping[str, float]) -> F
 
 
 def choose(residuals: Sequence[Residual]) -> None:
-    """Print the score of every combination, and that of choices that did not see the source they are for."""
+    """Print the score of every combination, and that of choices that did not use the source they are for."""
     combinations = [dict(zip(TRIED, values, strict=True)) for values in product(*TRIED.values())]
     found = [half_widths(residuals, ridges) for ridges in combinations]
     for ridges, half in zip(combinations, found, strict=True):
