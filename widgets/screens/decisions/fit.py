@@ -75,7 +75,7 @@ class FitScreen(TurningScreen):
 
     async def sections(self, chosen: Mapping[str, str]) -> Sequence[Section]:
         """The table of models."""
-        from planner.present.fit import fit_sections, shown_rows
+        from planner.present.fit.sections import fit_sections, shown_rows
 
         fields, order, gpu, gpus, basis = {"task": chosen["task"]}, ORDERS[chosen["by"]], self._gpu, self._gpus, self._planner.basis
 
