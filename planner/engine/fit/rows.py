@@ -36,8 +36,10 @@ def rows_of_kind(kind: str, candidates: Sequence[Candidate], pool: Pool) -> tupl
     place[order] = np.arange(order.size)
     best = [min(numbers, key=lambda number: place[number]) for numbers in competing]
     chosen = _at_load(candidates, best, screened, loaded, pool)
+    answers = _answers(kind, chosen)
+    if loaded is not screened:
+        _lighten(chosen, answers, pool)
     items = [one.prepared for one in chosen]
-    answers = answered(kind, items, evaluated_requests(kind, items))
     alone = _alone_tokens_per_s(items) if kind == "serve" else np.full(len(items), np.nan)
     rows, reach = [], np.nan_to_num(contexts, nan=-1.0)
     for row, (one, number, answer, others) in enumerate(zip(chosen, best, answers, competing, strict=True)):
@@ -94,6 +96,29 @@ def _at_load(
         else candidates[number]
         for number in best
     ]
+
+
+def _answers(kind: str, candidates: Sequence[Candidate]) -> list[Answer]:
+    items = [one.prepared for one in candidates]
+    return list(answered(kind, items, evaluated_requests(kind, items))) if items else []
+
+
+def _lighten(chosen: list[Candidate], answers: list[Answer], pool: Pool) -> None:
+    """Halve the requests at once where the simulation of requests of several lengths misses a limit that closed formulas keep, until it keeps it."""
+    late: Sequence[int] = range(len(chosen))
+    while late := [number for number in late if _can_be_lighter(chosen[number], answers[number])]:
+        for number in late:
+            layout = answers[number].layout
+            assert layout is not None
+            assert layout.batch is not None
+            chosen[number] = pool.with_requests(chosen[number], layout.batch // 2 * layout.dp)
+        for number, answer in zip(late, _answers("serve", [chosen[number] for number in late]), strict=True):
+            answers[number] = answer
+
+
+def _can_be_lighter(one: Candidate, answer: Answer) -> bool:
+    batch = answer.layout.batch if answer.layout else None
+    return bool(batch and batch > 1) and verdict_of(answer, one.variant.request, 1.0)[0] == "misses-target"
 
 
 def _alone_tokens_per_s(prepared: Sequence[Prepared]) -> Floats:

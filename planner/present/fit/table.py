@@ -24,7 +24,7 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
     training = trains(task)
     places = {id(row): place for place, row in enumerate((row for row in rows if row.rank), start=1)}
     columns: list[Column[FitRow]] = [
-        Column("rank", "#", lambda row: str(places[id(row)]) if row.rank else VERDICT_SIGNS[row.verdict], right=True),
+        Column("rank", "#", lambda row: _place(row, places.get(id(row))), right=True),
         Column("model", "model", lambda row: row.model, least_width=LEAST_NAME),
         Column("parameters", "params", lambda row: count_text(parameters(row)) if parameters(row) else UNKNOWN, right=True, priority=90),
         Column("weights", "weights", lambda row: row.weight_dtype, priority=99),
@@ -39,6 +39,12 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
         Column("why", "why", lambda row: row.why, priority=40, least_width=20),
     ]  # fmt: skip
     return Table(columns, rows, lambda row: "strong" if places.get(id(row)) == 1 else "faint" if row.rank is None else "")
+
+
+def _place(row: FitRow, place: int | None) -> str:
+    """Number among the solutions, marked where it may not fit; a sign for what is no solution."""
+    sign = "" if row.verdict == "fits" else VERDICT_SIGNS[row.verdict]
+    return " ".join(filter(None, (sign, str(place) if place else "")))
 
 
 def _columns_of_requests(task: str) -> Iterator[Column[FitRow]]:

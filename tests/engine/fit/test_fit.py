@@ -231,6 +231,16 @@ def test_more_requests_at_once_are_too_slow_or_may_not_fit() -> None:
         assert unsure or full or answer.tpot_s.p95.value > 0.1, row.model
 
 
+def test_requests_of_several_lengths_are_fewer_where_the_simulation_says_so() -> None:
+    """Closed formulas keep 10 tokens/s with 20 requests at once, of which a twentieth are slower."""
+    lengths = {"input_tokens": {"mean": 600, "p95": 2000}, "output_tokens": {"mean": 200, "p95": 800}}
+    rows = session().fit({**lengths, "model": "yi-34b"}, "RTX 4090").rows
+    kept = [row for row in rows if row.fits]
+    assert kept
+    assert {row.verdict for row in kept} <= {"fits", "may-not-fit"}
+    assert all(row.answer.tpot_s and row.answer.tpot_s.p95 and row.answer.tpot_s.p95.value <= 0.1 for row in kept)
+
+
 def test_a_larger_model_that_may_not_fit_is_named_with_its_chance() -> None:
     facts = {fact.label: fact for fact in best_facts(session().fit({}, "RTX 4090"))}
     rows = session().fit({"model": str(facts["larger, may not fit"].value)}, "RTX 4090").rows
