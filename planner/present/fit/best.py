@@ -66,10 +66,11 @@ def _speed(row: FitRow) -> float:
 
 
 def _largest_text(row: FitRow) -> str:
-    memory = row.answer.memory_bytes
-    taken = f", weights {bytes_text(memory.weights)} a GPU" if memory else ""
-    users = f", {_users_text(row)}" if row.at_once and row.answer.decode_tokens_per_s else ""
-    return f"{count_text(parameters(row))} parameters{taken}{users}"
+    """Its size, and what it gives its users; where it has none, what it takes."""
+    memory, text = row.answer.memory_bytes, f"{count_text(parameters(row))} parameters"
+    if row.at_once and row.answer.decode_tokens_per_s:
+        return f"{text}, {_users_text(row)}"
+    return text + (f", weights {bytes_text(memory.weights)} a GPU" if memory else "")
 
 
 def _users_text(row: FitRow) -> str:
