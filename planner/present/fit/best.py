@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from planner.engine.answers.fit import Fit, FitRow
 from planner.engine.answers.plan import Verdict
@@ -41,9 +41,14 @@ def best_facts(found: Fit) -> list[Fact]:
     for label, measure, text in _MEASURES:
         known = [row for row in large if measure(row) > 0]
         if known and _is_asked(label, found):
-            best = max(known, key=measure)
+            best = _best(known, measure)
             facts.append(_fact(label, best, text(best)))
     return facts
+
+
+def _best(rows: Sequence[FitRow], measure: Callable[[FitRow], float]) -> FitRow:
+    """The row with the most of `measure`; of equal ones the largest model."""
+    return max(rows, key=lambda row: (measure(row), _size(row)))
 
 
 def _fact(label: str, row: FitRow, text: str) -> Fact:

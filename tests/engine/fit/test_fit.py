@@ -241,6 +241,11 @@ def test_requests_of_several_lengths_are_fewer_where_the_simulation_says_so() ->
     assert all(row.answer.tpot_s and row.answer.tpot_s.p95 and row.answer.tpot_s.p95.value <= 0.1 for row in kept)
 
 
+def test_the_order_of_the_rows_changes_none_of_the_best() -> None:
+    by_size, by_users = (best_facts(session().fit(SMALL, "RTX 4090", order=order)) for order in ("size", "users"))
+    assert by_size == by_users
+
+
 def test_a_larger_model_that_may_not_fit_is_named_with_its_chance() -> None:
     facts = {fact.label: fact for fact in best_facts(session().fit({}, "RTX 4090"))}
     rows = session().fit({"model": str(facts["larger, may not fit"].value)}, "RTX 4090").rows
