@@ -45,12 +45,14 @@ class Session(Planning):
         per_node: int | None = None,
         order: Order = "size",
         basis: BasisChoice = "measured",
+        each_tokens_per_s: float | None = None,
     ) -> Fit:
-        """Models that run on `gpus` of `gpu`, each in every weight precision: the catalogue's but for those of studies, or the `model` in `fields`.
+        """Models that run on `gpus` of `gpu`, each in every weight precision: the catalogue's that are made for the task, or the `model` in `fields`.
 
-        `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. Raises `UserError` for unusable ones.
+        `per_node`: GPUs of one machine. `fields`: keys of a workload or a request. `each_tokens_per_s`: see `fit_models`; absent: what a
+        reader needs. Raises `UserError` for unusable fields.
         """
-        from planner.engine.fit.fit import fit_models
+        from planner.engine.fit.fit import READER_TOKENS_PER_S, fit_models, is_made_for
         from planner.schema import read_struct, with_numbers
         from planner.workload.architecture import Models
         from planner.workload.studies import NAME_PREFIX
@@ -61,9 +63,19 @@ class Session(Planning):
         names = [fields["model"]] if "model" in fields else served
         usual = {"task": "serve"} | ({"gpus_per_node": min(per_node, gpus)} if per_node else {})
         base = read_struct(Request, {**usual, **fields, "model": names[0], "gpu": part.name}, "")
-        catalogue = {str(name): Models(self.architecture(name)) for name in names}
-        given = {"task": base.task, **fields}
-        return fit_models(base, part, gpus, catalogue, self.ceilings_cache.chips(basis), order=order, given=given)
+        models = {str(name): Models(self.architecture(name)) for name in names}
+        catalogue = {name: found for name, found in models.items() if "model" in fields or is_made_for(base.task, found.main)}
+        return fit_models(
+            base,
+            part,
+            gpus,
+            catalogue,
+            self.ceilings_cache.chips(basis),
+            order=order,
+            given={"task": base.task, **fields},
+            each_tokens_per_s=READER_TOKENS_PER_S if each_tokens_per_s is None else each_tokens_per_s,
+            left_out=sorted(set(models) - set(catalogue)),
+        )
 
     def costs(
         self, workload: Workload, row: PlanRow, terms: Terms | None = None, *, basis: BasisChoice = "measured"

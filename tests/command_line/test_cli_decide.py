@@ -211,7 +211,10 @@ def test_fit_names_the_lengths_it_chose_and_the_requests_its_speeds_are_of(run_p
     given = run_planner(*asked, "--set", "input_tokens=900", "--set", "model=qwen3-8b", COLUMNS="200").stdout
     assert "input_tokens 900, " in given
     head = next(line for line in told.splitlines() if "tok/s each" in line)
-    assert head.index("tok/s each") < head.index("at once") < head.index("users")
+    assert head.index("users") < head.index("tok/s each") < head.index("cached")
+    assert "at least 10 tokens/s for each user" in told
+    assert "at least 20 tokens/s for each user" in run_planner(*asked, "--least-speed", "20", COLUMNS="200").stdout
+    assert "for each user" not in run_planner(*asked, "--least-speed", "0", COLUMNS="200").stdout
     every = json.loads(run_planner(*asked, "--json").stdout)["rows"]
     for row in {row["model"]: row for row in reversed(every)}.values():  # paper has the best row of each model
         answer = row["answer"]

@@ -180,10 +180,13 @@ async def what_makes_it_fit(app: PlannerApp, pilot: Pilot[None]) -> None:
 
 
 async def what_gpus_can_serve(app: PlannerApp, pilot: Pilot[None]) -> None:
-    await Journey(pilot, 8).press("colon", *"8 l40s", "enter", until=opened(app, FitScreen, "users"))
+    await Journey(pilot, 8).press("colon", *"8 l40s", "enter", until=opened(app, FitScreen))
     assert isinstance(app.screen, FitScreen)
     assert "8 × L40S" in app.screen.subject
-    await pilot.press("escape")
+    listing, before = app.screen.scrolled, dict(app.form.workload)
+    await seen(pilot, lambda: listing.highlighted is not None)
+    await Journey(pilot, 2).press("down", "enter", until=lambda: app.form.workload["model"] != before["model"])
+    await Journey(pilot, 1).press("u", until=lambda: planned(app) and app.form.workload == before)
 
 
 async def help_searched(app: PlannerApp, pilot: Pilot[None]) -> None:

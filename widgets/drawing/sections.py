@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from textual.content import Content
 
@@ -18,27 +19,42 @@ CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-l
 MOST_CHART_ROWS = 16
 
 
+Block = tuple[Any, list[Content]]
+"""Lines that belong together, and the item of a table whose row they are; None where they are no row."""
+
+
 def section_lines(sections: Sequence[Section], width: int, *, ascii_only: bool = False) -> Iterator[Content]:
     """`sections` in lines of at most `width` cells, with a blank line between them; `ascii_only`: charts too."""
+    for _, lines in section_blocks(sections, width, ascii_only=ascii_only):
+        yield from lines
+
+
+def section_blocks(sections: Sequence[Section], width: int, *, ascii_only: bool = False) -> Iterator[Block]:
+    """Lines of `section_lines`, those of each row of a table together."""
     for number, section in enumerate(sections):
         if number:
-            yield Content("")
+            yield None, [Content("")]
         if section.title:
-            yield from (Content.styled(line, "bold $accent") for line in folded(section.title, width))
+            yield None, [Content.styled(line, "bold $accent") for line in folded(section.title, width)]
         for part in section.parts:
-            yield from _part(part, width, ascii_only)
+            if isinstance(part, Table):
+                yield from _rows(part, width)
+            else:
+                yield None, list(_part(part, width, ascii_only))
+
+
+def _rows(part: Table[Any], width: int) -> Iterator[Block]:
+    table = fitted(part, width)
+    yield None, [Content.styled(table.head(), "bold $quiet")]
+    for item, lines in zip(part.items, table.rows(), strict=True):
+        yield item, [Content.styled(line, STYLES[part.style(item)]) for line in lines]
+    if table.left_out:
+        titles = " · ".join(column.title for column in table.left_out)
+        yield None, [Content.styled(line, "$quiet") for line in folded(f"A wider screen also shows: {titles}", width)]
 
 
 def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
     match part:
-        case Table():
-            table = fitted(part, width)
-            yield Content.styled(table.head(), "bold $quiet")
-            for item, lines in zip(part.items, table.rows(), strict=True):
-                yield from (Content.styled(line, STYLES[part.style(item)]) for line in lines)
-            if table.left_out:
-                titles = " · ".join(column.title for column in table.left_out)
-                yield from (Content.styled(line, "$quiet") for line in folded(f"A wider screen also shows: {titles}", width))
         case Facts(facts):
             yield from (Content(line) for line in fact_lines(facts, width))
         case Paragraph(text, style):

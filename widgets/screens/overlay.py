@@ -125,7 +125,7 @@ class ScrolledOverlay(Overlay[None]):
     ]
 
     @property
-    def scrolled(self) -> VerticalScroll:
+    def scrolled(self) -> Widget:
         """The box that scrolls."""
         return self.query_one(VerticalScroll)
 
@@ -161,8 +161,12 @@ class TextOverlay(ScrolledOverlay):
             box.styles.width = self.WIDTH
             box.border_title = Content(self._heading)
             yield from self.above()
-            with VerticalScroll(id="text", classes="text"):
-                yield Static(Content.styled(self.WAITING, "$quiet"))
+            yield from self.body()
+
+    def body(self) -> ComposeResult:
+        """The widget that scrolls."""
+        with VerticalScroll(id="text", classes="text"):
+            yield Static(Content.styled(self.WAITING, "$quiet"))
 
     def above(self) -> Iterable[Widget]:
         """Widgets that stay above the text while it scrolls."""

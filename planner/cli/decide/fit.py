@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_ROWS = 25
 """Rows of a table for people; JSON holds all of them without `--top`."""
 TASKS = ("serve", "generate", "prefill", "train", "finetune")
+SPEED_HINT = "--least-speed 20 asks for faster answers to each user, --least-speed 0 for any."
 
 
 @click.command()
@@ -43,6 +46,13 @@ TASKS = ("serve", "generate", "prefill", "train", "finetune")
     "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="Sort by the largest "
     "model in the best precision, the most tokens a second, the most users, or the longest context.",
 )  # fmt: skip
+@click.option(
+    "--least-speed",
+    type=click.FloatRange(0, 10**6),
+    metavar="N",
+    help="Tokens a second that each user of a service gets at least; 0: any. The default is 10. A load or a latency target that is set "
+    "counts instead.",
+)
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
 @click.option("--all", "every", is_flag=True, help="Show every precision of a model, and the models that do not fit.")
 @basis_option
@@ -57,6 +67,7 @@ def fit(
     task: str,
     settings: tuple[str, ...],
     order: Order,
+    least_speed: float | None,
     top: int | None,
     every: bool,
     basis: BasisChoice,
@@ -71,8 +82,9 @@ def fit(
     if own:
         pools = _chosen(session, pools, gpu)
     fields = with_settings({"task": task}, parse_settings(settings))
+    asked = partial(session.fit, order=order, basis=basis, each_tokens_per_s=least_speed)
     try:
-        found = [_answer(session, pool, gpus, fields, order, basis) for pool in pools]
+        found = [_answer(asked, pool, gpus, fields) for pool in pools]
     except UserError as wrong:
         raise name_sources(wrong, settings, (), "") from wrong
     _write(
@@ -81,13 +93,13 @@ def fit(
     return ExitCode.ANSWERED if any(row.rank for one in found for row in one.rows) else ExitCode.NOTHING_FOUND
 
 
-def _answer(session: Session, pool: Own, gpus: int | None, fields: dict[str, Any], order: Order, basis: BasisChoice) -> Fit:
+def _answer(ask: Callable[..., Fit], pool: Own, gpus: int | None, fields: dict[str, Any]) -> Fit:
     """Rows of one pool of equal GPUs, or of `gpus` of them; keys of the pool go before those of the workload that are absent."""
     usual: dict[str, Any] = {} if pool.link is None else {"link": pool.link}
     if pool.power_limit_w is not None:
         usual["power_limit_w"] = pool.power_limit_w
     per_node = pool.count if pool.nodes > 1 and not pool.mig else None
-    return session.fit(usual | fields, pool.part, min(gpus or pool.gpus, pool.gpus), per_node=per_node, order=order, basis=basis)
+    return ask(usual | fields, pool.part, min(gpus or pool.gpus, pool.gpus), per_node=per_node)
 
 
 def _chosen(session: Session, pools: list[Own], gpu: str | None) -> list[Own]:
@@ -129,9 +141,9 @@ def _write(found: list[Fit], top: int, *, every: bool, as_json: bool, pools: boo
         write_json({"pools": found} if pools else found[0])
         return
     from planner.cli.terminal.sections import console, print_sections
-    from planner.present.fit import fit_sections, shown_rows
+    from planner.present.fit.sections import fit_sections, shown_rows
 
-    shown = [(one, shown_rows(one, every=every)) for one in found]
-    print_sections((part for one, rows in shown for part in fit_sections(one, rows[:top], len(rows))), console())
-    for note in (note for one in found for note in one.notes):
-        say(f"note: {note}")
+    for one in found:
+        rows = shown_rows(one, every=every)
+        hints = [SPEED_HINT] if one.each_tokens_per_s is not None else []
+        print_sections(fit_sections(one, rows[:top], len(rows), hints), console())

@@ -28,6 +28,8 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Longest context of one sequence in this layout; None: not known, or not limited by memory or positions."""
     concurrency: int | None = None
     """Most sequences whose cache fits at once; in training, sequences of a micro batch."""
+    at_once: int | None = None
+    """Requests in flight on all replicas, which the speeds are of; None in training."""
     bits: int = 0
     """Class of the weights' precision: 32, 16, 8 or 4. Together with the parameters it indicates quality."""
     headroom: float | None = None
@@ -61,7 +63,11 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus: int
     task: dict[str, Any]
     """The workload without its model, as given."""
+    each_tokens_per_s: float | None = None
+    """Tokens a second that each user of a service gets at least, where neither a load nor a limit of latency was given."""
     rows: list[FitRow]
     counts: FitCounts
+    left_out: list[str] = []
+    """Models that are not made for the task; each is answered where it is named."""
     notes: list[str] = []
     version: str = ""

@@ -42,7 +42,12 @@ def verdict_of(answer: Answer, request: Request, chance: float) -> tuple[Verdict
     limit = f"limited by {answer.bottleneck}"
     if chance >= request.confidence:
         return "fits", limit
-    return "may-not-fit", f"fits with a chance of {percent_text(chance)}; {limit}"
+    return "may-not-fit", f"{chance_text(chance)}; {limit}"
+
+
+def chance_text(chance: float) -> str:
+    """How likely it is that the memory is enough, in words."""
+    return f"fits with a chance of {percent_text(chance)}"
 
 
 def ranked(rows: Sequence[FitRow], order: Order) -> list[FitRow]:
@@ -79,6 +84,6 @@ def _speed(row: FitRow) -> float:
 _ORDERS: dict[Order, Callable[[FitRow], tuple[float, ...]]] = {
     "size": _size,
     "speed": lambda row: (-_speed(row),),
-    "users": lambda row: (-(row.concurrency or 0), *_size(row)),
+    "users": lambda row: (-(row.at_once or 0), *_size(row)),
     "context": lambda row: (-(row.longest_context_tokens or 0), *_size(row)),
 }

@@ -36,8 +36,6 @@ ADAPTED_AS = ("bf16", "nf4")
 """Storage of the frozen weights under adapters."""
 ADAPTER_RANK = 16
 MICRO_BATCHES = (1, 8)
-IN_FLIGHT = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Requests at once a replica, tried for a load that is left open where as many as memory holds would be too many."""
 
 
 class Variant(NamedTuple):
@@ -48,14 +46,10 @@ class Variant(NamedTuple):
     method: str = ""
 
 
-def variants_of(base: Request, gpu: Gpu, gpus: int, model: Architecture, *, by_load: bool = False) -> Iterator[Variant]:
-    """Every candidate of `base`, whose model is `model`, on `gpus` of `gpu`; what `base` states stays as it is.
-
-    `by_load`: a service whose load is left open is tried with each of `IN_FLIGHT`, and not with as many requests as memory holds.
-    """
+def variants_of(base: Request, gpu: Gpu, gpus: int, model: Architecture) -> Iterator[Variant]:
+    """Every candidate of `base`, whose model is `model`, on `gpus` of `gpu`; what `base` states stays as it is."""
     for method in _trained(base, gpu) if trains(base.task) else _stored(base, gpu, model):
-        loads = IN_FLIGHT if by_load and is_load_open(base) else ()
-        for layout in _layouts(base, gpu, gpus, model, method.request.engine, loads):
+        for layout in _layouts(base, gpu, gpus, model, method.request.engine):
             yield method._replace(request=msgspec.structs.replace(method.request, **layout))
 
 
@@ -114,14 +108,12 @@ def _trained(base: Request, gpu: Gpu) -> Iterator[Variant]:
             yield Variant(msgspec.structs.replace(base, lora=lora), stored, f"LoRA rank {lora.rank}")
 
 
-def _layouts(
-    base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: str | None, loads: Sequence[int]
-) -> Iterator[dict[str, Any]]:
-    """Degrees, batches and `loads` (requests at once a replica) that `base` leaves open, as fields of a request."""
+def _layouts(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: str | None) -> Iterator[dict[str, Any]]:
+    """Degrees and batches that `base` leaves open, as fields of a request."""
     for tp, pp, dp in _degrees(base, gpu, gpus, model, engine):
         degrees = {"gpus": gpus, "tp": tp, "pp": pp, "dp": dp}
         if not trains(base.task):
-            yield from (degrees | {"concurrency": load * dp} for load in loads) if loads else (degrees,)
+            yield degrees
             continue
         shardings = (base.sharding,) if base.sharding or dp == 1 else ("zero1", "zero3")
         recomputed = (base.checkpointing,) if base.checkpointing else ("none", "full")

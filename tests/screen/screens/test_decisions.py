@@ -10,7 +10,7 @@ from repository import ROOT
 from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 from tui_sample import sample_options, settle
 
 from planner.engine.procurement.guide import Answers
@@ -26,7 +26,7 @@ from widgets.drawing.sections import section_lines
 from widgets.drawing.text_field import Entry
 from widgets.options import AppOptions
 from widgets.screens.decisions.costs import CostScreen
-from widgets.screens.decisions.fit import FitScreen
+from widgets.screens.decisions.fit import FitScreen, open_fit
 from widgets.screens.decisions.guide import GuideScreen, answers_of, questions_for, usual_answer
 from widgets.screens.decisions.load import LoadScreen
 from widgets.screens.decisions.portfolio import EXAMPLE, PortfolioScreen
@@ -45,6 +45,9 @@ def shows(app: PlannerApp, kind: type[Screen[None]]) -> bool:
 
 
 def text_of(app: PlannerApp) -> str:
+    if isinstance(app.screen, FitScreen):
+        listing = app.screen.scrolled
+        return "\n".join(str(listing.get_option_at_index(number).prompt) for number in range(listing.option_count))
     return str(app.screen.query_one("#text Static", Static).content)
 
 
@@ -57,6 +60,65 @@ async def answered(app: PlannerApp, pilot: Pilot[None]) -> str:
     widest = max(cell_len(line.rstrip()) for line in text_of(app).splitlines())
     assert widest <= app.screen.query_one("#text").scrollable_content_region.width
     return text_of(app)
+
+
+async def test_enter_on_a_model_that_gpus_can_run_plans_it_in_its_precision(tmp_path: Path) -> None:
+    """The list of one RTX 4090 begins with files of llama.cpp; one undo restores all that Enter changed."""
+    options = AppOptions(state=tmp_path / "s", config=tmp_path / "c", telemetry=False, preset="llama-3.1-70b-chat-service")
+    app = PlannerApp(options)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        before = dict(app.form.workload)
+        open_fit(app, "RTX 4090", 1)
+        text = await answered(app, pilot)
+        assert "at least 10 tokens/s for each user" in text.replace("\n", " ")
+        assert "input_tokens 600" in text.replace("\n", " "), "the lengths of the form"
+        box, listing = app.screen.query_one("#box"), app.screen.query_one(OptionList)
+        assert "enter plans" in str(box.border_subtitle)
+        assert str(box.border_title).endswith("10 tok/s")
+        first = listing.highlighted
+        assert first is not None
+        await pilot.press("down", "k", "j")
+        assert listing.highlighted == first + 1
+        await pilot.press("up")
+        assert (listing.highlighted, listing.scroll_offset.y) == (first, 0), "with the lines above it"
+        await pilot.press("end")
+        await pilot.pause()
+        assert listing.scroll_offset.y == listing.max_scroll_y > 0, "with the lines below it"
+        assert str(listing.get_option_at_index(listing.highlighted).prompt).split()[0] == "?", "may not fit"
+        await pilot.press("home", "s")
+        text = await answered(app, pilot)
+        assert "at least 20 tokens/s for each user" in text.replace("\n", " ")
+        name = str(listing.get_option_at_index(listing.highlighted).prompt).split()[1]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert not shows(app, FitScreen)
+        changed = {key: app.form.workload.get(key) for key in ("model", "weight_dtype", "engine")}
+        assert changed == {"model": name, "weight_dtype": "q4_k_m", "engine": "llama.cpp"}
+        assert app.planned[0] == app.form.workload
+        await pilot.press("u")
+        await settle(pilot)
+        assert app.form.workload == before
+
+
+async def test_what_gpus_can_train_is_planned_with_its_task_and_recipe(tmp_path: Path) -> None:
+    options = AppOptions(state=tmp_path / "s", config=tmp_path / "c", telemetry=False, preset="qwen3-8b-single-user-chat")
+    app = PlannerApp(options)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        open_fit(app, "L4", 1)
+        await answered(app, pilot)
+        await pilot.press("t", "t", "t")
+        text = await answered(app, pilot)
+        assert "task finetune" in text
+        assert "for each user" not in text
+        assert "tok/s" not in str(app.screen.query_one("#box").border_title)
+        await pilot.press("enter")
+        await settle(pilot)
+        workload = app.form.workload
+        assert workload["task"] == "finetune"
+        assert workload["lora"]["rank"] == 16
+        assert "weight_dtype" not in workload
 
 
 def test_the_example_of_a_portfolio_is_one() -> None:
