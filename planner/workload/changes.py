@@ -1,4 +1,4 @@
-"""Dotted keys of nested tables, and changes of a workload by such keys, as in `--set` and the Python interface."""
+"""Dotted keys of nested tables, their labels, and changes of a workload by such keys, as in `--set` and the Python interface."""
 
 from __future__ import annotations
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from planner.workload.changes import LABELS
+from planner.workload.tasks import TaskName
 from widgets.panes.workload.values import Kind, parse
 
 CHOSEN = "auto"
 """Text of a field whose value the planner chooses; its choice is shown behind it."""
-
-TRAIN, FINETUNE, GENERATE, SERVE, PREFILL = "train", "finetune", "generate", "serve", "prefill"
-TRAINS = (TRAIN, FINETUNE)
-RUNS = (GENERATE, SERVE, PREFILL)
-SERVES = (SERVE,)
-ALL = (*TRAINS, *RUNS)
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +26,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     choices: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     """Meaning of each choice."""
-    tasks: tuple[str, ...] = ALL
+    tasks: tuple[str, ...] = get_args(TaskName)
     empty: str = CHOSEN
     """Text while nothing is given; CHOSEN: by the planner."""
     group: str = ""

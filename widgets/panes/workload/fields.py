@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from planner.engine.job.engines import ENGINES, GENERIC
 from planner.paths import read_shipped_part
 from planner.schema import choices_of
-from planner.workload.tasks import Workload
-from widgets.panes.workload.field import TRAINS, Field
+from planner.workload.tasks import Workload, trains
+from widgets.panes.workload.field import Field
 from widgets.panes.workload.values import NO, YES, get
 
 TRAINERS = tuple(name for name, records in ENGINES.items() if records[0].trains)
@@ -22,7 +22,7 @@ FOLDED = ("offers", "advanced")
 
 def _choices(field: Field) -> tuple[str, ...]:
     if field.key == "engine":
-        return TRAINERS if field.tasks == TRAINS else SERVERS
+        return TRAINERS if all(map(trains, field.tasks)) else SERVERS
     return (NO, YES) if field.kind == "switch" else field.choices or choices_of(Workload, field.key)
 
 
