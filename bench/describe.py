@@ -31,7 +31,7 @@ def identity(tensor: Any) -> int:
 
 
 def hooked(model: Any, path: list[str], ran: set[str]) -> list[Any]:
-    """Hooks that keep in `path` the names of the running modules, and in `ran` those of all that have run."""
+    """Hooks that keep in `path` the names of the modules that are running, and in `ran` those that have."""
 
     def entered(name: str) -> None:
         path.append(name)
@@ -48,7 +48,7 @@ def hooked(model: Any, path: list[str], ran: set[str]) -> list[Any]:
 
 
 class Trace:
-    """Products of one pass, by their module."""
+    """Products of one pass, by the module that makes them."""
 
     def __init__(self, model: Any, storages: dict[int, str]) -> None:
         self.storages = storages
@@ -67,7 +67,7 @@ class Trace:
         self.hooks = hooked(model, self.path, self.ran)
 
     def take(self, packet: Any, args: Any, flops: int) -> None:
-        """Record one product."""
+        """Note one product."""
         where = self.path[-1]
         if "rotary" in where or not flops:
             return
@@ -94,7 +94,7 @@ class Trace:
                 self.scores[where].append((*map(int, first.shape), int(second.shape[-1])))
 
     def close(self) -> None:
-        """Remove the hooks."""
+        """Take the hooks off again."""
         for hook in self.hooks:
             hook.remove()
 
@@ -112,7 +112,7 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.ops.aten._local_scalar_dense.default and args[0].dtype == torch.bool:  # noqa: SLF001  # no other name
                 return True  # checks, and masks that hide nothing: there are no values here
-            settings.meta_nonzero_assume_all_nonzero = "expert" not in trace.path[-1]  # nor the choices of a token
+            settings.meta_nonzero_assume_all_nonzero = "expert" not in trace.path[-1]  # nor what a token chose
             out = function(*args, **(kwargs or {}))
             trace.operators += 1
             packet = getattr(function, "overloadpacket", None) or function._overloadpacket  # noqa: SLF001  # its name in torch 2.13
@@ -163,7 +163,7 @@ def cached(answer: Any) -> list[dict[str, Any]]:
 
 
 def layer_of(path: str, stack: str) -> int | None:
-    """The number of the layer of a module or parameter with that path."""
+    """The number of the layer a module or parameter of that path is in."""
     if not path.startswith(f"{stack}."):
         return None
     number = path[len(stack) + 1 :].split(".", maxsplit=1)[0]
@@ -171,7 +171,7 @@ def layer_of(path: str, stack: str) -> int | None:
 
 
 def main_stack(sizes: dict[str, int]) -> str:
-    """The list of modules with most of the parameters."""
+    """The list of modules that holds most of the parameters."""
     stacks: Counter[str] = Counter()
     for name, size in sizes.items():
         parts = name.split(".")
@@ -211,13 +211,11 @@ def built(config: dict[str, Any]) -> Any:
     kept = {key: value for key, value in config.items() if key not in {"torch_dtype", "dtype", "auto_map", "quantization_config"}}
     described = transformers.AutoConfig.for_model(**kept)
     described._experts_implementation = "batched_mm"  # noqa: SLF001  # the other ways depend on values
-    if decoder := getattr(
-        described, "decoder_layers", None
-    ):  # a decoder without its encoder: this number determines how caches are made
+    if decoder := getattr(described, "decoder_layers", None):  # a decoder without its encoder: caches are made by this number
         described.num_hidden_layers = decoder
     classes = [transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText, transformers.AutoModelForSeq2SeqLM]
     classes.append(transformers.AutoModelForMaskedLM)
-    if "text_config" in config:  # the whole model, including what reads pictures
+    if "text_config" in config:  # the whole, with what reads pictures
         classes = [*classes[1:], classes[0]]
     chosen = next((one for one in classes if type(described) in one._model_mapping), classes[0])  # noqa: SLF001  # no other way to ask
     with torch.device("meta"):
@@ -275,7 +273,7 @@ def saved_bytes(model: Any, stack: str, storages: dict[int, str], lengths: tuple
 
 
 def lengths_within(config: Any) -> tuple[int, ...]:
-    """Lengths of prompts for which a model has positions."""
+    """Lengths of prompts that a model has positions for."""
     positions = next((most for name in ("max_position_embeddings", "n_positions") if (most := getattr(config, name, None))), None)
     return LENGTHS if not positions or positions > LENGTHS[-1] else tuple(positions * quarters // 4 for quarters in (1, 2, 3))
 
@@ -292,7 +290,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
     masked = False
     try:
         first = traced(model, storages, SHORT[0])[0]
-    except RuntimeError:  # some code searches for padding among the tokens where it gets no mask
+    except RuntimeError:  # some code looks for padding among the tokens where it gets no mask
         masked = True
         first = traced(model, storages, SHORT[0], masked=True)[0]
     apart = idle(model, first.ran) if type(model.config).sub_configs else set()
@@ -329,7 +327,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
             [where, name, inputs, outputs, max(1, round(flops / (2 * inputs * outputs * lengths[0])))]
             for where, of in one.weights.items()
             for (name, inputs, outputs), flops in of.items()
-            if flops > 2 * inputs * outputs  # not for one token, as from a pooler
+            if flops > 2 * inputs * outputs  # not of one token, as a pooler's
         ],
         "expert_flops": dict(one.expert_flops),
         "scores": {str(tokens): dict(trace.flops) for tokens, trace in traces.items()},
@@ -351,7 +349,7 @@ def step_flops(model: Any, storages: dict[int, str], cache: Any) -> int | None:
 
 
 def main() -> int:
-    """Read a config and write its description; an error is written as a description, too, with exit status 3."""
+    """Read a config, write its description; an error is written as one, with exit status 3."""
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     out, sys.stdout = sys.stdout, sys.stderr
     try:

@@ -37,9 +37,8 @@ def preempt(s: ReplicaState) -> bool:
         s.next_arrival_s[run], s.next_claim[run] = requests.arrival_s[position], requests.claims[position]
         s.preemptions[s.number[run]] += 1
         run = short_of_cache(s).nonzero()[0]
-    s.has_room = s.room(never_full=False) & (
-        s.next_arrival_s > s.clock_s
-    )  # a preempted request waits for the next event, even if there is room now
+    # a preempted request waits for the next event, even if there is room now
+    s.has_room = s.room(never_full=False) & (s.next_arrival_s > s.clock_s)
     return True
 
 
