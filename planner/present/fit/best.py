@@ -11,8 +11,8 @@ from planner.present.cells import Fact
 from planner.present.plan import rate_text, throughput
 from planner.units import bytes_text, count_text
 
-LOADS = ("concurrency", "request_rate_per_s")
-"""Keys of a service whose users are given, so that no model has more of them than another."""
+LOADS = ("concurrency", "request_rate_per_s", "daily_users")
+"""Keys of a service whose load is given."""
 LARGE = 0.5
 """Share of the parameters of the largest model from which on models are compared: of all of them the smallest is the fastest."""
 AMONG_LARGE = "The other bests are of the models at least half as large as the largest."
@@ -57,8 +57,11 @@ def _fact(label: str, row: FitRow, text: str) -> Fact:
 
 
 def _is_asked(label: str, found: Fit) -> bool:
-    """Whether models differ in it: a number of users that was given is everybody's."""
-    return label != "most users" or (found.task.get("task") == "serve" and not any(key in found.task for key in LOADS))
+    """Whether models differ in it: of requests that come at a rate all answer as many, and a number of users that was given is everybody's."""
+    given = {key for key in LOADS if key in found.task}
+    if label == "most users":
+        return found.task.get("task") == "serve" and not given
+    return label != "most tokens/s" or not given - {"concurrency"}
 
 
 def _size(row: FitRow) -> tuple[int, int, float]:

@@ -209,7 +209,9 @@ def test_every_user_gets_the_least_speed_or_the_model_is_none() -> None:
     assert {fact.label for fact in best_facts(found)} >= {"larger, may not fit", "larger, too slow"}
 
 
-@pytest.mark.parametrize("given", [{"concurrency": 64}, {"request_rate_per_s": 2.0}, {"targets": {"p95_ttft_s": 5.0}}])
+@pytest.mark.parametrize(
+    "given", [{"concurrency": 64}, {"request_rate_per_s": 2.0}, {"daily_users": 1000}, {"targets": {"p95_ttft_s": 5.0}}]
+)
 def test_a_load_or_a_limit_that_is_given_counts_instead_of_the_least_speed(given: dict[str, Any]) -> None:
     found = session().fit({**SMALL, **given, "model": "qwen3-8b"}, "L4")
     assert found.each_tokens_per_s is None
