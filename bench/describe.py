@@ -112,7 +112,7 @@ def traced(model: Any, storages: dict[int, str], tokens: int, cache: Any = None,
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.ops.aten._local_scalar_dense.default and args[0].dtype == torch.bool:  # noqa: SLF001  # no other name
                 return True  # checks, and masks that hide nothing: there are no values here
-            settings.meta_nonzero_assume_all_nonzero = "expert" not in trace.path[-1]  # nor the choices of a token
+            settings.meta_nonzero_assume_all_nonzero = "expert" not in trace.path[-1]  # nor what a token chose
             out = function(*args, **(kwargs or {}))
             trace.operators += 1
             packet = getattr(function, "overloadpacket", None) or function._overloadpacket  # noqa: SLF001  # its name in torch 2.13
@@ -211,13 +211,11 @@ def built(config: dict[str, Any]) -> Any:
     kept = {key: value for key, value in config.items() if key not in {"torch_dtype", "dtype", "auto_map", "quantization_config"}}
     described = transformers.AutoConfig.for_model(**kept)
     described._experts_implementation = "batched_mm"  # noqa: SLF001  # the other ways depend on values
-    if decoder := getattr(
-        described, "decoder_layers", None
-    ):  # a decoder without its encoder: this number determines how caches are made
+    if decoder := getattr(described, "decoder_layers", None):  # a decoder without its encoder: caches are made by this number
         described.num_hidden_layers = decoder
     classes = [transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText, transformers.AutoModelForSeq2SeqLM]
     classes.append(transformers.AutoModelForMaskedLM)
-    if "text_config" in config:  # the whole model, including what reads pictures
+    if "text_config" in config:  # the whole, with what reads pictures
         classes = [*classes[1:], classes[0]]
     chosen = next((one for one in classes if type(described) in one._model_mapping), classes[0])  # noqa: SLF001  # no other way to ask
     with torch.device("meta"):
@@ -292,7 +290,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
     masked = False
     try:
         first = traced(model, storages, SHORT[0])[0]
-    except RuntimeError:  # some code searches for padding among the tokens where it gets no mask
+    except RuntimeError:  # some code looks for padding among the tokens where it gets no mask
         masked = True
         first = traced(model, storages, SHORT[0], masked=True)[0]
     apart = idle(model, first.ran) if type(model.config).sub_configs else set()
@@ -329,7 +327,7 @@ def describe(config: dict[str, Any]) -> dict[str, Any]:
             [where, name, inputs, outputs, max(1, round(flops / (2 * inputs * outputs * lengths[0])))]
             for where, of in one.weights.items()
             for (name, inputs, outputs), flops in of.items()
-            if flops > 2 * inputs * outputs  # not for one token, as from a pooler
+            if flops > 2 * inputs * outputs  # not of one token, as a pooler's
         ],
         "expert_flops": dict(one.expert_flops),
         "scores": {str(tokens): dict(trace.flops) for tokens, trace in traces.items()},

@@ -51,7 +51,7 @@ def test_formulas_and_constants_are_those_of_the_code(pages: Path) -> None:
 
     text = (pages / "reference/formulas.md").read_text()
     assert f"- `ROW_INDEX = {activations.ROW_INDEX}`: " in text
-    assert "### Memory of the host that an offloaded job takes for each GPU\n" in text
+    assert "### Memory of the host that an offloaded job needs for each GPU\n" in text
     assert "arXiv:2101.06840" in text
     assert text.count("\n- `") > 100
 
