@@ -74,10 +74,8 @@ def screened(replica: Replicas, targets: Targets) -> Screened:
     enough, hopeless = tried[every, place], over[:, -1] > HOPELESS
     too_few = np.where(hopeless, 0.0, np.minimum(np.where(over > SURELY, tried, 0.0).max(axis=1), enough - 1))
     short = np.where(place > 0, tried[every, np.maximum(place - 1, 0)], enough - 1)
-    chosen, further = (
-        every * multiples + place,
-        np.flatnonzero(enough - short > streams),
-    )  # other rows have no number between the two
+    # Rows that are not in `further` have no number between the two.
+    chosen, further = every * multiples + place, np.flatnonzero(enough - short > streams)
     if further.size:
         finer = short[further, None] + (enough - short)[further, None] * FINER
         finer = whole_groups(np.ceil(finer), streams[further, None])

@@ -150,9 +150,7 @@ def product_time(t: Table, group: ProductGroup) -> ProductTime:
         weights_bytes = weights_bytes * (1 + blocks * (1 - plain) * unpacks * j.gptq * (j.train <= 0))
         around = around + group.weights * (unpacks * (group.stored + j.unpacked_bytes) * j.weight_bits_packed) * plain
     bytes_s = weights_bytes / (read * group.rate * group.read) + group.moved * j.activation_bytes / c.bandwidth_bytes_per_s
-    together = np.where(
-        in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee)
-    )  # a single kernel reads, unpacks and multiplies
+    together = np.where(in_int8, flop_s + bytes_s, soft_maximum(flop_s, bytes_s, c.knee))  # one kernel unpacks and multiplies
     return ProductTime(together + around / c.bandwidth_bytes_per_s, flop_s, bytes_s)
 
 

@@ -120,9 +120,7 @@ def _iterate(s: ReplicaState, *, never_full: bool, preempted: bool) -> None:
         decoding = (s.running > 0) & (s.next_end > s.iteration)
         if not never_full:
             room = s.room(never_full=False)
-            s.has_room = (
-                np.where(prompting, room, s.has_room) if preempted else room
-            )  # a preempted request waits for the next event
+            s.has_room = np.where(prompting, room, s.has_room) if preempted else room  # preempted requests wait for the next event
             decoding &= ~short_of_cache(s)
         decoding &= ~(s.has_room & (s.next_arrival_s <= s.clock_s))
         if s.prompt_tokens_done is not s.prompt_tokens:

@@ -165,9 +165,7 @@ def iteration_time(table: Table) -> IterationTime:
     prompt_s = prompt_s + _pictures_s(table)
     sequence_s, cached_s = _decode_attention(table, single)
     encoder_s, encodes = _encoders(table, pp)
-    decode, prompt = (
-        np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2)
-    )  # two sequences are a prompt
+    decode, prompt = (np.broadcast_to(latency_pass_s(table, new), rows) for new in (single, single * 2))  # two are a prompt
     least = np.minimum(decode, prompt)
     time = IterationTime(
         rows_s=_by_knot(knots["matmul"] + knots["elementwise"] + knots["communication"], pp) + (least * pp)[:, None],
