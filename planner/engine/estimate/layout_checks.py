@@ -26,12 +26,12 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
     if cp > 1 and a.source is not None:
         problems.add(
             "cp",
-            f"{cp} is not accepted; ranks that share a prompt are known for decoders, and {a.family} reads it with an encoder.",
+            f"{cp} is not accepted; context parallelism is modelled for decoders only, and {a.family} reads it with an encoder.",
         )
     if pp > 1 and job.train and a.source is not None:
         problems.add(
             "pp",
-            f"{pp} is not accepted; stages of equal layers are known for one stack, and {a.family} has an encoder beside its decoder.",
+            f"{pp} is not accepted; pipelines are modelled for a single stack only, and {a.family} has an encoder beside its decoder.",
         )
     sharding, most = job.workload.sharding or "none", job.engine.most_pipelined_zero
     if pp > 1 and ZERO_STAGE[sharding] > most:
