@@ -11,9 +11,9 @@ REMAP_FAILED = "row remapping failed"
 RETIREMENT_PENDING = "page retirement pending"
 
 ADVICE: dict[str, str] = {
-    UNCORRECTED: "results since then may be wrong, and processes were ended; if they come back, have the GPU tested",
+    UNCORRECTED: "results since then may be wrong, and processes were ended; if the errors recur, have the GPU tested",
     REMAP_PENDING: "faulty rows of memory are replaced at the next reset of the GPU; until then they are in use",
-    REMAP_FAILED: "no spare rows are left for faulty ones: have the GPU replaced",
+    REMAP_FAILED: "no spare rows are left to replace faulty ones: have the GPU replaced",
     RETIREMENT_PENDING: "faulty pages of memory are taken out of use at the next reset of the GPU; until then they are in use",
 }
 """Warning -> its meaning and the action to take."""

@@ -110,7 +110,7 @@ class ModelShelf:
         if folded.endswith(GGUF):
             return self.gguf(path).config
         if folded.endswith(PRESET):
-            raise UserError(Problem(name, "model", f"is a preset, no model. To open it: gpu-planner {name}"))
+            raise UserError(Problem(name, "model", f"is a preset, not a model. To open it: gpu-planner {name}"))
         if explicit or kind_of(path):
             folder = kind_of(path) == stat.S_IFDIR
             config = read_json(path / "config.json" if folder else path, "model", constants=True)

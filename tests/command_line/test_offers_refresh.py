@@ -146,7 +146,7 @@ def test_a_provider_that_fails_leaves_its_offers_and_the_others_alone(
     assert errors["lambda"] == (
         f"error: lambda: {catalogue.url}/lambda/vms.csv: was refused with HTTP 404 Not Found; its 23 offers of 2026-05-07 stay"
     )
-    assert "is no table of prices: it has no column InstanceType" in errors["verda"]
+    assert "is not a table of prices: it has no column InstanceType" in errors["verda"]
     assert "holds no offer of a known GPU" in errors["vast-ai"]
     assert "vast-ai: 1 line cannot be read; line 2: Price 'dear' is not a number" in done.stderr
     assert "broke off" in errors["aws"]

@@ -131,7 +131,7 @@ def recover(root: Path) -> Outcome:
     store = Store.open(root)
     recover_journals(root, store)
     return Outcome(
-        store.result.kept and "left as it is" not in str(store.warnings), " ".join((store.result.reason, *store.warnings))
+        store.result.kept and "was not changed" not in str(store.warnings), " ".join((store.result.reason, *store.warnings))
     )
 
 

@@ -147,7 +147,7 @@ def test_a_name_of_no_part_or_of_several_generations_is_no_name(gpus: GpuCatalog
 
 @pytest.mark.parametrize("given", ["8xH100", "8 × H100", "H100:8", "H100 x8", "8*h100"])
 def test_a_number_beside_a_name_is_told_from_it(gpus: GpuCatalogue, given: str) -> None:
-    with pytest.raises(UserError, match=r"is a number and a GPU: say '[Hh]100', and 8 for how many\.$"):
+    with pytest.raises(UserError, match=r"is a number and a GPU: give '[Hh]100', and 8 as the number of GPUs\.$"):
         gpus.find(given)
     with pytest.raises(UserError, match="is not a known GPU"):
         gpus.find(given.casefold().replace("h100", "h9"))
@@ -337,5 +337,5 @@ def test_defaults_are_overlaid_key_by_key(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="holds no catalogue"):
+    with pytest.raises(UserError, match="contains no catalogue"):
         load_gpus(tmp_path)

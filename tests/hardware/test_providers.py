@@ -111,5 +111,5 @@ def test_every_fault_of_a_record_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError) as wrong:
         load_providers(tmp_path)
     words = " ".join(problem.message for problem in wrong.value.problems)
-    assert all(part in words for part in ("'Finland' is no ISO 3166 code", "contradict each other", "is given twice"))
+    assert all(part in words for part in ("'Finland' is not an ISO 3166 code", "contradict each other", "is given twice"))
     assert load_providers(tmp_path / "absent") == {}

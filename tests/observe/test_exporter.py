@@ -104,7 +104,7 @@ def test_dcgm_says_the_same_as_the_driver(newer: bool) -> None:
             expected = getattr(true, field)
             assert getattr(read, field) == (pytest.approx(expected) if isinstance(expected, float) else expected), field
         assert read.temperature_c is None
-        assert read.why("temperature_c") == "the exporter does not give it"
+        assert read.why("temperature_c") == "the exporter does not report it"
 
 
 def test_our_own_text_reads_back_value_by_value() -> None:
@@ -190,7 +190,7 @@ def test_a_page_of_all_smi_by_hand(*, renamed: bool) -> None:
     assert (first.power_average_w, first.power_limit_w) == (611.5, 700.0)
     assert (first.sm_clock_hz, first.max_sm_clock_hz) == (1.755e9, 1.98e9)
     assert first.sm_active_fraction is None
-    assert first.reasons["sm_active_fraction"] == "the exporter does not give it"
+    assert first.reasons["sm_active_fraction"] == "the exporter does not report it"
     assert (second.index, second.kernel_resident_fraction, second.memory_used_bytes) == (1, None, 0)
 
 

@@ -228,7 +228,7 @@ def test_nccl_tests_by_hand() -> None:
         (b'{"hello": 1}', "it holds hello"),
         (b"timestamp, power\n1, 2\n", "it begins with 'timestamp, power'"),
         (b'{"benchmarks": []}', "holds no result"),
-        (b'{"benchmarks": [{"config": 3}]}', "not of a form that is known"),
+        (b'{"benchmarks": [{"config": 3}]}', "but its form is not known"),
         (b"\xff\xfe\x00", "not text in UTF-8"),
         (b"[" * 100_000, "nested"),
         (b"| model | test | t/s |\n|---|---|---|\n", "no row of a prompt"),

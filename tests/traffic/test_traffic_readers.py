@@ -152,10 +152,10 @@ def test_two_pages_tell_what_came_between(tmp_path: Path) -> None:
         ("other.csv", "timestamp,prompt\n1,2\n", "input tokens"),
         ("bad.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,4,1\n2023-11-16 18:17:03,x,1\n", "line 2"),
         ("cut.jsonl", '{"timestamp": 0, "input_length": 5, "output_length": 2}\n{"timestamp": 1, "inp\n{"x\n{"y\n', "line 2"),
-        ("other.json", "[1, 2]", "is in none of the formats that are read"),
+        ("other.json", "[1, 2]", "is not in a supported format"),
         ("spans.json", '{"resourceSpans": []}', "gen_ai.usage.input_tokens"),
-        ("words.txt", "hello there\n", "is in none of the formats that are read"),
-        ("image.bin", "\x89PNG\x00\x01", "is in none of the formats that are read"),
+        ("words.txt", "hello there\n", "is not in a supported format"),
+        ("image.bin", "\x89PNG\x00\x01", "is not in a supported format"),
         ("page.txt", "vllm:num_requests_running 1\n", "request_success_total"),
     ],
 )

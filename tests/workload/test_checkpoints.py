@@ -99,7 +99,7 @@ def test_an_index_says_which_files_count(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (b"\xff" * 16, "would have"),
-        ((2).to_bytes(8, "little") + b"[]", "no safetensors"),
+        ((2).to_bytes(8, "little") + b"[]", "not a safetensors"),
         ((5).to_bytes(8, "little") + b'{"a":', "JSON"),
     ],
 )
@@ -122,7 +122,7 @@ def test_a_gguf_file_without_its_library_names_the_command(tmp_path: Path, monke
     with pytest.raises(UserError, match=r"gpu-planner\[gguf\]"):
         read_gguf(path)
     path.write_bytes(b"PK\3\4")
-    with pytest.raises(UserError, match="no GGUF file"):
+    with pytest.raises(UserError, match="not a GGUF file"):
         read_gguf(path)
 
 
@@ -140,7 +140,7 @@ def test_a_preset_is_no_model(tmp_path: Path, run_planner: RunPlanner) -> None:
     path.write_text('model = "qwen3-8b"\n')
     done = run_planner("models", "show", str(path))
     assert done.returncode == 2
-    assert f"is a preset, no model. To open it: gpu-planner {path}" in " ".join(done.stderr.split())
+    assert f"is a preset, not a model. To open it: gpu-planner {path}" in " ".join(done.stderr.split())
 
 
 def test_a_gguf_file_is_planned_as_its_family(tmp_path: Path, run_planner: RunPlanner) -> None:

@@ -93,7 +93,7 @@ def test_toml_keeps_what_it_says(session: Session, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("a.txt", "n01 gpu:a100:8 idle\n", "'a100' names no GPU, or more than one"),
+        ("a.txt", "n01 gpu:a100:8 idle\n", "'a100' names no GPU or several"),
         ("f.txt", "n01 gpu:a100:8 idle\n", "'A100 80GB SXM' or 'A100 80GB PCIe' or 'A100 40GB SXM'"),
         ("b.json", '{"items": 3}', "3 is not a list of nodes"),
         ("c.txt", "PARTITION AVAIL\n", "sinfo -N"),

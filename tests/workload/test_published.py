@@ -106,7 +106,7 @@ def test_rules_of_the_folder_say_what_no_column_holds(tmp_path: Path) -> None:
     assert (trained.name, trained.gpu, trained.request.model) == ("x", TRAINED["gpu"], {"model_type": "llama"})
     assert found.left_out == {"another model": 1, "metric request_rate": 1}
     (folder / "asked.json").write_text('[{"file": "x", "when": {}}]')
-    with pytest.raises(UserError, match=r"asked\.json: is no list of rules"):
+    with pytest.raises(UserError, match=r"asked\.json: is not a list of rules"):
         read_published(folder, GPUS, lambda key: {"key": key})
 
 

@@ -143,7 +143,7 @@ def cheaper_by_engine(
 def caveats(gpu: Gpu) -> list[str]:
     """Conditions of a move to `gpu`."""
     superchip = "superchip" in (gpu.form_factor or "").casefold()
-    return ["its host's processor is ARM: programs have to be there for it"] if superchip else []
+    return ["its host has an ARM processor: programs must be available for it"] if superchip else []
 
 
 def changed(workload: Workload, gpu: str, estimate: Estimate, **fields: object) -> Answer | None:

@@ -38,7 +38,7 @@ OFTEN_BUSY = 0.9
 """Share of the time with something running above which pauses are not mentioned."""
 
 HEADLINES: dict[Limiter, str] = {
-    "idle": "idle: it is paid for and does nothing",
+    "idle": "idle: paid for, but unused",
     "memory capacity": "about to run out of memory",
     "thermal": "too hot: the clock is held back",
     "power": "held back by its power limit",
@@ -46,16 +46,16 @@ HEADLINES: dict[Limiter, str] = {
     "compute": "well used: bound by arithmetic",
     "link": "waits for other GPUs or the host's bus",
     "launch/host": "waits for the host: kernels are too small, or too few are launched",
-    "unknown": "what the work waits for cannot be told",
+    "unknown": "what the work waits for is unknown",
 }
-GONE = "does not answer: it fell off the bus, or may not be read"
+GONE = "does not answer: it fell off the bus, or reading it is not permitted"
 NO_COUNTERS = (
-    "SM, tensor and bandwidth use: there are no hardware counters of it here, and the share of time with a kernel "
+    "SM, tensor and bandwidth use: no hardware counters are available here, and the share of time with a kernel "
     "(nvidia-smi's GPU-Util) says nothing about how much of the GPU it used."
 )
-SOME_COUNTERS = "{}: no value, so that it may be what the work waits for."
+SOME_COUNTERS = "{}: no value, so this may be what the work waits for."
 OFFER_BENCHMARK = (
-    "Run `gpu-planner bench` and compare your job's own tokens/s with `gpu-planner plan`: that tells what counters would."
+    "Run `gpu-planner bench` and compare your job's own tokens/s with `gpu-planner plan`: that shows what counters would."
 )
 
 
@@ -109,7 +109,7 @@ def zones_of(seen: Observed) -> list[Zone]:
     pauses = seen.busy is not None and IDLE < seen.busy < OFTEN_BUSY
     return [
         *(
-            [_zone("busy", seen.busy, OFTEN_BUSY, 1.0, "nothing ran in between; the shares below are of the rest", "", "")]
+            [_zone("busy", seen.busy, OFTEN_BUSY, 1.0, "nothing ran in between; the shares below refer to the rest", "", "")]
             if pauses
             else []
         ),

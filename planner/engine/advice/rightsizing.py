@@ -79,9 +79,9 @@ def _case(seen: Observed, prices: Mapping[Term, Mapping[str, Quote]], inputs: In
     given = Quote(usd_per_h=inputs.usd_per_h, market="given", provider="you") if inputs.usd_per_h is not None else None
     price = given or on_demand.get(seen.gpu)
     if gpu is None:
-        notes[f"{seen.gpu} is not in the catalogue: it cannot be compared with others."] = None
+        notes[f"{seen.gpu} is not in the catalogue: so it cannot be compared with others."] = None
     elif price is None:
-        notes[f"Nobody in the catalogue rents out a {gpu.name}: give what it costs with --price."] = None
+        notes[f"Nobody in the catalogue rents out a {gpu.name}: give its price with --price."] = None
     case = Case(seen=seen, judgement=judgement, gpu=gpu, price=price, prices=prices, inputs=inputs)
     if gpu is None or price is None:
         return case
@@ -97,7 +97,7 @@ def _cheaper(case: Case, gpu: Gpu, price: Quote, notes: dict[str, None]) -> tupl
         found, here = cheaper_by_engine(inputs.workload, gpu, price, parts, on_demand, inputs.estimate, inputs.tokens_per_s)
         if isinstance(here, Answer):
             return found, here
-        notes[f"The preset is not what was observed: {here}. Checked by what was seen to be needed instead."] = None
+        notes[f"The preset does not match what was observed: {here}. Checked against the observed needs instead."] = None
     if limiter != "idle" and not case.seen.counted:
         return [], None
     need = needs(case.seen, gpu, by_cycles=limiter not in {"idle", "bandwidth", "compute"})

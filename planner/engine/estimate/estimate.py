@@ -105,7 +105,7 @@ def laid_out(job: Job, request: Request, gpu: Gpu, find_chip: FindChip) -> Prepa
     job, layout, divided = divided_batch(job, layout)
     assumed |= divided
     if is_commonest(request.gpu, gpu):
-        assumed = {"gpu": f"{gpu.name}, the commonest of those called {request.gpu}"} | assumed
+        assumed = {"gpu": f"{gpu.name}, the most common GPU called {request.gpu}"} | assumed
     return Prepared(request, job, chip if request.fabric is None else with_fabric(chip, request.fabric), layout, assumed)
 
 

@@ -70,7 +70,7 @@ def _adapter_bytes(workload: Workload, architecture: Architecture, problems: Pro
         if trains(workload.task):
             problems.add("adapters", "counts adapters loaded while generating or serving; `lora` alone says what is trained.")
         elif workload.lora is None:
-            problems.add("adapters", f"{workload.adapters} adapters of which size? `lora` has to say rank and targets.")
+            problems.add("adapters", f"{workload.adapters} adapters without a size; `lora` has to give rank and targets.")
     if workload.lora is None or trains(workload.task):
         return 0.0
     one = adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted)
@@ -100,7 +100,7 @@ def draft_of(workload: Workload, companions: Sequence[Architecture], defaults: D
         if workload.disaggregated:
             problems.add(
                 f"{key}.acceptance",
-                "a draft is not timed for disaggregated replicas; without it its memory alone counts.",
+                "a draft is not timed for disaggregated replicas; without one only its memory counts.",
             )
     return timed
 

@@ -47,7 +47,7 @@ def check_consistency(workload: Workload, problems: Problems) -> None:
     amount = workload.tokens_to_train if trains(workload.task) else workload.requests
     if workload.targets.deadline_h is not None and amount is None:
         key = "train_tokens" if trains(workload.task) else "requests"
-        problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know how much there is to do.")
+        problems.add(key, f"missing; a deadline of {workload.targets.deadline_h:g} h needs to know the amount of work.")
 
 
 def _check_documents(workload: Workload, problems: Problems) -> None:
@@ -99,7 +99,7 @@ def _check_epochs(workload: Workload, problems: Problems) -> None:
     """Check that the length of a job is given once: by its tokens, or by its epochs of a training set."""
     given = [name for name in ("dataset_tokens", "epochs") if getattr(workload, name) is not None]
     if workload.train_tokens is not None and given:
-        problems.add("train_tokens", f"says how long the job is, and so does {given[-1]}; leave one of them out.")
+        problems.add("train_tokens", f"sets the length of the job, and so does {given[-1]}; leave one of them out.")
     elif len(given) == 1:
         missing = "epochs" if given == ["dataset_tokens"] else "dataset_tokens"
-        problems.add(missing, f"missing; {given[0]} = {getattr(workload, given[0]):g} alone does not say how long the job is.")
+        problems.add(missing, f"missing; {given[0]} = {getattr(workload, given[0]):g} alone does not set the length of the job.")

@@ -37,7 +37,7 @@ def as_read(workload: Workload, architecture: Architecture, assumed: dict[str, A
             f"is not accepted: {architecture.family} is an encoder, whose answer is a vector or a score; leave it out.",
         )
     if workload.prefix_tokens:
-        problems.add("prefix_tokens", f"is not accepted: {architecture.family} is an encoder and keeps nothing of a text.")
+        problems.add("prefix_tokens", f"is not accepted: {architecture.family} is an encoder and has no cache.")
     assumed["output_tokens"] = "1: an answer is a vector or a score of the whole text, and counts as one token"
     return msgspec.structs.replace(workload, output_tokens=1)
 
@@ -50,7 +50,7 @@ def check_encoder(workload: Workload, architecture: Architecture, problems: Prob
     if trains(workload.task):
         _check_training(workload, reason, problems)
     given = {
-        "prefix_tokens": (workload.prefix_tokens, "every token of a prompt depends on all others, so that no prefix is kept"),
+        "prefix_tokens": (workload.prefix_tokens, "every token of a prompt depends on all others, so no prefix can be kept"),
         "disaggregated": (workload.disaggregated, "its keys and values are not sent between replicas by any engine known here"),
     }
     for key, (value, why) in given.items():

@@ -52,7 +52,7 @@ def picture_numbers(workload: Workload, architecture: Architecture, defaults: De
     if architecture.tower is None:
         problems.add(
             "images",
-            f"{workload.images:g} is not accepted: no tower for pictures is known of this model (gpu-planner models show).",
+            f"{workload.images:g} is not accepted: no vision tower is known for this model (gpu-planner models show).",
         )
         return {}
     usual = architecture.picture_tokens or round((USUAL_PICTURE / architecture.pixels_per_token) ** 2)

@@ -27,7 +27,7 @@ def with_request_rate(workload: W, where: str = "") -> W:
     given = workload.request_rate_per_s
     if workload.concurrency is not None or (given is not None and abs(given - rate) > 1e-9 * rate):
         other = "concurrency" if workload.concurrency is not None else "request_rate_per_s"
-        raise UserError(Problem(where, "daily_users", f"is not accepted beside {other}: either is the whole load."))
+        raise UserError(Problem(where, "daily_users", f"is not accepted beside {other}: each of them describes the whole load."))
     return msgspec.structs.replace(workload, request_rate_per_s=rate)
 
 

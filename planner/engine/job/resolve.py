@@ -113,7 +113,7 @@ def _engine(workload: Workload, architecture: Architecture, defaults: Defaults, 
     if workload.cuda_graphs is False:
         eager = without_graphs(engine)
         if eager is engine:
-            defaults.assumed["cuda_graphs"] = f"what {engine.label} takes without CUDA graphs is not known; timed as by default"
+            defaults.assumed["cuda_graphs"] = f"the cost of {engine.label} without CUDA graphs is not known; timed with its default"
         return eager
     return engine
 

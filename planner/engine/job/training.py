@@ -124,7 +124,7 @@ def footprint_of(
     if loss == "fused" and workload.compile and engine.loss_compiled == "never":
         loss, defaults.assumed["loss_kernel"] = "full", f"{engine.label} of that month compiles the layers, not the loss"
     if loss == "fused" and workload.compile and engine.loss_compiled != "no":
-        loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits stand"
+        loss, defaults.assumed["loss_kernel"] = "compiled", "torch.compile fuses the loss; the logits remain"
     if loss == "fused" and engine.fuses_whole_loss and workload.sharding in GATHERED_IN_16_BIT:
         loss, defaults.assumed["loss_kernel"] = "full", f"{engine.label} does not fuse the loss under FSDP"
     if _classifies(workload, architecture):

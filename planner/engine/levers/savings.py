@@ -76,7 +76,7 @@ def cheaper(plans: ChangedPlans) -> Iterator[Change]:
             words = f"{duration_text(looser * 3600)} instead of {duration_text(w.targets.deadline_h * 3600)}"
             yield Change({"targets": msgspec.structs.replace(w.targets, deadline_h=looser)}, words, "target", 1.0)
     if w.targets.burst and w.request_rate_per_s:
-        words = f"no burst of {percent_text(w.targets.burst)} to stand"
+        words = f"no burst of {percent_text(w.targets.burst)} to absorb"
         yield Change({"targets": msgspec.structs.replace(w.targets, burst=0.0)}, words, "margin", 1.0)
     ends = bool(w.tokens_to_train or w.requests)
     if ends and w.market == "on-demand":

@@ -32,7 +32,7 @@ def branches(
 ) -> Iterator[Branch]:
     """The branches that lead to `row`, the first row of `plan`."""
     yield from _training(workload, job, row, plan) if job.train else _inference(workload, job, row)
-    spot = "spot offers count" if may_stop else "only offers that are not taken away count"
+    spot = "spot offers count" if may_stop else "only offers without interruption count"
     yield _branch("May it be interrupted?", may_stop, spot)
     yield from _commitment(costs, use)
 

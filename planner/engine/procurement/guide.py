@@ -268,12 +268,12 @@ def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> 
     """The way that costs least over the months, unless it saves less than a tenth of the cost of the way without terms."""
     now = ("bought" if row.owned.bought else "own") if row.owned else row.offer.market if row.offer else ""
     if costs is None or not costs.ways:
-        return Step(name="commit", answer="To nothing.", reasons=["there is one way to pay for it"]), now
+        return Step(name="commit", answer="To nothing.", reasons=["there is only one way to pay for it"]), now
     end = str(costs.horizon_months)
     open_ways = [one for one in costs.ways if answers.may_stop or one.way.name != "spot"]
     reasons = list(_compared(open_ways, end))
     if now == "own":
-        return Step(name="commit", answer="To nothing: it is there already.", reasons=reasons), now
+        return Step(name="commit", answer="To nothing: the hardware is already there.", reasons=reasons), now
     rented = [one for one in open_ways if one.way.name != "api"]
     start = next((one for one in rented if one.way.name == now), rented[0] if rented else costs.ways[0])
     best = min(rented or [start], key=lambda one: one.usd_after_months[end])
@@ -281,7 +281,7 @@ def _commit(answers: Answers, row: PlanRow, costs: Costs | None, use: float) -> 
     by_token = next((one for one in costs.ways if one.way.name == "api"), None)
     if by_token is not None and by_token.usd_after_months[end] < best.usd_after_months[end]:
         less = usd_text(best.usd_after_months[end] - by_token.usd_after_months[end])
-        reasons.insert(0, f"the API costs {less} $ less than any GPU, where its model and terms will do")
+        reasons.insert(0, f"the API costs {less} $ less than any GPU, if its model and terms are acceptable")
     if best is start or saved < SAVES:
         free = "" if best is start else f": {best.way.name} would save {percent_text(saved)}, too little for its terms"
         stay = "Buy" if start.way.name == "bought" else f"Stay {start.way.name}"

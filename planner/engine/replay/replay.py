@@ -34,8 +34,8 @@ RUNS, SHORTEST_LEADS = 64, 5.0
 """Stretches simulated side by side, and the length of the shortest as a multiple of its lead."""
 LONGEST_WAIT = 0.25
 """Share of a lead; where no request waits longer, requests before the lead do not affect those after it."""
-IN_TURN = "requests go to the replicas in turn; a gateway that looks at their queues does better"
-FORGETS_NOTHING = "prefixes are found in a cache that forgets nothing and that all replicas share: at most so much is saved"
+IN_TURN = "requests go to the replicas in turn; a gateway that considers their queues does better"
+FORGETS_NOTHING = "prefixes are found in a cache that never evicts and that all replicas share: this is the most that can be saved"
 
 
 class Latencies(msgspec.Struct, frozen=True):
@@ -224,7 +224,7 @@ def _missed(targets: Targets, times: Times) -> list[str]:
         own = found[limit.latency]
         reached = float(np.percentile(own, float(limit.share[1:]))) if own.size else 0.0
         if reached > limit.seconds:
-            missed.append(f"{limit.name}: {digits(reached)} s, and {digits(limit.seconds)} s are asked for")
+            missed.append(f"{limit.name}: {digits(reached)} s, and {digits(limit.seconds)} s are required")
     return missed
 
 

@@ -98,7 +98,7 @@ def _commonest(workload: Workload, supply: Supply) -> Iterator[str]:
     """Notes on names that several GPUs share; the most common GPU is used."""
     for name in workload.gpus_considered:
         if is_commonest(name, gpu := supply.find_gpu(name)):
-            yield f"{name} is taken as {gpu.name}, the commonest of those called so."
+            yield f"{name} is read as {gpu.name}, the most common GPU of that name."
 
 
 def _none_passes(workload: Workload, rows: Sequence[PlanRow]) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _none_passes(workload: Workload, rows: Sequence[PlanRow]) -> Iterator[str]:
         return
     given = [f"{key} {', '.join(getattr(workload, key))}" for key in FILTERS if getattr(workload, key)]
     market = [] if workload.market == "any" else [f"market {workload.market}"]
-    yield f"no offer passes the filters ({'; '.join([*market, *given])}): what is left is this machine, and what you own or buy."
+    yield f"no offer passes the filters ({'; '.join([*market, *given])}): only this machine and what you own or buy is left."
 
 
 def _owed_whole(rows: Sequence[PlanRow]) -> Iterator[str]:

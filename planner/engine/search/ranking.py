@@ -102,7 +102,7 @@ def _comparison(place: int, score: float, best: float, row: PlanRow, workload: W
         by = "number of GPUs" if is_bounded(workload) else "speed"
         return f"no price is known: by {by}" if place == 1 else "no price: comes last"
     if place > 1 and _out_of_reach(row):
-        return "nobody in the catalogue rents it out: comes last"
+        return "no provider in the catalogue rents it out: comes last"
     each = PRICE_UNIT if ranked_by_token(row, workload) else ""
     if place == 1:
         return f"{first}{each}"

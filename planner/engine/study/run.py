@@ -195,7 +195,7 @@ def _changes(answer: StudyAnswer, leads: Sequence[PublishedLead]) -> Iterator[st
             continue
         found = [one for one in answer.pair_crossovers if one.left in left and one.right in right]
         if not found:
-            yield f"Here {right[0]} and {left[0]} do not pass each other in this direction at the sizes studied."
+            yield f"Here {right[0]} and {left[0]} do not cross in this direction at the sizes studied."
         for one in found:
             low, high = (0.0 if one.open_low else one.parameters.low), (float("inf") if one.open_high else one.parameters.high)
             agrees = "within its range" if low <= before.to_parameters <= high else "outside its range"

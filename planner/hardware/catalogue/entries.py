@@ -41,7 +41,7 @@ def catalogue_files(folder: Path) -> list[Path]:
     """The TOML files below `folder`, by name; raises `UserError` without any."""
     files = toml_files(folder)
     if not files:
-        raise UserError(Problem(str(folder), "", "holds no catalogue (.toml files)."))
+        raise UserError(Problem(str(folder), "", "contains no catalogue (.toml files)."))
     return files
 
 

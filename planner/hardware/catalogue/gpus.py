@@ -61,7 +61,9 @@ class GpuCatalogue:
         if found is None:
             if (counted := _counted(name)) and self.known(counted[1]):
                 number, part = counted
-                raise UserError(Problem("", "gpu", f"{name!r} is a number and a GPU: say {part!r}, and {number} for how many."))
+                raise UserError(
+                    Problem("", "gpu", f"{name!r} is a number and a GPU: give {part!r}, and {number} as the number of GPUs.")
+                )
             near = self.nearest(name)
             how = "" if near else " GPUs and Gaudi are known, and what the gpus folder of the configuration adds."
             raise UserError(Problem("", "gpu", f"{name!r} is not a known GPU.{how}", near))

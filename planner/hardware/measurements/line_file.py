@@ -143,7 +143,7 @@ class LineFile:
     def _locked(self, wait_s: float) -> Iterator[int]:
         """A descriptor of the file, created when needed, while no other process may write.
 
-        A link to a file with another beginning leads to another program's file, which is left alone.
+        A link to a file with another beginning leads to another program's file, which is not changed.
         """
         while True:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
@@ -152,7 +152,7 @@ class LineFile:
                 _lock(descriptor, wait_s)
                 if self._names(descriptor):
                     if self.path.is_symlink() and os.pread(descriptor, len(self._header), 0) not in {b"", self._header}:
-                        raise OSError("it is a link to a file of another kind, which is left alone")
+                        raise OSError("it is a link to a file of another kind, which is not changed")
                     yield descriptor
                     return
             finally:

@@ -67,15 +67,15 @@ def collective_faults(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if given.get("op") not in COLLECTIVE_OPS:
         yield "op", f"{given.get('op')!r} is not one of {', '.join(COLLECTIVE_OPS)}."
     if not isinstance(ranks, int) or ranks < FEWEST_RANKS:
-        yield "ranks", f"{ranks!r} is no number of ranks from {FEWEST_RANKS}."
+        yield "ranks", f"{ranks!r} is not a number of ranks from {FEWEST_RANKS}."
     elif not isinstance(nodes, int) or nodes < 1:
-        yield "nodes", f"{nodes!r} is no number of nodes."
+        yield "nodes", f"{nodes!r} is not a number of nodes."
     elif ranks % nodes:
         yield "nodes", f"{ranks} ranks do not fill {nodes} nodes."
     if "fabric" in given and given["fabric"] not in get_args(Fabric):
         yield "fabric", f"{given['fabric']!r} is not one of {', '.join(get_args(Fabric))}."
     if not isinstance(series, list) or not series or not all(map(_is_point, series)):
-        yield "series", "is no list of pairs, bytes and seconds, each above 0."
+        yield "series", "is not a list of pairs of bytes and seconds, each above 0."
 
 
 def _is_point(pair: object) -> bool:

@@ -181,7 +181,7 @@ class Store:
         except OSError as error:
             self._unread = str(error.strerror or error)
             self._result = WriteResult(self.path, f"cannot be read: {self._unread}")
-            self.warn(f"{self.path} {self._result.reason}; nothing in it is planned with, and what is measured stays in memory.")
+            self.warn(f"{self.path} {self._result.reason}; its contents are not used, and new measurements stay in memory.")
         else:
             self._unread = ""
             self._result = self._result if self._waiting else WriteResult(self.path)
@@ -202,7 +202,7 @@ class Store:
         if self._layout > LAYOUT:
             versions = f"(layout {self._layout}, this one knows {LAYOUT})"
             raise OSError(
-                f"it was written by a later version {versions} and is left alone: update gpu-planner, or move the file away"
+                f"it was written by a later version {versions} and was not changed: update gpu-planner, or move the file away"
             )
         self._damage += problems
         for line in [*lines, *(self._waiting if replaced else ())]:
@@ -253,7 +253,7 @@ class Store:
         except OSError as error:
             self._waiting, self._result = lines, refused(file.path, error)
             if str(error.strerror or error) != self._unread:
-                self.warn(f"{file.path} {self._result.reason}; what is to be kept in it is in memory only.")
+                self.warn(f"{file.path} {self._result.reason}; new entries stay in memory only.")
         else:
             self._waiting = []
             self._read()

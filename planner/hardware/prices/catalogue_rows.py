@@ -45,14 +45,14 @@ def read_rows(text: str, unusable: list[str]) -> Iterator[Row]:
     try:
         lacking = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
         if lacking:
-            raise UnusablePrices(f"is no table of prices: it has no column {', '.join(lacking)}")
+            raise UnusablePrices(f"is not a table of prices: it has no column {', '.join(lacking)}")
         for line in reader:
             try:
                 yield _row(line)
             except ValueError as wrong:
                 unusable.append(f"line {reader.line_num}: {wrong}")
     except csv.Error as wrong:
-        raise UnusablePrices(f"is no table of prices: line {reader.line_num}: {wrong}") from None
+        raise UnusablePrices(f"is not a table of prices: line {reader.line_num}: {wrong}") from None
 
 
 def _row(line: Mapping[str, Any]) -> Row:

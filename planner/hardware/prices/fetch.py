@@ -97,7 +97,7 @@ def fetch(url: str, timeout_s: float = TIMEOUT_S) -> Fetched:
     try:
         return Fetched(url, answer.body.decode("utf-8-sig"), _date(answer.modified))
     except UnicodeDecodeError:
-        raise UnusablePrices("is no table of prices: it is not UTF-8 text") from None
+        raise UnusablePrices("is not a table of prices: it is not UTF-8 text") from None
 
 
 def _date(stamp: str | None) -> dt.date | None:

@@ -132,7 +132,7 @@ def _faults(read: Sequence[Provider], path: Path) -> Iterator[Problem]:
         seen.add(one.name)
         for code in (*one.countries, *one.regions.values()):
             if len(code) != 2 or not code.isupper():
-                yield Problem(str(path), f"provider[{one.name}].countries", f"{code!r} is no ISO 3166 code of two letters.")
+                yield Problem(str(path), f"provider[{one.name}].countries", f"{code!r} is not an ISO 3166 code of two letters.")
         for network in one.network:
             if (network.fabric == NONE_SOLD) != (network.node_bytes_per_s is None):
                 yield Problem(

@@ -161,7 +161,7 @@ def _refreshed(
         )
     kept = _other_tiers(provider, destination.shipped, read.offers)
     if not destination.fewer and (missing := _missing(in_use, [*read.offers, *kept])):
-        return msgspec.structs.replace(outcome, detail=f"{missing}; --fewer takes it all the same; {_stays(in_use)}")
+        return msgspec.structs.replace(outcome, detail=f"{missing}; --fewer accepts it anyway; {_stays(in_use)}")
     outcome = msgspec.structs.replace(
         outcome,
         state="would be written" if dry_run else "written",

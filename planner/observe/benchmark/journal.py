@@ -114,7 +114,7 @@ def recover_journals(state: Path, store: Store, canonical: Callable[[str], str |
     try:
         return recover_locked(state, store, canonical) if lock.take() else 0
     except OSError as error:
-        store.warn(f"{state / 'runs'} is left as it is: {error.strerror or error}; what was measured there is not planned with.")
+        store.warn(f"{state / 'runs'} was not changed: {error.strerror or error}; its measurements are not used.")
         return 0
     finally:
         lock.drop()
@@ -127,7 +127,7 @@ def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | N
         try:
             text = read_file(path, most_bytes=MOST_BYTES)
         except UserError as wrong:
-            store.warn(f"{wrong} What was measured in that run is not planned with.")
+            store.warn(f"{wrong} The measurements of that run are not used.")
         else:
             _recover(path, text, store, canonical)
     return len(store) - before

@@ -93,7 +93,7 @@ class BenchRun:
                     yield event
             except BusyError as busy:
                 yield self._failed(
-                    "busy", f"Another benchmark is running{busy}; two would spoil each other.", "Let it end, or stop it."
+                    "busy", f"Another benchmark is running{busy}; two would disturb each other.", "Let it end, or stop it."
                 )
             finally:
                 self._lock.drop()

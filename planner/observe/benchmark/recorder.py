@@ -64,9 +64,7 @@ class Recorder:
             self.fingerprint = fingerprint(message.machine, message.software)
         elif isinstance(message, Plan):
             self._suite = message.suite
-        elif (
-            isinstance(message, Result) and self._hello is not None and message.kind in UNITS
-        ):  # a newer worker may send unknown ones
+        elif isinstance(message, Result) and self._hello is not None and message.kind in UNITS:  # a newer worker has others
             return self._measurement_of(message, self._hello)
         return None
 

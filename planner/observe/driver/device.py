@@ -122,12 +122,12 @@ class NvmlDevice:
         reading.set(
             "power_w",
             answer if instantaneous else None,
-            self._why("power") if answer is None else "this driver gives an average only",
+            self._why("power") if answer is None else "this driver only gives an average",
         )
         reading.set(
             "power_average_w",
             None if instantaneous else answer,
-            self._why("power") if answer is None else "this GPU gives the moment only",
+            self._why("power") if answer is None else "this GPU only gives the current value",
         )
         return reading
 

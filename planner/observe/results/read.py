@@ -81,11 +81,11 @@ def read_results(data: bytes, where: str) -> Read:
     try:
         found = reader.read(contents)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise UserError(Problem(where, "", f"looks like {reader.tool}'s, but is not of a form that is known: {error!r}.")) from None
+        raise UserError(Problem(where, "", f"looks like {reader.tool}'s, but its form is not known: {error!r}.")) from None
     if not found:
         raise UserError(Problem(where, "", f"is {reader.tool}'s, and holds no result."))
     if len(found) > MOST_RESULTS:
-        raise UserError(Problem(where, "", f"holds {len(found):,} results; {MOST_RESULTS:,} is the most that is read of a file."))
+        raise UserError(Problem(where, "", f"holds {len(found):,} results; {MOST_RESULTS:,} is the most that is read from a file."))
     return found
 
 
@@ -98,9 +98,7 @@ def _telemetry(contents: Contents) -> str:
     except UserError:
         logged = True
     return (
-        f"is a log of what GPUs did, not a measurement: gpu-planner rightsize --replay {contents.where} judges it."
-        if logged
-        else ""
+        f"is a log of GPU activity, not a measurement: gpu-planner rightsize --replay {contents.where} judges it." if logged else ""
     )
 
 

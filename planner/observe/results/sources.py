@@ -58,7 +58,9 @@ def _of_folder(folder: Path) -> Iterator[Source]:
     if not paths:
         raise UserError(Problem(str(folder), "", f"has no file that ends in {', '.join(sorted(ENDINGS))}."))
     if len(paths) > MOST_FILES:
-        raise UserError(Problem(str(folder), "", f"has {len(paths):,} files; {MOST_FILES:,} is the most that is read of a folder."))
+        raise UserError(
+            Problem(str(folder), "", f"has {len(paths):,} files; {MOST_FILES:,} is the most that is read from a folder.")
+        )
     for path in paths:
         yield Source(str(path), path.stem, read_file(path, most_bytes=MOST_FILE_BYTES), chosen=False)
 
@@ -103,7 +105,7 @@ def _of_dataset(given: str) -> Iterator[Source]:
     try:
         names = sorted(str(one["path"]) for one in json.loads(listed.data) if one.get("type") == "file")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise UserError(Problem(given, "", "is listed in a form that is not known.")) from None
+        raise UserError(Problem(given, "", "is listed in an unknown form.")) from None
     wanted = [name for name in names if Path(name).suffix.lower() in ENDINGS]
     if not wanted or len(wanted) > MOST_FILES:
         raise UserError(Problem(given, "", f"has {len(wanted):,} files that could be results; 1 to {MOST_FILES:,} are read."))

@@ -118,12 +118,14 @@ def settings_of(point: Point, model: str, input_tokens: int | None, output_token
 
 def _notes(point: Point, found: list[Timed], good: list[Timed]) -> list[str]:
     failed = [one for one in found if one.failure]
-    notes = [f"{len(failed)} of {len(found)} requests failed and are in no figure: {failed[0].failure}"] if failed else []
+    notes = (
+        [f"{len(failed)} of {len(found)} requests failed and are not counted in any figure: {failed[0].failure}"] if failed else []
+    )
     late_s = statistics.fmean(one.sent_s - one.due_s for one in good)
     if point.loop == "open" and late_s > LATE_SHARE * max(0.1, 1 / point.amount):
         notes.append(f"this client sent {late_s * 1e3:.0f} ms late on average: it, or its machine, is too slow for the rate")
     if all(one.input_tokens is None for one in good):
-        notes.append("the server does not count tokens: say how many a prompt has with --set input_tokens=…")
+        notes.append("the server does not count tokens: give the number per prompt with --set input_tokens=…")
     cached = sum(one.cached_tokens for one in good) / max(1, sum(one.input_tokens or 0 for one in good))
     if cached > CACHED_SHARE:
         notes.append(f"the server had {cached:.0%} of the prompts' tokens in its cache: the time to the first token is too short")

@@ -24,7 +24,7 @@ from planner.web import NoAnswerError, read_url
 TIMEOUT_S = 5.0
 MOST_BYTES = 64 * MIB
 MOST_DIGITS = 9
-NOT_GIVEN = "the exporter does not give it"
+NOT_GIVEN = "the exporter does not report it"
 
 
 ALL_SMI_PREFIX = "all_smi_gpu_"
@@ -91,7 +91,7 @@ def fetched(url: str, option: str, timeout_s: float = TIMEOUT_S) -> str:
     """The text at `url`; raises `UserError` naming the option that `url` was given with."""
     given = url.partition("?")[0]
     if not url.startswith(("http://", "https://")):
-        raise UserError(Problem(option, "", f"{given!r} is no address; it has to begin with http:// or https://."))
+        raise UserError(Problem(option, "", f"{given!r} is not an address; it has to begin with http:// or https://."))
     try:
         return read_url(url, within_s=timeout_s, most_bytes=MOST_BYTES).body.decode(errors="replace")
     except NoAnswerError as error:

@@ -116,7 +116,7 @@ def read_samples(text: str, where: str) -> list[Sample]:
         except ValueError:
             wrong = wrong or (number, stripped)
     if wrong is not None and not samples:
-        text = f"{wrong[1][:60]!r} is not the text format of Prometheus; is this address an exporter's?"
+        text = f"{wrong[1][:60]!r} is not the text format of Prometheus; is this the address of an exporter?"
         raise UserError(Problem(where, f"line {wrong[0]}", text))
     return samples
 

@@ -35,7 +35,7 @@ class NumberedLines:
                     return
                 if len(line) > LONGEST_LINE:
                     raise UserError(
-                        self._problem(number, f"is longer than {LONGEST_LINE >> 20} MiB, the most that is read of a line.")
+                        self._problem(number, f"is longer than {LONGEST_LINE >> 20} MiB, the most that is read from a line.")
                     )
                 if size > MOST_BYTES:
                     raise UserError(Problem(str(self.path), "", f"is larger than {MOST_BYTES >> 30} GiB, the most that is read."))

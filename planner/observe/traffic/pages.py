@@ -74,7 +74,9 @@ class MetricsPage:
             if math.isnan(bound) or not (sample.value == 0 or LEAST <= sample.value <= MOST):
                 raise UserError(
                     Problem(
-                        str(path), sample.name, f"{sample.value!r} of {dict(sample.labels)!r} is no number of requests or tokens."
+                        str(path),
+                        sample.name,
+                        f"{sample.value!r} of {dict(sample.labels)!r} is not a number of requests or tokens.",
                     )
                 )
             if name.endswith("_bucket"):
@@ -114,7 +116,7 @@ def read_pages(paths: Sequence[Path], seconds: float | None) -> Traffic:
         )
     asked, hits = passed(engine.asked), passed(engine.hits)
     share = hits / asked if hits is not None and asked else None
-    notes = [] if seconds else ["a page has no clock: give --seconds, the time between two pages or since the engine started"]
+    notes = [] if seconds else ["a page has no time stamps: give --seconds, the time between two pages or since the engine started"]
     if inputs is not None and inputs.p50 is not None:
         notes.append("percentiles of lengths are interpolated inside the engine's buckets")
     return Traffic(

@@ -43,7 +43,7 @@ def read_trace(paths: Sequence[Path]) -> Trace:
     for path in paths:
         reader = _reader(path)
         if reader is None:
-            raise UserError(Problem(str(path), "", "is a page of metrics: it has no requests one by one."))
+            raise UserError(Problem(str(path), "", "is a page of metrics and does not list single requests."))
         traces.append(reader(path))
     return joined(traces)
 
@@ -65,7 +65,7 @@ def _reader(path: Path) -> Callable[[Path], Trace] | None:
         return None
     if b"," in first:
         return read_table  # which names the missing columns
-    raise UserError(Problem(str(path), "", f"is in none of the formats that are read: {KNOWN}."))
+    raise UserError(Problem(str(path), "", f"is not in a supported format: {KNOWN}."))
 
 
 def _json_reader(path: Path, begun: bytes, first: bytes) -> Callable[[Path], Trace]:
@@ -77,4 +77,4 @@ def _json_reader(path: Path, begun: bytes, first: bytes) -> Callable[[Path], Tra
         keys = None
     if isinstance(keys, dict):
         return read_hashed if "input_length" in keys else read_json_log
-    raise UserError(Problem(str(path), "", f"begins as JSON, but is in none of the formats that are read: {KNOWN}."))
+    raise UserError(Problem(str(path), "", f"begins as JSON, but is not in a supported format: {KNOWN}."))

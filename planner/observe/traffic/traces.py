@@ -76,7 +76,7 @@ def _rows(lines: NumberedLines) -> Iterator[tuple[int, list[str]]]:
         try:
             yield number, cells_of(line)
         except ValueError as error:
-            lines.wrong(number, f"is no line of CSV: {error}.")
+            lines.wrong(number, f"is not a line of CSV: {error}.")
 
 
 def cells_of(line: bytes) -> list[str]:
@@ -125,7 +125,7 @@ def read_hashed(path: Path) -> Trace:
         try:
             found.append(decoder.decode(line))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            lines.wrong(number, f"is no request of this trace: {error}.")
+            lines.wrong(number, f"is not a request of this trace: {error}.")
     timed = any(one.timestamp is not None for one in found)
     builder = TraceBuilder("Mooncake trace" if timed else "ServeGen offline trace", str(path))
     prefixes = _prefixes(found)
@@ -136,7 +136,7 @@ def read_hashed(path: Path) -> Trace:
             builder.add((one.timestamp or 0.0) / 1e3, one.input_length, one.output_length, prefix)
     builder.left_out.update(lines.unusable())
     known = any(prefix is not None for prefix in prefixes)
-    return builder.trace(timed=timed, prefix_basis="blocks seen before, in a cache that forgets nothing" if known else "")
+    return builder.trace(timed=timed, prefix_basis="blocks seen before, in a cache that never evicts" if known else "")
 
 
 def _prefixes(requests: list[HashedRequest]) -> list[float | None]:

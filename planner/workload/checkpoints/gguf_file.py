@@ -39,11 +39,11 @@ def read_gguf(path: Path) -> GgufFile:
     """The file at `path`; raises `UserError` where it cannot be read, or the library is not installed."""
     with open_file(path, "model") as file:
         if file.read(4) != b"GGUF":
-            raise UserError(Problem(str(path), "model", "is no GGUF file: it does not begin with 'GGUF'."))
+            raise UserError(Problem(str(path), "model", "is not a GGUF file: it does not begin with 'GGUF'."))
     try:
         from gguf import GGUFReader, LlamaFileType
     except ImportError:
-        raise UserError(Problem(str(path), "model", f"is a GGUF file, which takes a library to read: {INSTALL}.")) from None
+        raise UserError(Problem(str(path), "model", f"is a GGUF file, and reading it requires a library: {INSTALL}.")) from None
     try:
         reader = GGUFReader(path)
         mixes = {int(one): one.name.removeprefix("MOSTLY_").removeprefix("ALL_").lower() for one in LlamaFileType}

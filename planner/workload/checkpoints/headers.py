@@ -59,10 +59,10 @@ def _tensors(path: Path) -> Iterator[StoredTensor]:
     with open_file(path, "model") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= MOST_HEADER_BYTES:
-            raise UserError(Problem(str(path), "model", f"is no safetensors file: its header would have {length:,} bytes."))
+            raise UserError(Problem(str(path), "model", f"is not a safetensors file: its header would have {length:,} bytes."))
         header = parse_json(file.read(length), str(path), "model")
     if not isinstance(header, dict):
-        raise UserError(Problem(str(path), "model", "is no safetensors file: its header is not a JSON object."))
+        raise UserError(Problem(str(path), "model", "is not a safetensors file: its header is not a JSON object."))
     for name, entry in header.items():
         if name != "__metadata__":
             yield _tensor(path, name, entry)

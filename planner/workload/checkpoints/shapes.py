@@ -56,7 +56,7 @@ def description_by_shapes(config: Mapping[str, Any], tensors: Iterable[StoredTen
     for name, kind in kinds.items():
         loose = kind == "other" or (kind == "matrix" and not name.endswith(".weight"))
         if loose and _layer(name, stack) is not None and not name.endswith("sinks"):
-            raise _unsaid(where, f"no shape says what {name} is for")
+            raise _unsaid(where, f"the purpose of {name} does not follow from its shape")
     embedding = max((name for name, kind in kinds.items() if kind == "embedding"), key=lambda name: shapes[name][0])
     head = next((name for name in shapes if re.search(r"(lm_head|embed_out|output)\.weight$", name)), embedding)
     if len(shapes[head]) != 2:
@@ -99,7 +99,7 @@ def _refuse_unsaid(config: Mapping[str, Any], tensors: list[StoredTensor], stack
         if config.get(key):
             raise _unsaid(where, f"some of its layers {what}")
     if config.get("sliding_window") and not kinds and config.get("use_sliding_window") is not False:
-        raise _unsaid(where, "its config has a window, and does not say in which layers")
+        raise _unsaid(where, "its config has a window but does not say in which layers")
     if any(
         _layer(one.name, stack) is not None and re.search(r"\.\d+\.self_attn\.\d+\.|cross_attn|encoder_attn", one.name)
         for one in tensors
@@ -175,7 +175,7 @@ def _attention(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]],
         if number is None or not re.search(r"(k_proj|qkv\w*|query_key_value|Wqkv|c_attn|kv_a_proj_with_mqa|\.key)\.weight$", name):
             continue
         if not heads:
-            raise _unsaid(where, "its config names no number of heads")
+            raise _unsaid(where, "its config does not give the number of heads")
         path, latent = name.rsplit(".", 2)[0], "kv_a_proj_with_mqa" in name
         if latent:
             score, value = (

@@ -149,9 +149,7 @@ def _named(found: list[Own], find_part: FindPart, known: tuple[str, ...], where:
     for own in found:
         part = find_part(own.gpu)
         if part is None:
-            message = (
-                f"{own.gpu!r} names no GPU, or more than one; write the machines as TOML: [[own]] gpu = … count = {own.count}."
-            )
+            message = f"{own.gpu!r} names no GPU or several; write the machines as TOML: [[own]] gpu = … count = {own.count}."
             begun = (name for name in known if plain_spelling(name).startswith(f"{plain_spelling(own.gpu)}-"))
             called = filter(None, dict.fromkeys(map(find_part, begun)))
             problems.add(

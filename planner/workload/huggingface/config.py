@@ -203,7 +203,7 @@ def _unknown(name: object, where: str, key: str, config: Mapping[str, Any]) -> P
         )
         why = f"{shown(name)} is an encoder with a decoder that reads its output, and of these {', '.join(TWO_STACKS)} are known; {alone}"
     else:
-        why = f"{shown(name)} is not supported: transformers of this Python does not build it (`gpu-planner models show PATH --exact` says why)"
+        why = f"{shown(name)} is not supported: the transformers package of this Python does not build it (`gpu-planner models show PATH --exact` says why)"
         if alike := _read_as(str(name), config):
             why += f"; every size of this config is read by {alike!r}: if it is built like that, write model_type = {alike!r}"
     return Problem(where, key, f"{why}; {supported}", nearest_names(str(name), FAMILIES))

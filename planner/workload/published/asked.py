@@ -43,7 +43,7 @@ def read_rules(folder: Path) -> list[Rule]:
     try:
         return msgspec.convert(parse_json(read_file(path), str(path)), list[Rule])
     except msgspec.ValidationError as error:
-        raise UserError(Problem(str(path), "", f"is no list of rules: {error}.")) from None
+        raise UserError(Problem(str(path), "", f"is not a list of rules: {error}.")) from None
 
 
 def ruled(rules: Sequence[Rule], stem: str, row: Row) -> tuple[Row, dict[str, Any]]:

@@ -44,7 +44,7 @@ def service_of(base: Workload, traffic: Traffic, *, rate: RateChoice = "peak") -
         return {**keys, "task": "generate", "requests": traffic.requests, "concurrency": "max"}
     chosen = traffic.peak_rate_per_s if rate == "peak" and traffic.peak_rate_per_s else traffic.rate_per_s
     if chosen is None:
-        raise UserError(Problem(traffic.source, "rate", "is not known: all requests came at one moment."))
+        raise UserError(Problem(traffic.source, "rate", "is not known: all requests arrived at the same time."))
     variation = {} if traffic.arrival_variation is None else {"arrival_variation": round(traffic.arrival_variation, 2)}
     keys["targets"] = {name: value for name, value in keys.get("targets", {}).items() if name != "deadline_h"}
     return {**keys, "task": "serve", "request_rate_per_s": float(f"{chosen:.4g}"), **variation}
@@ -70,7 +70,7 @@ def traced(trace: Trace) -> Trace:
     elif not trace.has_lengths:
         problems.append(Problem(trace.source, "", "has no lengths of its requests; give --input-tokens and --output-tokens."))
     if trace.requests and not trace.timed:
-        problems.append(Problem(trace.source, "", "has no arrival times, so that there is nothing to replay; `traffic` reads it."))
+        problems.append(Problem(trace.source, "", "has no arrival times, so there is nothing to replay; `traffic` can read it."))
     if problems:
         raise UserError(problems)
     return trace

@@ -97,7 +97,7 @@ class TraceBuilder:
     def add(self, time_s: float, inputs: float | None, outputs: float | None, prefix: float | None = None) -> None:
         """Add one request; without an input or an output token it is left out, as in engines."""
         if not all(value is None or -MOST <= value <= MOST for value in (time_s, inputs, outputs, prefix)):
-            self.left_out["with a number beyond all bounds"] += 1
+            self.left_out["with an impossible number"] += 1
         elif inputs is not None and inputs <= 0:
             self.left_out["without an input token"] += 1
         elif outputs is not None and outputs <= 0:

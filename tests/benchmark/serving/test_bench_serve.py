@@ -96,7 +96,7 @@ def test_failures_are_told_and_in_no_figure() -> None:
     good = Timed(0.0, 0.0, first_s=0.1, last_s=0.5, output_tokens=5, parts=5)
     result = result_of(point, [good, Timed(0.0, 0.0, failure="HTTP 500")], "m", "")
     assert result.seen["tpot_s"] == pytest.approx(0.1)
-    assert result.notes[0] == "1 of 2 requests failed and are in no figure: HTTP 500"
+    assert result.notes[0] == "1 of 2 requests failed and are not counted in any figure: HTTP 500"
     with pytest.raises(ValueError, match="HTTP 500"):
         result_of(point, [Timed(0.0, 0.0, failure="HTTP 500")], "m", "")
 

@@ -141,7 +141,7 @@ def test_what_cannot_be_told_names_each_reason_once() -> None:
 def test_a_counter_that_is_known_is_not_called_missing() -> None:
     """Slices of a divided GPU may say how busy they are and not what they read."""
     found = judge(h100(sm_active=0.27, dram_bandwidth=None, tensor_active=None)).cannot_know
-    assert found[0] == "tensor and DRAM traffic: no value, so that it may be what the work waits for."
+    assert found[0] == "tensor and DRAM traffic: no value, so this may be what the work waits for."
     assert not any("SM" in words for words in found)
 
 
@@ -281,7 +281,7 @@ def test_with_a_preset_the_engine_checks_fit_and_throughput(session: Session) ->
 def test_a_preset_that_cannot_be_what_was_seen_is_said(session: Session) -> None:
     workload = session.presets.load("llama-3.1-405b-pretrain").workload
     advice = session.rightsize([window(session, "compute-bound-training")], workload=workload)
-    assert any(note.startswith("The preset is not what was observed") for note in advice.notes)
+    assert any(note.startswith("The preset does not match what was observed") for note in advice.notes)
     assert advice.gpus[0].judgement.limiter == "compute"
 
 

@@ -144,7 +144,7 @@ def test_what_was_assumed_can_be_asked_for(gpu: str) -> None:
 )
 def test_a_name_of_several_gpus_is_told_as_what_it_was_taken_for(gpu: str, taken: str) -> None:
     answer = ask(model="llama-3.2-1b", gpu=gpu, task="generate")
-    assert answer.assumed["gpu"] == f"{taken}, the commonest of those called {gpu}"
+    assert answer.assumed["gpu"] == f"{taken}, the most common GPU called {gpu}"
     plainly = ask(model="llama-3.2-1b", gpu=taken, task="generate")
     assert "gpu" not in plainly.assumed
     assert answer.tpot_s == plainly.tpot_s

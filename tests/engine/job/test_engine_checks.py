@@ -171,8 +171,8 @@ def test_epochs_of_a_training_set_are_as_long_as_their_tokens() -> None:
 @pytest.mark.parametrize(
     ("fields", "key", "words"),
     [
-        ({"epochs": 3}, "dataset_tokens", "epochs = 3 alone does not say"),
-        ({"dataset_tokens": 1e9}, "epochs", "dataset_tokens = 1e+09 alone does not say"),
+        ({"epochs": 3}, "dataset_tokens", "epochs = 3 alone does not set"),
+        ({"dataset_tokens": 1e9}, "epochs", "dataset_tokens = 1e+09 alone does not set"),
         ({"epochs": 3, "dataset_tokens": 1e9, "train_tokens": 3e9}, "train_tokens", "and so does epochs"),
         ({"epochs": -1, "dataset_tokens": 1e9}, "epochs", "from 0.000001 to 1,000,000,000"),
     ],

@@ -238,7 +238,7 @@ def test_pools_that_do_not_keep_up_are_named() -> None:
     assert found.request_s is None
     assert found.requests_per_s is not None
     assert found.requests_per_s.value < 500
-    assert found.assumed["percentiles"].startswith("none: 500 requests a second are asked")
+    assert found.assumed["percentiles"].startswith("none: 500 requests a second are needed")
     assert ask(**POOLS, **ONE, dp=4, request_rate_per_s=5.0).assumed["percentiles"] == "by formula"
 
 

@@ -390,7 +390,7 @@ def test_a_part_that_nobody_rents_out_is_ranked_where_it_is_named_or_owned() -> 
     """The catalogue has parts of people's desks, which would fill every ranking with rows without a price."""
     named = plan("qwen3-30b-a3b-service", gpus_considered=["GeForce RTX 3060"])
     assert {row.gpu for row in named.rows} == {"RTX 3060 12GB"}
-    assert "GeForce RTX 3060 is taken as RTX 3060 12GB, the commonest of those called so." in named.notes
+    assert "GeForce RTX 3060 is read as RTX 3060 12GB, the most common GPU of that name." in named.notes
     owned = plan("qwen3-30b-a3b-service", own=[Own(gpu="M2 Ultra", count=1)])
     only_named = {gpu.name for gpu in session().gpus.all if gpu.only_named}
     assert {row.gpu for row in owned.rows} & only_named == {"Apple M2 Ultra 192GB"}

@@ -146,7 +146,7 @@ def test_filters_leave_what_they_say() -> None:
     [
         ("countries", ["Atlantis"], "is not a known country"),
         ("certifications", ["ISO 27002"], "'ISO 27001'?|is not a known certification"),
-        ("exclude", ["vast"], "no provider, kind, instance or GPU"),
+        ("exclude", ["vast"], "is not a known provider, kind, instance or GPU"),
         ("regions", ["moon-*"], "matches no region"),
         ("fabric", "string", "infiniband or ethernet or none"),
         ("kinds", ["clouds"], "hyperscaler"),

@@ -158,7 +158,7 @@ def test_the_same_question_has_the_same_answer() -> None:
 def test_replicas_that_do_not_keep_up_say_so() -> None:
     found = service(request_rate_per_s=400.0)
     assert found.fits
-    assert str(found.assumed["percentiles"]).startswith("none: 400 requests a second are asked, about ")
+    assert str(found.assumed["percentiles"]).startswith("none: 400 requests a second are needed, about ")
     assert (found.ttft_s, found.request_s, found.wait_s, found.utilisation) == (None, None, None, None)
     assert found.requests_per_s is not None
     assert found.requests_per_s.value < 400

@@ -158,7 +158,7 @@ def test_a_picture_whose_size_is_not_told_has_a_megapixel() -> None:
     [
         ({"images": 3, "image_tokens": 1296}, "images: 3 of 1296 tokens each are more than the 3000 tokens of input_tokens"),
         ({"image_tokens": 1296}, "images: missing; image_tokens = 1,296"),
-        ({"images": 1, "model": "qwen2.5-7b"}, "images: 1 is not accepted: no tower for pictures is known of this model"),
+        ({"images": 1, "model": "qwen2.5-7b"}, "images: 1 is not accepted: no vision tower is known for this model"),
     ],
 )
 def test_pictures_that_cannot_be(fields: dict[str, Any], said: str) -> None:

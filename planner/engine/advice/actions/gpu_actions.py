@@ -27,9 +27,7 @@ def pauses(case: Case) -> Iterator[Action]:
     busy = case.seen.busy
     if busy is None or busy >= OFTEN_BUSY or case.judgement.limiter == "idle":
         return
-    text = (
-        f"Nothing ran {percent_text(1 - busy)} of the time: give it back in between (scale to zero, a queue), or let other jobs in."
-    )
+    text = f"Nothing ran {percent_text(1 - busy)} of the time: give it back in between (scale to zero, a queue), or let other jobs use it."
     saves = case.saving(1 - busy, f"(1 - {busy:.4f})", at_most=True)
     yield Action(kind="release", text=text, saves=saves)
 
@@ -48,7 +46,7 @@ def mig(case: Case) -> Iterator[Action]:
     if profile is None or count < 2:
         return
     saves = case.saving(1 - 1 / count, f"(1 - 1 ÷ {count})", at_most=True)
-    text = f"A MIG slice {profile.name} would do: {count} such jobs on one GPU. It saves when the other slices are used."
+    text = f"A MIG slice {profile.name} would do: {count} such jobs on one GPU. It only saves money if the other slices are used."
     checks = [
         f"multiprocessors {percent_text(need.sm_share)} of the {percent_text(profile.sm_share)} it has",
         f"bandwidth {percent_text(need.bandwidth_share)} of its {percent_text(profile.bandwidth_share)}",
@@ -132,7 +130,7 @@ def clock(case: Case) -> Iterator[Action]:
         return
     limit, most = case.seen.power_limit_w, case.gpu.tdp_w if case.gpu is not None else None
     if limit is not None and most is not None and limit < most * 0.98:
-        text = f"Its power limit is {limit:.0f} W of {most:.0f} W: whoever runs the machine can raise it."
+        text = f"Its power limit is {limit:.0f} W of {most:.0f} W: the machine's administrator can raise it."
         yield Action(kind="power", text=text, saves=saves)
     else:
         yield Action(
@@ -145,14 +143,14 @@ def clock(case: Case) -> Iterator[Action]:
 def link(case: Case) -> Iterator[Action]:
     """Send less over the link."""
     text = "Send less: larger batches between exchanges, fewer GPUs per model, NVLink instead of PCIe, inputs kept on the GPU."
-    note = "How much faster is not in the counters; `gpu-planner plan` prices other layouts."
+    note = "Counters do not show how much faster that is; `gpu-planner plan` prices other layouts."
     yield Action(kind="link", text=text, note=note, checks=list(case.judgement.because))
 
 
 def benchmark(case: Case) -> Iterator[Action]:
     """Measure where nothing is known; give back a GPU that does not answer."""
     if case.seen.readings == case.seen.lost:
-        text = "Have it reset, or hand it back: it is paid for."
+        text = "Have it reset, or give it back: it is still paid for."
         yield Action(kind="release", text=text, saves=case.saving())
         return
     yield Action(kind="benchmark", text=OFFER_BENCHMARK, gpu=case.seen.gpu)

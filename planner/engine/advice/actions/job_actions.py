@@ -14,7 +14,7 @@ from planner.workload.tasks import Workload, trains
 
 EIGHT_BIT = ("fp8", "int8")
 CODE_AHEAD = "Larger batches, more workers that load data, CUDA graphs or torch.compile"
-BATCH_UNKNOWN = "How much faster is not in the counters; --preset NAME lets the engine say it."
+BATCH_UNKNOWN = "Counters do not show how much faster that is; --preset NAME lets the engine predict it."
 
 
 def batch(case: Case) -> Iterator[Action]:
@@ -25,7 +25,7 @@ def batch(case: Case) -> Iterator[Action]:
         text = f"{CODE_AHEAD}: the GPU waits. The same work in as few hours as if SM active rose to {percent_text(SM_HIGH)}."
         yield Action(kind="batch", text=text, saves=saves)
         return
-    text = "Larger batches: each reading of the weights then serves more tokens."
+    text = "Larger batches: each read of the weights then serves more tokens."
     if case.inputs.workload is None or case.here is None:
         yield Action(kind="batch", text=text, note=BATCH_UNKNOWN)
         return
@@ -65,7 +65,7 @@ def quantise(case: Case) -> Iterator[Action]:
         yield Action(
             kind="quantise",
             text=text,
-            note="How many bytes are weights is not in the counters; --preset NAME lets the engine say it.",
+            note="Counters do not show how many bytes are weights; --preset NAME lets the engine predict it.",
         )
         return
     saves = case.saving(1 / 2, "(1 - 1 ÷ 2)", at_most=True)

@@ -21,7 +21,7 @@ OTHER_NAMES = {
 }  # fmt: skip
 """Further names of engines, without case and signs."""
 NOT_PLANNED = {
-    "ktransformers": "computes experts on the host's processors, and no engine here does as it; llama.cpp with offload is the nearest (offload, engine)",
+    "ktransformers": "computes experts on the host's processors, which no known engine does; llama.cpp with offload is the closest (offload, engine)",
 }
 """Engines that are known and for which another would mislead -> why."""
 NEVER = -1.0
@@ -59,7 +59,7 @@ def find_engine(name: str, where: str = "") -> Engine:
         raise UserError(Problem(where, "engine", message, nearest_names(plain, names)))
     found = _of_release(ENGINES[known], release.strip().lower(), versions=stand_in is None)
     if found is None:
-        accepted = f"a version, a build, a month or 'nightly', like {plain}@1.2, @b6918 or @2025-11"
+        accepted = f"a version, a build, a month or 'nightly', such as {plain}@1.2, @b6918 or @2025-11"
         raise UserError(Problem(where, "engine", f"{release!r} is no release; it has to be {accepted}."))
     return as_stand_in(stand_in, found, _month_of(release.strip().lower())) if stand_in else found
 

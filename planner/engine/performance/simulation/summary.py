@@ -64,7 +64,7 @@ class Queue(RowRecord, frozen=True):
         """How the percentiles of a simulated row were obtained, or why there are none; `most_per_s`: the highest rate that can be answered."""
         rate = digits(float(self.rate_per_s[row]))
         if self.endless(row):
-            return f"none: {rate} requests a second are asked, about {digits(most_per_s)} can be answered"
+            return f"none: {rate} requests a second are needed, about {digits(most_per_s)} can be answered"
         load = f" at {rate} a second" if self.rate_per_s[row] > 0 else ""
         return f"simulated, {self.samples[row]:.0f} requests{load}, seed 0"
 

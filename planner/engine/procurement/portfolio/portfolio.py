@@ -67,7 +67,7 @@ def _placed_as(
         bought = solved.bought if solved else ()
         solver, gap, notes = "HiGHS", solved.gap if solved else None, []
     if placement is None:
-        notes.append("the stock and the offers do not hold all workloads at once")
+        notes.append("stock and offers are not enough for all workloads at once")
         return Portfolio(workloads=[], pools=[], usd_per_month=0.0, months=file.months, solver=solver, notes=notes)
     if any(built.ways[number, place].divisor > 1 for number, place in enumerate(placement)):
         notes.append(ON_SHARES)

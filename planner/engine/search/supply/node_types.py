@@ -184,7 +184,7 @@ def _owned_types(workload: Workload, supply: Supply) -> Iterator[NodeType]:
     for pool in owned_pools(workload, supply):
         whole = split_name(pool.gpu.name) is None
         wire = wire_given(workload, pool.gpu, pool.per_node) or usual_wire(
-            pool.gpu, pool.per_node, f"the usual network of a {pool.gpu.name}: yours is not known"
+            pool.gpu, pool.per_node, f"the usual network of a {pool.gpu.name}: your own is not known"
         )
         cost = pool.node.usd_per_h if pool.node else None
         yield NodeType(pool.gpu, pool.per_node, pool.nvlink, pool.most, wire, usd_per_gpu_h=cost, owned=pool.node, largest=whole)
@@ -194,7 +194,7 @@ def _unquoted(
     gpu: Gpu, sizes: Sequence[int], workload: Workload, most: int, price: float | None, *, left_out: bool
 ) -> Iterator[NodeType]:
     """Nodes at the user's price, or of a GPU that nobody rents out, or nobody whom the filters let pass."""
-    why = "nobody in the catalogue rents it out" if price is None else "the price is your own"
+    why = "no provider in the catalogue rents it out" if price is None else "the price is your own"
     for size in sizes:
         wire = wire_given(workload, gpu, size) or usual_wire(gpu, size, f"the usual network of a {gpu.name}: {why}")
         if workload.max_nodes is not None:

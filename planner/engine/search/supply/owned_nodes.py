@@ -90,7 +90,7 @@ def parts_of(owned: Sequence[Own], supply: Supply) -> list[Gpu]:
             parts.append(supply.find_gpu(own.part))
         except UserError:
             known = ", ".join(profile.name for profile in whole.mig) or "none"
-            problems.add(f"own[{number}].mig", f"{own.mig!r} is no slice of {whole.name}; it has {known}.")
+            problems.add(f"own[{number}].mig", f"{own.mig!r} is not a slice of {whole.name}; it has {known}.")
     problems.raise_if_any()
     return parts
 

@@ -131,7 +131,7 @@ def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload
         rate = (offer.node_bytes_per_s or 0.0) / size
         wire = Wire(offer.fabric, fabric_kind(offer.fabric), rate, "published", offer.source)
     elif known is None:
-        wire = usual_wire(gpu, size, f"the usual network of a {gpu.name}; nothing is known of {offer.provider}'s")
+        wire = usual_wire(gpu, size, f"the usual network of a {gpu.name}; {offer.provider}'s is not known")
     elif known.node_bytes_per_s is None or not whole:
         wire = Wire(NONE_SOLD, "ethernet", 0.0, "published", known.source)
     else:
@@ -208,7 +208,7 @@ def check_supply_keys(workload: Workload, supply: Supply) -> None:
         folded = name.casefold()
         if folded not in {*providers, *kinds, *parts} and not any(fnmatchcase(one, folded) for one in instances):
             known = sorted({*providers, *kinds, *(gpu.name for gpu in supply.gpus)})
-            problems.add("exclude", f"{name!r} is no provider, kind, instance or GPU that is known.", nearest_names(name, known))
+            problems.add("exclude", f"{name!r} is not a known provider, kind, instance or GPU.", nearest_names(name, known))
     regions = {offer.region for offer in offers}
     for name in workload.regions:
         if not any(fnmatchcase(one, name) for one in regions):

@@ -71,7 +71,7 @@ def _notes(metrics: dict[str, Any]) -> Iterator[str]:
     for state in ("errored", "incomplete"):
         count = number(metrics, "request_totals", state)
         if count:
-            yield f"{count:.0f} requests are {state} and in no figure"
+            yield f"{count:.0f} requests are {state} and not counted in any figure"
 
 
 READER = Reader(

@@ -63,7 +63,7 @@ def _result(where: str, lines: dict[str, Any]) -> Result:
         requests_per_s=per_s,
     )
     model, outputs = MODELS[folder[1]] if folder else "", whole(ratio(tokens_per_s, per_s))
-    notes = ("the run is not valid by MLPerf's rules",) if lines.get("Result is") != "VALID" else ()
+    notes = ("the run is not valid under MLPerf's rules",) if lines.get("Result is") != "VALID" else ()
     return served("MLPerf Inference", given, seen, name=name, model=model, output_tokens=outputs, notes=notes)
 
 

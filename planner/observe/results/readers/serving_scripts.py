@@ -33,7 +33,7 @@ def _vllm_serve(one: dict[str, Any]) -> Result:
         engine=VLLM_ENGINES.get(str(one.get("backend") or one.get("endpoint_type") or "")),
         tp=whole(number(one, "tensor_parallel_size")),
         taken_at=str(one.get("date") or ""),
-        notes=(f"{failed:.0f} requests failed and are in no figure",) if failed else (),
+        notes=(f"{failed:.0f} requests failed and are not counted in any figure",) if failed else (),
         **_lengths(one),
     )
 
@@ -60,7 +60,7 @@ def _sglang(one: dict[str, Any]) -> Result:
         model=str(one.get("model") or one.get("model_id") or ""),
         engine=SGLANG_ENGINES.get(str(one.get("backend") or "")),
         tp=whole(number(one, "tp_size")),
-        notes=(f"a draft was at work: {accepted:.2f} tokens accepted a step",) if accepted else (),
+        notes=(f"a draft model was used: {accepted:.2f} tokens accepted a step",) if accepted else (),
         **_lengths(one),
     )
 

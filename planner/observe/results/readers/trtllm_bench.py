@@ -85,7 +85,9 @@ def _result(one: dict[str, Any]) -> Result:
             output_tokens_per_s=number(performance, "system_output_throughput_tok_s"),
             requests_per_s=number(performance, "request_throughput_req_s"),
         ),
-        notes=(f"a draft was at work: {one['decoding_stats'].get('mode')}",) if isinstance(one.get("decoding_stats"), dict) else (),
+        notes=(f"a draft model was used: {one['decoding_stats'].get('mode')}",)
+        if isinstance(one.get("decoding_stats"), dict)
+        else (),
     )
 
 
