@@ -53,11 +53,11 @@ def digits(value: float | None, significant: int = 3) -> str:
 
 
 def bytes_text(value: float | None, unit: bool = True) -> str:
-    """Bytes as GiB with one decimal ('79.2 GiB'), as MiB below a tenth of a GiB."""
+    """Bytes as GiB with one decimal ('79.2 GiB'), as MiB below a tenth of a GiB; without a unit always in GiB."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    if 0 < abs(value) < GIB / 10:
-        return f"{value / MIB:,.0f}" + (" MiB" if unit else "")
+    if unit and 0 < abs(value) < GIB / 10:
+        return f"{value / MIB:,.0f} MiB"
     return f"{value / GIB:,.1f}" + (" GiB" if unit else "")
 
 
