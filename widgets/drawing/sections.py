@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from textual.content import Content
 
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table
 from planner.present.drawing.chart import Chart
-from planner.present.drawing.terminal import Look, chart_runs, rows_for
+from planner.present.drawing.terminal import LEAST_ROWS, Look, chart_runs, rows_for
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
 from widgets.drawing.symbols import ASCII, UNICODE
@@ -16,20 +16,27 @@ from widgets.drawing.symbols import ASCII, UNICODE
 STYLES = {"": "", "strong": "bold", "faint": "$quiet"}
 CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-logits", "$foreground")
 MOST_CHART_ROWS = 16
+AROUND_A_CHART = 4
+"""Lines of the titles of a chart, of the blank above them, and of a legend."""
 
 
-def section_lines(sections: Sequence[Section], width: int, *, ascii_only: bool = False) -> Iterator[Content]:
-    """`sections` in lines of at most `width` cells, with a blank line between them; `ascii_only`: charts too."""
+def section_lines(sections: Sequence[Section], width: int, *, height: int = 0, ascii_only: bool = False) -> list[Content]:
+    """`sections` in lines of at most `width` cells, with a blank line between them; `ascii_only`: charts too.
+
+    Of `height` lines a chart takes those that are left below what stands above it, so that its axis is in sight at first.
+    """
+    lines: list[Content] = []
     for number, section in enumerate(sections):
         if number:
-            yield Content("")
+            lines.append(Content(""))
         if section.title:
-            yield from (Content.styled(line, "bold $accent") for line in folded(section.title, width))
+            lines += (Content.styled(line, "bold $accent") for line in folded(section.title, width))
         for part in section.parts:
-            yield from _part(part, width, ascii_only)
+            lines += _part(part, width, ascii_only, height - len(lines))
+    return lines
 
 
-def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
+def _part(part: Part, width: int, ascii_only: bool, room: int) -> Iterable[Content]:
     match part:
         case Table():
             table = fitted(part, width)
@@ -54,5 +61,7 @@ def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
             look = Look(CHART_STYLES, quiet="$quiet", strong="bold", ascii_only=ascii_only)
             yield Content("")
             yield Content.styled(part.title, "bold")
-            yield from (Content.assemble(*runs) for runs in chart_runs(part, width, rows_for(width, MOST_CHART_ROWS), look))
+            most = room - AROUND_A_CHART if room - AROUND_A_CHART >= LEAST_ROWS else MOST_CHART_ROWS
+            rows = rows_for(width, min(MOST_CHART_ROWS, most))
+            yield from (Content.assemble(*runs) for runs in chart_runs(part, width, rows, look))
             yield from (Content.styled(line, "$quiet") for line in folded(part.note, width) if line)

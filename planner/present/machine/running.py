@@ -74,7 +74,7 @@ def _chart(one: Running, chip: Chip) -> Chart:
         "FLOP/s",
         [Curve("reached", _roof(x, y, chip.flop_per_s, chip.bandwidth_bytes_per_s)), Curve("data sheet", _roof(x, y, *peak))],
         dots,
-        [Limit(ridge, "")],
+        [Limit(ridge, "ridge", at_foot=True)],
         unnamed="before" if one.before else "",
     )
 

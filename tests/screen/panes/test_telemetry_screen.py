@@ -116,8 +116,15 @@ def test_what_is_near_its_limit_is_drawn_as_a_warning() -> None:
     assert not {"$text-error", "$text-warning"} & styles["SM active"]
 
 
+def test_histories_of_one_line_do_not_touch_without_colours() -> None:
+    full = msgspec.structs.replace(H100_SNAPSHOT, sm_active_fraction=1.0, power_w=700.0)
+    assert not any("█" in line for line in lines_of(full, 116))
+    drawing = Drawing(UNICODE, 116, 1.0, Marks(), recorded=False)
+    assert not any("█" in str(line) for line in short_lines(full, History(), drawing))
+
+
 @pytest.mark.parametrize(("height", "rows"), [(5, 1), (10, 1), (11, 2), (19, 4), (23, 5), (60, MOST_ROWS)])
-@pytest.mark.parametrize("width", [40, 76, 196])
+@pytest.mark.parametrize("width", [40, 76, 116, 196])
 def test_many_gpus_fill_the_height_below_titles_that_stand_above_their_figures(width: int, height: int, rows: int) -> None:
     devices = [msgspec.structs.replace(H100_SNAPSHOT, index=number, temperature_c=50.0 + number) for number in range(4)]
     histories = {device.place: History() for device in devices}
@@ -147,7 +154,9 @@ def strip_of(lines: list[str], label: str) -> list[str]:
 
 
 def test_all_gpus_together_are_summed_with_their_units() -> None:
-    idle = msgspec.structs.replace(H100_SNAPSHOT, sm_active_fraction=0.02, event_reasons=("idle",), power_w=None, power_average_w=None)
+    idle = msgspec.structs.replace(
+        H100_SNAPSHOT, sm_active_fraction=0.02, event_reasons=("idle",), power_w=None, power_average_w=None
+    )
     drawing = Drawing(UNICODE, 116, 1.0, Marks(), recorded=False)
     assert str(together((H100_SNAPSHOT, idle, idle), drawing)) == (
         "mean SM active 31 % · memory 111.8 of 223.5 GiB · power 0.3 of 0.7 kW · 2 below 10 % · 1 held back"

@@ -12,7 +12,7 @@ from textual.content import Content
 from planner.present.machine.telemetry import device_facts, held_back_text
 from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, bytes_text, number_text, percent_text
-from widgets.drawing.symbols import Symbols
+from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import bar_text, labelled, shorten_end
 from widgets.panes.machine.axis import time_axis
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
@@ -79,11 +79,16 @@ class Drawing(msgspec.Struct, frozen=True):
     def tall(self, history: History, name: str, width: int) -> list[Content]:
         """The history of one figure, as high as there is room for; what is near a limit in the colour of a warning.
 
-        Of several lines the first is blank, so that histories below each other stand apart.
+        Histories below each other stand apart: of several lines the first is blank, and one of one line does not fill it.
         """
         values = history.values(name, self.cells(history, width))
-        lines = tall_sparkline(values, self.symbols.sparks, max(1, self.history_rows - 1))
-        return [*([Content("")] if self.history_rows > 1 else []), *(_coloured(line, name, values) for line in lines)]
+        sparks = self.symbols.sparks
+        lines = tall_sparkline(values, sparks, max(1, self.history_rows - 1))
+        if self.history_rows > 1:
+            return [Content(""), *(_coloured(line, name, values) for line in lines)]
+        return [
+            _coloured(line.replace(sparks[-1], sparks[-2]) if self.symbols is UNICODE else line, name, values) for line in lines
+        ]
 
     def spark(self, history: History, name: str, width: int) -> Content:
         """The history of one figure on one line."""

@@ -24,7 +24,10 @@ HEAD, SPARK, LEAST_SPARK, WIDE_SPARK = 10, 8, 3, 30
 """Cells of a GPU's number and its first figure, of a history for which figures give way, of one at least, and of one beside more figures."""
 SIGN = 3
 """Cells of the sign of a fault, and of the blanks before it."""
-MORE = (("tensor", 7), ("DRAM", 6), ("memory", 15), ("power", 11), ("temp", 6), ("SM clock", 9), ("held back by", 12))
+MORE = (
+    (("tensor", 7), ("DRAM", 6), ("memory", 15), ("power", 11), ("temp", 6), ("SM clock", 9), ("held back by", 12)),
+    (("tensor", 7), ("DRAM", 6), ("memory", 15), ("power", 11), ("temp", 6), ("held back by", 12)),
+)
 """Titles and cells of the figures behind a history where there is room for a long one."""
 COLUMNS = (
     (("memory", 15), ("power", 11), ("temp", 6)),
@@ -51,7 +54,7 @@ def many_lines(devices: Sequence[DeviceSnapshot], histories: Mapping[str, Histor
     lines = [line for device in devices for line in short_lines(device, histories[device.place], drawing)]
     spare = height - len(devices) * rows - 1
     below = [short_axis(drawing)] if spare >= 1 else []
-    above = [together(devices, drawing)] if spare >= 2 else []  # noqa: PLR2004  # it and the axis
+    above = [together(devices, drawing)] if spare >= 2 else []  # it and the axis
     return [*above, short_head(devices[0], drawing), *lines, *below]
 
 
@@ -131,10 +134,9 @@ def short_axis(drawing: Drawing) -> Content:
 
 
 def _columns(drawing: Drawing) -> Sequence[tuple[str, int]]:
-    if len(_beside(MORE)) <= drawing.width - HEAD - WIDE_SPARK - SIGN:
-        return MORE
-    room = drawing.width - HEAD - SPARK - SIGN
-    return next((columns for columns in COLUMNS if len(_beside(columns)) <= room), COLUMNS[-1])
+    room = drawing.width - HEAD - SIGN
+    choices = [(columns, WIDE_SPARK) for columns in MORE] + [(columns, SPARK) for columns in COLUMNS]
+    return next((columns for columns, spark in choices if len(_beside(columns)) + spark <= room), COLUMNS[-1])
 
 
 def _history_cells(drawing: Drawing) -> int:
