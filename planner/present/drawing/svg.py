@@ -171,7 +171,7 @@ def _labelled(dot: Dot, x: float, y: float, boxes: list[Box], right: float) -> I
     width = _width(dot.label)
     for left, top in ((x + 8, y - 14), (x + 8, y + 2), (x - 8 - width, y - 14), (x - 8 - width, y + 2)):
         box = (left, top, left + width, top + LINE)
-        if left > LEFT and box[2] < right and not any(_touch(box, other) for other in boxes):
+        if left > LEFT and box[2] < right - LETTER and not any(_touch(box, other) for other in boxes):
             boxes.append(box)
             yield _text(left, top + 12, dot.label, "halo", "start")
             return
