@@ -56,9 +56,10 @@ def bytes_text(value: float | None, unit: bool = True) -> str:
     """Bytes as GiB with one decimal ('79.2 GiB'), as MiB below a tenth of a GiB; without a unit always in GiB."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    if unit and 0 < abs(value) < GIB / 10:
-        return f"{value / MIB:,.0f} MiB"
-    return f"{value / GIB:,.1f}" + (" GiB" if unit else "")
+    small = 0 < abs(value) < GIB / 10
+    if not unit:
+        return f"{value / GIB:,.{2 if small else 1}f}"
+    return f"{value / MIB:,.0f} MiB" if small else f"{value / GIB:,.1f} GiB"
 
 
 def used_text(used: float | None, total: float | None) -> str:

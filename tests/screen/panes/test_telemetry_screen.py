@@ -206,12 +206,12 @@ def test_a_slice_has_its_figures_below_those_of_the_others_and_a_history_where_t
     divided = msgspec.structs.replace(H100_SNAPSHOT, mig=slices, sm_active_fraction=None)
     first, second = (line for line in lines_of(divided, 76) if line.startswith("MIG"))
     assert (first.index("SM"), first.index("DRAM")) == (second.index("SM"), second.index("DRAM"))
-    assert " 0.1/10.0 GiB" in second  # of one unit, however little it is
+    assert " 0.09/10.0 GiB" in second  # of one unit, however little it is
     lines = lines_of(divided, 116)
     first, second = (line for line in lines if line.startswith("MIG"))
     assert (first.endswith("█" * 10), second.endswith("▅" * 10)) == (True, True)
     assert second.split()[:5] == ["MIG", "7", "1g.10gb", "SM", "50"]
-    assert lines[lines.index(second) + 1].split() == ["0.1/10.0", "GiB", "DRAM", "traffic", "50", "%"]
+    assert lines[lines.index(second) + 1].split() == ["0.09/10.0", "GiB", "DRAM", "traffic", "50", "%"]
 
 
 def test_the_line_of_a_divided_gpu_begins_with_what_is_known_of_it() -> None:
