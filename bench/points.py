@@ -87,9 +87,7 @@ class Bench:
         """Raise `TooSlowError` when one call of `flop` at the best rate so far would not end within `cap_s`."""
         rate = self.best_flop_per_s.get(dtype)
         if rate and flop / (rate * efficiency) > cap_s:
-            raise TooSlowError(
-                f"one call would take about {flop / (rate * efficiency):.0f} s at the {rate / 1e9:.1f} GFLOP/s measured here"
-            )
+            raise TooSlowError(f"too slow here: {flop / (rate * efficiency):.0f} s a call at {rate / 1e9:.1f} GFLOP/s")
 
 
 def timer_for(device: Device) -> Timer:

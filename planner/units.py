@@ -53,12 +53,13 @@ def digits(value: float | None, significant: int = 3) -> str:
 
 
 def bytes_text(value: float | None, unit: bool = True) -> str:
-    """Bytes as GiB with one decimal ('79.2 GiB'), as MiB below a tenth of a GiB."""
+    """Bytes as GiB with one decimal ('79.2 GiB'), as MiB below a tenth of a GiB; without a unit always in GiB."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    if 0 < abs(value) < GIB / 10:
-        return f"{value / MIB:,.0f}" + (" MiB" if unit else "")
-    return f"{value / GIB:,.1f}" + (" GiB" if unit else "")
+    small = 0 < abs(value) < GIB / 10
+    if not unit:
+        return f"{value / GIB:,.{2 if small else 1}f}"
+    return f"{value / MIB:,.0f} MiB" if small else f"{value / GIB:,.1f} GiB"
 
 
 def used_text(used: float | None, total: float | None) -> str:

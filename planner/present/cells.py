@@ -179,6 +179,13 @@ def spread_text(figure: Figure | None) -> str:
     return f"×÷{digits(max(up, down) if math.isfinite(down) else up, 2)}"
 
 
+def ends_text(figure: Figure, text: NumberText) -> str:
+    """Both ends of a range, their unit once where it is the same: '103.9 to 114.5 GiB', '817 mJ to 1.91 J'."""
+    low, high = text(figure.low), text(figure.high)
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
+
+
 def _percentages(above: float, below: float) -> str:
     """Both sides of a range as percentages; a side that reads 0 % is left out."""
     if max(above, below) - min(above, below) < LEAST_APART or not _apart(above, below):

@@ -65,9 +65,7 @@ def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
         facts.append(Fact("usable", bytes_text(detail.usable_bytes), f"{percent_text(detail.headroom)} of that kept free"))
     total = row.answer.memory_bytes.total if row.answer.memory_bytes else None
     needed = Cell(bytes_text(detail.total_bytes), spread_text(total), total.basis if total else None)
-    facts.append(
-        Fact("needed", needed, f"{percent_text(detail.total_bytes / detail.capacity_bytes)} of what is there for programs")
-    )
+    facts.append(Fact("needed", needed, f"{percent_text(detail.total_bytes / detail.capacity_bytes)} of that for programs"))
     facts.append(Fact(LEFT if detail.left_bytes >= 0 else SHORT, bytes_text(abs(detail.left_bytes)), "of what is usable"))
     if detail.host_bytes:
         facts.append(Fact("on the host", bytes_text(detail.host_bytes), "for each GPU, what is offloaded"))

@@ -13,13 +13,13 @@ from repository import RunPlanner
 
 from planner.engine.money import Costs, Way, WayCosts
 from planner.present.choice.frontier import frontier_chart
-from planner.present.drawing.chart import Chart, Curve, Dot, LinearAxis, LogAxis, axis_around
+from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, LogAxis, axis_around, tick_label
 from planner.present.drawing.plot import Plot
 from planner.present.drawing.svg import HEIGHT, LINE, WIDTH, chart_svg, spread_out
 from planner.present.drawing.terminal import Look, chart_runs, rows_for
 from planner.present.money.costs import cost_charts
 from planner.session import Session
-from planner.units import short_usd_text
+from planner.units import digits, short_usd_text, si_text
 
 HOURS = 730.0
 LOOK = Look(curves=("a", "b", "c"), quiet="q", strong="s")
@@ -181,3 +181,27 @@ def test_a_label_keeps_its_colour_where_a_line_passes_it() -> None:
     (styles,) = ({style for text, style in plot.runs()[0] if "label" in text},)
     assert styles == {"guide"}
     assert any(style == "curve" for _, style in plot.runs()[0])
+
+
+def test_the_label_of_a_dot_does_not_touch_that_of_a_limit_and_stays_inside() -> None:
+    """Width of letters as `_width` has it: 6.3, and 8.6 of capitals."""
+    label, wanted = "p95 passes 5.00 s at 17.2 requests/s", "p95 wanted"
+    chart = Chart("", LinearAxis(0.0, 30.0), LinearAxis(0.0, 10.0), "requests a second", "s", [Curve("p95", [(1.0, 2.0), (25.0, 9.0)])],
+        dots=[Dot(17.2, 5.0, label)], limits=[Limit(5.0, wanted, upright=False)])  # fmt: skip
+    places = {
+        text: (float(x), float(y))
+        for x, y, text in re.findall(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)" [^>]*>([^<]*)<', chart_svg(chart))
+    }
+    (left, base), (limit_left, limit_base) = places[label], places[wanted]
+    assert left > 0
+    assert left + 6.3 * len(label) < limit_left or abs(base - limit_base) >= LINE
+
+
+@pytest.mark.parametrize("most", [3, 5, 8, 12, 20])
+@pytest.mark.parametrize(("low", "high"), [(1.2, 8.0), (0.7, 3000.0), (33.0, 250.0), (6e12, 2.3e14)])
+def test_ticks_of_one_axis_have_different_labels(low: float, high: float, most: int) -> None:
+    for text in (digits, lambda value: digits(value, 2), lambda value: si_text(value, significant=2)):
+        axis = LogAxis(low, high, text)
+        labels = [tick_label(axis, tick) for tick in axis.ticks(most)]
+        assert len(set(labels)) == len(labels) <= most
+        assert len(labels) >= 2

@@ -18,7 +18,7 @@ from planner.present.command_line import PlanCommand
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
 from planner.present.plan import columns_for, plan_table, rate_text
-from planner.units import UNKNOWN, age_text, digits
+from planner.units import UNKNOWN, age_text, digits, used_text
 
 PRESETS = ("qwen3-8b-single-user-chat", "llama-3.1-8b-lora", "llama-3.1-70b-chat-service")
 
@@ -154,3 +154,9 @@ def test_a_table_leaves_out_columns_in_the_order_it_is_told() -> None:
 def test_the_age_of_a_price_is_never_negative(days: int, words: str) -> None:
     """A machine whose clock starts in 1970 was told of prices that are -20,530 days old."""
     assert age_text(days).startswith(words)
+
+
+def test_what_is_used_has_the_unit_of_what_there_is() -> None:
+    assert used_text(4 * 2.0**20, 79.6 * 2.0**30) == "0.00 of 79.6 GiB"
+    assert used_text(95 * 2.0**20, 79.6 * 2.0**30) == "0.09 of 79.6 GiB"
+    assert used_text(0.0, 79.6 * 2.0**30) == "0.0 of 79.6 GiB"

@@ -68,8 +68,8 @@ def chart(detail: TimeDetail, symbols: Symbols, width: int, height: int) -> tupl
 def _plot(detail: TimeDetail, products: Sequence[Operator], symbols: Symbols, width: int, height: int) -> Plot:
     across = [*(one.intensity or 1.0 for one in products), detail.ridge / BEFORE, detail.ridge * BEYOND]
     up = [*map(rate, products), detail.peak_flop_per_s, detail.bytes_per_s * min(across)]
-    x = LogAxis.around(across, lambda value: digits(value, 1))
-    y = LogAxis.around(up, lambda value: si_text(value, significant=1))
+    x = LogAxis.around(across, lambda value: digits(value, 2))
+    y = LogAxis.around(up, lambda value: si_text(value, significant=2))
     return Plot(width, height, x, y, ascii_only=symbols is ASCII)
 
 

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from planner.present.cells import Code, Facts, Paragraph, Part, Points, Section, Table
 from planner.present.drawing.chart import Chart
-from planner.present.drawing.terminal import Look, chart_runs, rows_for
+from planner.present.drawing.terminal import LEAST_ROWS, Look, chart_runs, rows_for
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
 from widgets.drawing.symbols import ASCII, UNICODE
@@ -17,30 +17,39 @@ from widgets.drawing.symbols import ASCII, UNICODE
 STYLES = {"": "", "strong": "bold", "faint": "$quiet"}
 CHART_STYLES = ("$accent", "$primary", "$success", "$stack-gradients", "$stack-logits", "$foreground")
 MOST_CHART_ROWS = 16
+AROUND_A_CHART = 4
+"""Lines of the titles of a chart, of the blank above them, and of a legend."""
 
 
 Block = tuple[Any, list[Content]]
 """Lines that belong together, and the item of a table whose row they are; None where they are no row."""
 
 
-def section_lines(sections: Sequence[Section], width: int, *, ascii_only: bool = False) -> Iterator[Content]:
-    """`sections` in lines of at most `width` cells, with a blank line between them; `ascii_only`: charts too."""
-    for _, lines in section_blocks(sections, width, ascii_only=ascii_only):
+def section_lines(sections: Sequence[Section], width: int, *, height: int = 0, ascii_only: bool = False) -> Iterator[Content]:
+    """`sections` in lines of at most `width` cells, with a blank line between them; `ascii_only`: charts too.
+
+    Of `height` lines a chart takes those that are left below what stands above it, so that its axis is in sight at first.
+    """
+    for _, lines in section_blocks(sections, width, height=height, ascii_only=ascii_only):
         yield from lines
 
 
-def section_blocks(sections: Sequence[Section], width: int, *, ascii_only: bool = False) -> Iterator[Block]:
+def section_blocks(sections: Sequence[Section], width: int, *, height: int = 0, ascii_only: bool = False) -> Iterator[Block]:
     """Lines of `section_lines`, those of each row of a table together."""
+    above = 0
     for number, section in enumerate(sections):
-        if number:
-            yield None, [Content("")]
-        if section.title:
-            yield None, [Content.styled(line, "bold $accent") for line in folded(section.title, width)]
+        titles = [Content.styled(line, "bold $accent") for line in folded(section.title, width)] if section.title else []
+        heading = [Content("")] * (number > 0) + titles
+        above += len(heading)
+        if heading:
+            yield None, heading
         for part in section.parts:
-            if isinstance(part, Table):
-                yield from _rows(part, width)
-            else:
-                yield None, list(_part(part, width, ascii_only))
+            room = height - above
+            for item, lines in (
+                _rows(part, width) if isinstance(part, Table) else [(None, list(_part(part, width, ascii_only, room)))]
+            ):
+                above += len(lines)
+                yield item, lines
 
 
 def _rows(part: Table[Any], width: int) -> Iterator[Block]:
@@ -53,7 +62,7 @@ def _rows(part: Table[Any], width: int) -> Iterator[Block]:
         yield None, [Content.styled(line, "$quiet") for line in folded(f"A wider screen also shows: {titles}", width)]
 
 
-def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
+def _part(part: Part, width: int, ascii_only: bool, room: int) -> Iterable[Content]:
     match part:
         case Facts(facts):
             yield from (Content(line) for line in fact_lines(facts, width))
@@ -70,5 +79,7 @@ def _part(part: Part, width: int, ascii_only: bool) -> Iterable[Content]:
             look = Look(CHART_STYLES, quiet="$quiet", strong="bold", ascii_only=ascii_only)
             yield Content("")
             yield Content.styled(part.title, "bold")
-            yield from (Content.assemble(*runs) for runs in chart_runs(part, width, rows_for(width, MOST_CHART_ROWS), look))
+            most = room - AROUND_A_CHART if room - AROUND_A_CHART >= LEAST_ROWS else MOST_CHART_ROWS
+            rows = rows_for(width, min(MOST_CHART_ROWS, most))
+            yield from (Content.assemble(*runs) for runs in chart_runs(part, width, rows, look))
             yield from (Content.styled(line, "$quiet") for line in folded(part.note, width) if line)

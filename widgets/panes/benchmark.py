@@ -67,8 +67,9 @@ class BenchmarkView(Vertical):
         head.update(outcome, layout=head.content != outcome)
         head.display = bool(outcome)
         suites = self._suites(width) if run.state == "idle" and self.size.height >= ROOMY else []
+        shared = shared_detail(run.points)
         cells = min(max([LABEL, *(len(point.label) for point in run.points)]), MOST_LABEL, max(14, width - 29))
-        self.query_one(FoldedLines).show([*suites, *(self._point(point, cells, width) for point in run.points)])
+        self.query_one(FoldedLines).show([*suites, *(self._point(point, cells, width, shared) for point in run.points)])
         running = next((index for index, point in enumerate(run.points) if point.state == "running"), None)
         if running is not None:
             points.scroll_to(y=max(0, running - points.size.height + 2), animate=False)
@@ -92,9 +93,11 @@ class BenchmarkView(Vertical):
             lines.append(Content.styled(run.message, "$text-success" if run.state == "finished" else "$text-warning"))
         elif not run.points:
             lines.append(Content.styled("Starting the worker …", "$quiet"))
+        if shared := shared_detail(run.points):
+            lines.append(Content.styled(f"{shared[0].upper()}{shared[1:]}, for all of these results.", "$text-warning"))
         return [*lines, *(Content.styled(f"{self._symbols.arrow} {effect}", "$text-success") for effect in run.effects)]
 
-    def _point(self, point: PointLine, label_width: int, width: int) -> Content:
+    def _point(self, point: PointLine, label_width: int, width: int, shared: str) -> Content:
         symbols = self._symbols
         mark, style = {
             "waiting": (symbols.empty, "$quiet"),
@@ -110,9 +113,10 @@ class BenchmarkView(Vertical):
             bar = bar_text(point.fraction, BAR, symbols.filled, symbols.empty)
             return Content.assemble((f"{mark} ", style), label, (f"  {bar} {percent_text(point.fraction):>5}", "$accent"))
         if point.state == "done":
-            room = max(0, width - label_width - 2 - 15)
-            rest = _whole_parts((point.share.ljust(SHARE), point.detail, point.was), room)
-            return Content.assemble((f"{mark} ", style), label, f"{point.value:>14} ", (rest, "$quiet"))
+            room = max(0, width - label_width - 2 - 14)
+            detail = "" if point.detail == shared else point.detail
+            rest = _whole_parts((point.share.ljust(SHARE), detail, point.was), room)
+            return Content.assemble((f"{mark} ", style), label, f"{point.value:>14}", (rest, "$quiet"))
         if point.state == "between":
             return Content.assemble((f"{mark} ", style), label, (f"  {point.detail}", "$quiet"))
         if point.state == "waiting":
@@ -126,12 +130,18 @@ SHARE = len("100 % of spec")
 
 
 def _whole_parts(parts: Sequence[str], room: int) -> str:
-    """The parts that fit, none of them cut."""
+    """The parts that fit, none of them cut, two blanks before each."""
     text = ""
     for part in parts:
-        if part and len(text) + 1 + len(part.rstrip()) <= room:
-            text += f" {part}"
+        if part and len(text) + 2 + len(part.rstrip()) <= room:
+            text += f"  {part}"
     return text
+
+
+def shared_detail(points: Sequence[PointLine]) -> str:
+    """What is said of every result, where there are several; it is said once then."""
+    details = [point.detail for point in points if point.state == "done"]
+    return details[0] if len(details) > 1 and len(set(details)) == 1 else ""
 
 
 def _title(run: Run) -> str:

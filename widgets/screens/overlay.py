@@ -20,6 +20,8 @@ LEAST_SIDES = 12
 """Cells beside a box, of both sides together, below which it takes them as well: less of the panes cannot be read."""
 SCROLLS = "j k scroll · "
 """Keys of a text that is longer than its box."""
+MOST_HEIGHT, BORDERS = 0.92, 2
+"""Share of the screen that a box takes at most (`max-height` below), and lines of its border."""
 GAP = 1
 """Cells between a text and its scroll bar."""
 
@@ -167,6 +169,11 @@ class TextOverlay(ScrolledOverlay):
         """The widget that scrolls."""
         with VerticalScroll(id="text", classes="text"):
             yield Static(Content.styled(self.WAITING, "$quiet"))
+
+    @property
+    def most_lines(self) -> int:
+        """Lines that are in sight at once where the text fills its box."""
+        return int(self.app.size.height * MOST_HEIGHT) - BORDERS
 
     def above(self) -> Iterable[Widget]:
         """Widgets that stay above the text while it scrolls."""

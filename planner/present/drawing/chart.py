@@ -11,7 +11,7 @@ import msgspec
 
 from planner.units import digits
 
-STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
+STEPS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 """Ticks within a decade, the closest set that has room."""
 WIDE = 5.0
 """Ratio of the highest to the lowest value from which an axis is logarithmic."""
@@ -141,6 +141,8 @@ class Limit(msgspec.Struct, frozen=True):
     label: str
     upright: bool = True
     """Whether it stands at a value of x; else it lies at one of y."""
+    at_foot: bool = False
+    """Whether the label of one that stands is at its lower end, where curves are at the upper one."""
 
 
 class Chart(msgspec.Struct, frozen=True):

@@ -67,8 +67,8 @@ class Plot:
                 self._signs[row][column], self._styles[row][column] = "-" if self._ascii else "┈", style
         self.write(max(0, self.columns - len(label)), max(0, row - 1), label, style)
 
-    def vertical(self, x: float, label: str, style: str) -> None:
-        """A line from top to bottom, its label beside its top."""
+    def vertical(self, x: float, label: str, style: str, *, at_foot: bool = False) -> None:
+        """A line from top to bottom, its label beside its top, or its foot."""
         column = math.floor(self.x.place(x) * self.columns)
         if not 0 <= column < self.columns:
             return
@@ -76,7 +76,7 @@ class Plot:
             if not self._signs[row][column]:
                 self._signs[row][column], self._styles[row][column] = "|" if self._ascii else "┊", style
         start = column + 1 if column + 1 + len(label) <= self.columns else max(0, column - len(label))
-        self.write(start, 0, label, style)
+        self.write(start, self.rows - 1 if at_foot else 0, label, style)
 
     def write(self, column: int, row: int, text: str, style: str) -> None:
         """Text from a cell on; what does not fit is cut."""

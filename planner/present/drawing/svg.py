@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from planner.present.drawing.chart import Axis, Chart, Dot, Point, tick_label
+from planner.present.drawing.chart import Axis, Chart, Dot, Limit, Point, tick_label
 from planner.text import one_line
 
 WIDTH, HEIGHT = 760, 380
@@ -16,6 +16,8 @@ NO_NAMES = 24
 """Right margin where no curve has a name."""
 LINE, LETTER, CAPITAL = 15, 6.3, 8.6
 """Height of a line of text, and the mean width of a letter and of a capital, at 12 px."""
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom end."""
 DASHES = ("", "8 3", "2 3", "8 3 2 3", "14 4", "4 2")
 STYLE = """
 figure { margin: 1rem 0; max-width: 56rem; break-inside: avoid; } figcaption { font-size: .85rem; opacity: .85; }
@@ -93,18 +95,30 @@ def _ticks(axis: Axis, most: int) -> list[tuple[float, str]]:
 
 
 def _limits(chart: Chart) -> Iterator[str]:
-    for limit in chart.limits:
-        if not 0 <= (chart.x if limit.upright else chart.y).place(limit.value) <= 1:
-            continue
+    for limit in _limits_inside(chart):
         if limit.upright:
             x = _x(chart, limit.value)
             yield f'<line class="limit" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
-            left = chart.x.place(limit.value) > 0.6
-            yield _text(x + (-4 if left else 4), TOP + 13, limit.label, "quiet halo", "end" if left else "start")
         else:
             y = _y(chart, limit.value)
             yield f'<line class="limit" x1="{LEFT}" x2="{_right(chart)}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            yield _text(_right(chart) - 4, y - 4, limit.label, "quiet halo", "end")
+    for text, left, base in _limit_labels(chart):
+        yield _text(left, base, text, "quiet halo", "start")
+
+
+def _limits_inside(chart: Chart) -> list[Limit]:
+    return [limit for limit in chart.limits if 0 <= (chart.x if limit.upright else chart.y).place(limit.value) <= 1]
+
+
+def _limit_labels(chart: Chart) -> Iterator[tuple[str, float, float]]:
+    """(label, its left end, its base line) of each limit: beside a line that stands, above the right end of one that lies."""
+    for limit in _limits_inside(chart):
+        width = _width(limit.label)
+        if limit.upright:
+            left = _x(chart, limit.value) + (-4 - width if chart.x.place(limit.value) > 0.6 else 4)
+            yield limit.label, left, HEIGHT - BOTTOM - 6 if limit.at_foot else TOP + 13
+        else:
+            yield limit.label, _right(chart) - 4 - width, _y(chart, limit.value) - 4
 
 
 def _curves(chart: Chart) -> Iterator[str]:
@@ -146,24 +160,28 @@ def _dots(chart: Chart) -> Iterator[str]:
             x, y = _x(chart, dot.x), _y(chart, dot.y)
             yield f'<circle class="faint" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{_plain(dot.detail)}</title></circle>'
     named = [(dot, _x(chart, dot.x), _y(chart, dot.y)) for dot in chart.dots if dot.label]
-    boxes = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in named]
+    boxes = [*((x - 5, y - 5, x + 5, y + 5) for _, x, y in named), *_boxes_of_limits(chart)]
     for dot, x, y in named:
-        yield from _labelled(dot, x, y, boxes)
+        yield from _labelled(dot, x, y, boxes, _right(chart))
 
 
-def _labelled(dot: Dot, x: float, y: float, boxes: list[tuple[float, float, float, float]]) -> Iterator[str]:
+def _labelled(dot: Dot, x: float, y: float, boxes: list[Box], right: float) -> Iterator[str]:
     """A dot, with its label on the side where no other is; without where there is no such side."""
     yield f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{_plain(dot.detail or dot.label)}</title></circle>'
     width = _width(dot.label)
     for left, top in ((x + 8, y - 14), (x + 8, y + 2), (x - 8 - width, y - 14), (x - 8 - width, y + 2)):
         box = (left, top, left + width, top + LINE)
-        if left > LEFT and box[2] < WIDTH and not any(_touch(box, other) for other in boxes):
+        if left > LEFT and box[2] < right - LETTER and not any(_touch(box, other) for other in boxes):
             boxes.append(box)
             yield _text(left, top + 12, dot.label, "halo", "start")
             return
 
 
-def _touch(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+def _boxes_of_limits(chart: Chart) -> Iterator[Box]:
+    return ((left, base - 12, left + _width(text), base + LINE - 12) for text, left, base in _limit_labels(chart))
+
+
+def _touch(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 

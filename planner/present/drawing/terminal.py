@@ -34,7 +34,10 @@ def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[R
     """The chart in `height` rows of `width` cells, then its legend, as runs of text in one style."""
     plot = Plot(width, height, chart.x, chart.y, ascii_only=look.ascii_only, quiet=look.quiet)
     for limit in chart.limits:
-        (plot.vertical if limit.upright else plot.level)(limit.value, limit.label, look.quiet)
+        if limit.upright:
+            plot.vertical(limit.value, limit.label, look.quiet, at_foot=limit.at_foot)
+        else:
+            plot.level(limit.value, limit.label, look.quiet)
     for number, curve in enumerate(chart.curves):
         plot.line(curve.points, look.curves[number % len(look.curves)], every=1 + number % 3, sign=string.ascii_uppercase[number])
     letters, faint = iter(string.ascii_lowercase), "." if look.ascii_only else "·"

@@ -14,7 +14,19 @@ from planner.engine.answers.memory import MemoryDetail
 from planner.engine.answers.plan import Plan, PlanRow
 from planner.engine.answers.time import TimeDetail, UnderLoad
 from planner.engine.money import Costs
-from planner.present.cells import BASIS_SIGNS, BASIS_WORDS, Code, Paragraph, Part, Points, Section, Table, spread_text, text_table
+from planner.present.cells import (
+    BASIS_SIGNS,
+    BASIS_WORDS,
+    Code,
+    Paragraph,
+    Part,
+    Points,
+    Section,
+    Table,
+    ends_text,
+    spread_text,
+    text_table,
+)
 from planner.present.choice.certainty import sensitivity, standing
 from planner.present.choice.frontier import frontier_chart
 from planner.present.choice.latency_by_load import load_sections
@@ -150,6 +162,10 @@ def _owned_verdict(row: PlanRow, what: str) -> str:
     return f"{bought}, at {usd_text(row.usd_per_h.value)} $/h" if row.usd_per_h is not None else bought
 
 
+SAID_BY_WHY = frozenset({"limit", "network", "ttft", "usd-per-h", "usd-per-million", "flop-per-usd"})
+"""Columns that tables of rows which are no solutions go without, so that their reasons are in sight."""
+
+
 def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
     """Every figure of the row with its range, beside the target it has to meet."""
     task = decision.plan.task
@@ -161,7 +177,7 @@ def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
             continue
         text, limit = known.long_text, targets.get(known.target)
         ranged = figure.low != figure.high
-        reach = f"{spread_text(figure)}: {text(figure.low)} to {text(figure.high)}" if ranged else "exact"
+        reach = f"{spread_text(figure)}: {ends_text(figure, text)}" if ranged else "exact"
         basis = _basis(known.label, figure, row) if ranged else _price_age(decision, row)
         rows.append((known.label_of(row), text(figure.value), reach, f"< {text(limit)}" if limit else "", basis))
     return text_table(("what", "value", "range, nine times in ten", "wanted", "rests on"), rows, ("value",))
@@ -214,7 +230,8 @@ def _alternatives(decision: Decision) -> Iterator[Section]:
         yield Section("What would put another GPU first", [Points(lines)])
     if others:
         rows = [*[row for row in others if not row.here][:LOSERS], *(row for row in others if row.here)]
-        yield Section("Candidates that are not solutions, and why", [Table(columns, rows)])
+        telling = [column for column in columns if column.id not in SAID_BY_WHY]
+        yield Section("Candidates that are not solutions, and why", [Table(telling, rows)])
     yield from levers_sections(plan, decision.command.text_with)
 
 

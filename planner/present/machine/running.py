@@ -62,9 +62,9 @@ def _chart(one: Running, chip: Chip) -> Chart:
     peak = chip.peak_flop_per_s, chip.gpu.memory_bandwidth_bytes_per_s
     ridge = chip.flop_per_s / chip.bandwidth_bytes_per_s
     across = [*(point.intensity for point in points), ridge / BEFORE, ridge * BEYOND]
-    x = LogAxis.around(across, lambda value: digits(value, 1))
+    x = LogAxis.around(across, lambda value: digits(value, 2))
     foot = [chip.bandwidth_bytes_per_s * min(across)]
-    y = LogAxis.around([*(point.flop_per_s for point in points), peak[0], *foot], lambda value: si_text(value, significant=1))
+    y = LogAxis.around([*(point.flop_per_s for point in points), peak[0], *foot], lambda value: si_text(value, significant=2))
     dots = [_dot(point, "") for point in one.before] + ([_dot(one.now, "now")] if one.now is not None else [])
     return Chart(
         "Roofline",
@@ -74,7 +74,7 @@ def _chart(one: Running, chip: Chip) -> Chart:
         "FLOP/s",
         [Curve("reached", _roof(x, y, chip.flop_per_s, chip.bandwidth_bytes_per_s)), Curve("data sheet", _roof(x, y, *peak))],
         dots,
-        [Limit(ridge, "")],
+        [Limit(ridge, "ridge", at_foot=True)],
         unnamed="before" if one.before else "",
     )
 

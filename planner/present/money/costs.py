@@ -37,7 +37,12 @@ def _by_month(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
     months = costs.horizon_months
     curves = [Curve(_name(ways), _steps(ways, months, costs.use)) for ways in shown]
     meetings = [
-        Dot(even, ways.way.once(even, costs.use), f"{even:.1f} months", f"{ways.way.name} has cost as much as {shown[0].way.name}")
+        Dot(
+            even,
+            ways.way.once(even, costs.use),
+            f"{ways.way.name} breaks even after {even:.1f} months",
+            f"{ways.way.name} has cost as much as {shown[0].way.name}",
+        )
         for ways in shown
         if (even := ways.break_even_months) is not None and even <= min(months, ways.way.life_months or months)
     ]
@@ -58,7 +63,12 @@ def _by_use(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
     months = costs.horizon_months
     curves = [Curve(_name(ways), [(use, ways.way.cost(months, use)) for use in (0.0, 1.0)]) for ways in shown]
     meetings = [
-        Dot(even, ways.way.cost(months, even), percent_text(even), f"{ways.way.name} costs as much as {shown[0].way.name}")
+        Dot(
+            even,
+            ways.way.cost(months, even),
+            f"{ways.way.name} breaks even at {percent_text(even)} use",
+            f"{ways.way.name} costs as much as {shown[0].way.name}",
+        )
         for ways in shown
         if (even := ways.break_even_use) is not None and even <= 1
     ]

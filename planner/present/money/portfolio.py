@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from planner.present.cells import Fact, Facts, Paragraph, Section, text_table
-from planner.units import count_text, counted, percent_text, usd_text
+from planner.present.time import share_text
+from planner.units import count_text, counted, usd_text
 
 if TYPE_CHECKING:
     from planner.engine.procurement.portfolio.records import PoolUse, Portfolio
@@ -46,7 +47,7 @@ def _facts(found: Portfolio) -> Iterator[Fact]:
         yield Fact(
             "each alone",
             f"{usd_text(found.alone_usd_per_month)} $",
-            f"a month on what is rented for it alone; sharing saves {percent_text(saved)}",
+            f"a month on what is rented for it alone; sharing saves {share_text(saved)}",
         )
     proof = ""
     if found.gap is not None:

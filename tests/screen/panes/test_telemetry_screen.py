@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -17,10 +18,11 @@ from tui_sample import first_note, sample_options, settle
 from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot, ProcessSnapshot, Snapshot
 from widgets.app import PlannerApp
 from widgets.drawing.symbols import ASCII, UNICODE
-from widgets.panes.machine.gpu import Drawing, ages, block, roomy_block, time_axis, warnings_of_many
+from widgets.panes.machine.axis import ages, time_axis
+from widgets.panes.machine.gpu import Drawing, block, roomy_block, warnings_of_many
 from widgets.panes.machine.history import COARSE_S, Cells, History, Marks
 from widgets.panes.machine.levels import history_values
-from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip
+from widgets.panes.machine.many import MOST_ROWS, many_lines, short_lines, strip, together
 from widgets.panes.machine.pane import MachineView
 from widgets.panes.machine.processes import ORDERS, process_lines
 
@@ -114,17 +116,25 @@ def test_what_is_near_its_limit_is_drawn_as_a_warning() -> None:
     assert not {"$text-error", "$text-warning"} & styles["SM active"]
 
 
-@pytest.mark.parametrize(("height", "rows"), [(5, 1), (9, 1), (10, 2), (18, 4), (22, 5), (60, MOST_ROWS)])
-@pytest.mark.parametrize("width", [40, 76, 196])
+def test_histories_of_one_line_do_not_touch_without_colours() -> None:
+    full = msgspec.structs.replace(H100_SNAPSHOT, sm_active_fraction=1.0, power_w=700.0)
+    assert not any("█" in line for line in lines_of(full, 116))
+    drawing = Drawing(UNICODE, 116, 1.0, Marks(), recorded=False)
+    assert not any("█" in str(line) for line in short_lines(full, History(), drawing))
+
+
+@pytest.mark.parametrize(("height", "rows"), [(5, 1), (10, 1), (11, 2), (19, 4), (23, 5), (60, MOST_ROWS)])
+@pytest.mark.parametrize("width", [40, 76, 116, 196])
 def test_many_gpus_fill_the_height_below_titles_that_stand_above_their_figures(width: int, height: int, rows: int) -> None:
     devices = [msgspec.structs.replace(H100_SNAPSHOT, index=number, temperature_c=50.0 + number) for number in range(4)]
     histories = {device.place: History() for device in devices}
     for device in devices:
         for second in range(200):
             histories[device.place].note(100.0 + second, 1.0, history_values(device))
-    head, *lines = (
-        str(line) for line in many_lines(devices, histories, Drawing(UNICODE, width, 1.0, Marks(), recorded=False), height)
-    )
+    drawing = Drawing(UNICODE, width, 1.0, Marks(), recorded=False)
+    head, *lines = map(str, many_lines(devices, histories, drawing, height))
+    assert head.startswith("mean SM active 90 %") is (height > 6), "all of them together, above the titles"
+    head = lines.pop(0) if height > 6 else head
     axis = lines.pop() if len(lines) > 4 * rows else ""
     assert len(lines) == 4 * rows
     assert not any(line.strip() for line in lines[::rows]) or rows == 1, "histories of neighbours stand apart"
@@ -133,16 +143,35 @@ def test_many_gpus_fill_the_height_below_titles_that_stand_above_their_figures(w
     assert bool(axis) is (height > 5)
     assert "now" in axis or not axis
     last = lines[-1].rstrip()
-    assert last.endswith("53 °C") or width == 40
+    assert last.endswith("power cap" if width > 76 else "53 °C") or width == 40
     assert len(head.rstrip()) == len(last) or width == 40
-    assert all(set(line[10 : width - 46].strip()) == {"█"} for line in lines[rows - 1 :: rows] if width > 76 and rows > 2)
+    assert all(set(line[10 : width - 90].strip()) == {"█"} for line in lines[rows - 1 :: rows] if width > 76 and rows > 2)
+
+
+def strip_of(lines: list[str], label: str) -> list[str]:
+    """The lines below those that begin with `label`."""
+    return [below for line, below in pairwise(lines) if line.startswith(label)]
+
+
+def test_all_gpus_together_are_summed_with_their_units() -> None:
+    idle = msgspec.structs.replace(
+        H100_SNAPSHOT, sm_active_fraction=0.02, event_reasons=("idle",), power_w=None, power_average_w=None
+    )
+    drawing = Drawing(UNICODE, 116, 1.0, Marks(), recorded=False)
+    assert str(together((H100_SNAPSHOT, idle, idle), drawing)) == (
+        "mean SM active 31 % · memory 111.8 of 223.5 GiB · power 0.3 of 0.7 kW · 2 below 10 % · 1 held back"
+    )
 
 
 @pytest.mark.parametrize("width", [40, 76, 200])
 def test_a_strip_holds_every_gpu(width: int) -> None:
     devices = [msgspec.structs.replace(H100_SNAPSHOT, index=number, temperature_c=50.0 + number) for number in range(24)]
-    lines = list(map(str, strip(devices, Drawing(ASCII, width, 1.0, Marks(), recorded=False))))
+    drawing = Drawing(ASCII, width, 1.0, Marks(), recorded=False)
+    lines = list(map(str, strip(devices, drawing, 20)))
     assert max(map(len, lines)) <= width
+    assert lines[0].startswith("mean SM active 90 %")
+    assert any(line.split() == ["GPU", *map(str, range(8))] for line in lines) is (width == 76), "whole computers a line"
+    assert any("###" in line for line in strip_of(lines, "GPU")) is (width == 200), "bars where there is room for them"
     degrees = " ".join(line[13:] for line in lines if line.startswith("°C"))
     assert degrees.split() == [str(50 + number) for number in range(24)]
 
@@ -164,7 +193,25 @@ def test_slices_of_one_profile_have_numbers_and_stand_before_figures_that_are_no
     divided = msgspec.structs.replace(H100_SNAPSHOT, mig=slices, sm_active_fraction=None)
     for roomy in (True, False):
         text = "\n".join(lines_of(divided, 76, roomy=roomy))
-        assert text.index("MIG 7 1g.10gb ") < text.index("MIG 13 1g.10gb ") < text.index("kernel resident")
+        assert text.index("MIG 7 1g.10gb ") < text.index("MIG 13 1g.10gb ") < text.index("power")
+        assert "kernel resident" not in text
+
+
+def test_a_slice_has_its_figures_below_those_of_the_others_and_a_history_where_there_is_room() -> None:
+    slices = tuple(
+        MigSnapshot(uuid=None, profile=profile, gpu_instance=number, memory_used_bytes=used, memory_total_bytes=size * 2.0**30,
+            sm_active_fraction=busy, dram_bandwidth_fraction=busy)
+        for number, profile, used, size, busy in ((1, "3g.40gb", 2.0**33, 40, 1.0), (7, "1g.10gb", 95e6, 10, 0.5))
+    )  # fmt: skip
+    divided = msgspec.structs.replace(H100_SNAPSHOT, mig=slices, sm_active_fraction=None)
+    first, second = (line for line in lines_of(divided, 76) if line.startswith("MIG"))
+    assert (first.index("SM"), first.index("DRAM")) == (second.index("SM"), second.index("DRAM"))
+    assert " 0.09/10.0 GiB" in second  # of one unit, however little it is
+    lines = lines_of(divided, 116)
+    first, second = (line for line in lines if line.startswith("MIG"))
+    assert (first.endswith("█" * 10), second.endswith("▅" * 10)) == (True, True)
+    assert second.split()[:5] == ["MIG", "7", "1g.10gb", "SM", "50"]
+    assert lines[lines.index(second) + 1].split() == ["0.09/10.0", "GiB", "DRAM", "traffic", "50", "%"]
 
 
 def test_the_line_of_a_divided_gpu_begins_with_what_is_known_of_it() -> None:
@@ -224,7 +271,7 @@ def test_absent_values_say_why_and_are_never_zero() -> None:
     assert any(line.startswith("memory errors   — not supported by this GPU") for line in lines)
     assert not any(character.isdigit() for line in lines[1:] if " a cell" not in line for character in line)
     drawing = Drawing(UNICODE, 76, 1.0, Marks(), recorded=True)
-    assert "not in this recording" in str(roomy_block(DeviceSnapshot(index=0, state="ok"), History(), drawing)[-2])
+    assert "not in this recording" in "\n".join(map(str, roomy_block(DeviceSnapshot(index=0, state="ok"), History(), drawing)))
 
 
 def test_processes_are_listed_with_the_reason_of_what_is_not_known() -> None:

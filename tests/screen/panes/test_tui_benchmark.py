@@ -17,6 +17,7 @@ from planner.observe.benchmark.events import PointProgress, PointStarted, RoundD
 from planner.observe.telemetry.poller import Poller
 from widgets.app import PlannerApp
 from widgets.background.benchmark_run import PointLine, Run
+from widgets.panes.benchmark import shared_detail
 from widgets.panes.machine.pane import MachineView
 
 
@@ -156,3 +157,10 @@ async def test_quitting_while_it_runs_asks_first(tmp_path: Path) -> None:
         await pilot.press("y")
         await pilot.pause()
         assert not app.is_running
+
+
+def test_what_is_said_of_every_result_is_said_once() -> None:
+    points = [PointLine(name, name, "done", detail="machine shared with others") for name in "ab"]
+    assert shared_detail([*points, PointLine("c", "c", "skipped", detail="too slow here")]) == "machine shared with others"
+    assert shared_detail([*points, PointLine("d", "d", "done")]) == ""
+    assert shared_detail(points[:1]) == ""

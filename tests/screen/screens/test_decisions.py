@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import msgspec
+import pytest
 from repository import ROOT
 from rich.cells import cell_len
 from textual.pilot import Pilot
@@ -241,3 +242,15 @@ def test_the_guide_asks_for_the_plan_that_the_ranking_shows() -> None:
         if amount not in form:
             del found[amount]
         assert found == form, name
+
+
+@pytest.mark.parametrize("height", [20, 26, 34, 60])
+def test_the_axis_of_a_chart_is_in_sight_below_what_stands_above_it(height: int) -> None:
+    chart = Chart(
+        "Cost", LinearAxis(0.0, 12.0), LinearAxis(0.0, 5.0), "months", "dollars", [Curve("rent", [(0.0, 0.0), (12.0, 5.0)])]
+    )
+    points = Points(["bought is cheaper after nine months"] * 5)
+    lines = [str(line) for line in section_lines([Section("", (points, chart))], 76, height=height)]
+    assert len(lines) <= height
+    assert "12" in lines[-2].split()
+    assert lines[-1].startswith("A rent")

@@ -12,10 +12,11 @@ from textual.content import Content
 from planner.present.machine.telemetry import device_facts, held_back_text
 from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, bytes_text, number_text, percent_text
-from widgets.drawing.symbols import Symbols
+from widgets.drawing.symbols import UNICODE, Symbols
 from widgets.drawing.text import bar_text, labelled, shorten_end
+from widgets.panes.machine.axis import time_axis
 from widgets.panes.machine.history import Cells, History, Mark, Marks, legend, mark_line, sparkline, tall_sparkline
-from widgets.panes.machine.levels import HOTTEST_C, activities, counters, held_back_by, share, style_of
+from widgets.panes.machine.levels import HOTTEST_C, activities, held_back_by, share, shown_counters, slice_name, style_of
 
 if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, HostSnapshot, MigSnapshot
@@ -31,7 +32,6 @@ GAUGE, GAUGE_WIDTH = 12, 76
 EXTREMES, EXTREMES_WIDTH = 15, 112
 """Cells of the mean and the highest of a history, and cells of a pane from which they are shown."""
 LEGEND_LINES, ROOMY_LEGEND_LINES = 2, 5
-MOST_TICKS = 6
 OTHER_FIGURES = 4
 """Memory, power, clock and temperature, beside the counters."""
 HELD = "held back by"
@@ -79,11 +79,16 @@ class Drawing(msgspec.Struct, frozen=True):
     def tall(self, history: History, name: str, width: int) -> list[Content]:
         """The history of one figure, as high as there is room for; what is near a limit in the colour of a warning.
 
-        Of several lines the first is blank, so that histories below each other stand apart.
+        Histories below each other stand apart: of several lines the first is blank, and one of one line does not fill it.
         """
         values = history.values(name, self.cells(history, width))
-        lines = tall_sparkline(values, self.symbols.sparks, max(1, self.history_rows - 1))
-        return [*([Content("")] if self.history_rows > 1 else []), *(_coloured(line, name, values) for line in lines)]
+        sparks = self.symbols.sparks
+        lines = tall_sparkline(values, sparks, max(1, self.history_rows - 1))
+        if self.history_rows > 1:
+            return [Content(""), *(_coloured(line, name, values) for line in lines)]
+        return [
+            _coloured(line.replace(sparks[-1], sparks[-2]) if self.symbols is UNICODE else line, name, values) for line in lines
+        ]
 
     def spark(self, history: History, name: str, width: int) -> Content:
         """The history of one figure on one line."""
@@ -105,7 +110,8 @@ def block(device: DeviceSnapshot, history: History, drawing: Drawing, *, several
         rows = _narrow(device, history, drawing, several=several)
     else:
         rows = _paired(device, history, drawing, several=several)
-    slices, rest = _mig(device, drawing, LABEL), [*_missing(device, drawing, LABEL), *_warnings(device, drawing)]
+    slices = _mig(device, drawing, LABEL)
+    rest = [*_missing(device, drawing, LABEL), *_warnings(device, drawing)]
     return [*rows, *slices, *rest] if several else [*slices, *rows, *rest]
 
 
@@ -129,7 +135,7 @@ def _warned(name: str, fraction: float | None) -> str:
     return "" if style == "$primary" else style
 
 
-def _memory_text(device: DeviceSnapshot) -> str:
+def _memory_text(device: DeviceSnapshot | MigSnapshot) -> str:
     return f"{bytes_text(device.memory_used_bytes, unit=False)}/{bytes_text(device.memory_total_bytes)}"
 
 
@@ -138,38 +144,41 @@ def _paired(device: DeviceSnapshot, history: History, drawing: Drawing, *, sever
     left = max(LEFT, min(drawing.width * 6 // 10, drawing.width - RIGHT))
     right = drawing.width - left
     (first, busy), *others = activities(device)
-    first = f"{device.index} {first}" if several else first
-    label = max(LABEL, len(first) + 1)
+    number = f"{device.index} " if several else ""
+    label = max(LABEL, len(number + first) + 1)
     room = max(4, left - label - 8)
     *figures, held = _figures(device)
     cells = [*((name, percent_text(value), "") for name, value in others), *figures]
-    head = Content.assemble(
-        (f"{first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", drawing.spark(history, "activity", room), "  "
-    )
-    rows = [Content.assemble(head, *_cell(*cells[0], right, RIGHT_LABEL))]
+    rows = []
+    if shown_counters(device):
+        head = (f"{number + first:<{label}}", "$quiet"), f"{percent_text(busy):<6}", drawing.spark(history, "activity", room), "  "
+        rows.append(Content.assemble(*head, *_cell(*cells.pop(0), right, RIGHT_LABEL)))
+    else:
+        cells = [(f"{number}{figures[0][0]}", *figures[0][1:]), *figures[1:]]
     rows += _marks(history, drawing, device_of(device), label + 6, room)
-    pairs = zip(cells[1::2], cells[2::2], strict=False)
+    pairs = zip(cells[::2], cells[1::2], strict=False)
     rows += [Content.assemble(*_cell(*one, left, LABEL), *_cell(*two, right, RIGHT_LABEL)) for one, two in pairs]
-    if len(cells) % 2 == 0:
+    if len(cells) % 2:
         rows.append(Content.assemble(*_cell(*cells[-1], left, LABEL)))
     return [*rows, *labelled(held[0], LABEL, held[1], drawing.width, held[2])]
 
 
 def _narrow(device: DeviceSnapshot, history: History, drawing: Drawing, *, several: bool) -> list[Content]:
     """A figure a line, each share of the GPU with its history."""
-    found = counters(device)
-    heads = [f"{device.index} {label}" if several and number == 0 else label for number, (label, _) in enumerate(found)]
+    found, figures = shown_counters(device), _figures(device)
+    labels = [*(label for label, _ in found), *(label for label, *_ in figures)]
+    heads = [f"{device.index} {labels[0]}" if several else labels[0], *labels[1:]]
     label = max(LABEL, *(len(head) + 1 for head in heads))
     room = max(4, drawing.width - label - 6)
     rows = [
         Content.assemble(
             (f"{head:<{label}}", "$quiet"), f"{percent_text(getattr(device, name)):<6}", drawing.spark(history, name, room)
         )
-        for head, (_, name) in zip(heads, found, strict=True)
+        for head, (_, name) in zip(heads, found, strict=False)
     ]
     rows += _marks(history, drawing, device_of(device), label + 6, room)
-    for name, text, style in _figures(device):
-        rows += labelled(name, label, text, drawing.width, style)
+    for head, (_, text, style) in zip(heads[len(found) :], figures, strict=True):
+        rows += labelled(head, label, text, drawing.width, style)
     return rows
 
 
@@ -187,7 +196,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
             (f"{'mean':>6}{'max':>7}", "$quiet"),
         )
     clock = f"{number_text(device.sm_clock_hz, scale=MEGA)}/{number_text(device.max_sm_clock_hz, 'MHz', MEGA)}"
-    figures = [(label, name, percent_text(getattr(device, name))) for label, name in counters(device)]
+    figures = [(label, name, percent_text(getattr(device, name))) for label, name in shown_counters(device)]
     figures += [
         ("memory", "memory", _memory_text(device)),
         ("power", "power", power_text(device)),
@@ -212,7 +221,8 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
     rows += [*_marks(history, drawing, device_of(device), drawing.left, room), time_axis(drawing)]
     for fact in device_facts(device, drawing.why(device, "ecc_uncorrected_aggregate")):
         rows += labelled(fact.label, ROOMY_LABEL, str(fact.value), drawing.width)
-    return [head, *_mig(device, drawing, ROOMY_LABEL), *rows, *_missing(device, drawing, ROOMY_LABEL), *_warnings(device, drawing)]
+    slices = _roomy_mig(device, history, drawing) if drawing.shows_extremes else _mig(device, drawing, ROOMY_LABEL)
+    return [head, *slices, *_missing(device, drawing, ROOMY_LABEL), *rows, *_warnings(device, drawing)]
 
 
 def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
@@ -229,7 +239,7 @@ def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, 
 
 def tall_figures(device: DeviceSnapshot) -> int:
     """Figures in its block whose histories may be several lines high."""
-    return len(counters(device)) + OTHER_FIGURES if device.state == "ok" else 0
+    return len(shown_counters(device)) + OTHER_FIGURES if device.state == "ok" else 0
 
 
 def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int) -> list[Content]:
@@ -251,42 +261,6 @@ def _held(device: DeviceSnapshot, history: History, drawing: Drawing, room: int)
 def _runs(text: str) -> Iterator[str]:
     """The stretches of one sign."""
     return ("".join(run) for _, run in groupby(text))
-
-
-def time_axis(drawing: Drawing) -> Content:
-    """Time axis of the histories above: ages of the cells, and the time that one covers."""
-    room = drawing.width - drawing.left
-    return Content.styled(f"{scale_text(drawing):<{drawing.left}}{ages(drawing, room)}", "$quiet")
-
-
-def scale_text(drawing: Drawing) -> str:
-    """Scale of the histories, and the time of a cell."""
-    scale, unit = _unit_of(drawing.step_s)
-    return f"0 to 100 %, {drawing.step_s / scale:.4g} {unit} a cell"
-
-
-def ages(drawing: Drawing, room: int) -> str:
-    """Ages of the cells of a history, below them, all in one unit."""
-    whole = (
-        12 if drawing.step_s % 600 == 0 or drawing.step_s % 30 == 5 else 10
-    )  # so that ages are whole hours and minutes, or tens of seconds
-    step = max(whole, -(-room // MOST_TICKS) // whole * whole)
-    scale, unit = _unit_of(step * drawing.step_s, least=1.0)
-    line = [" "] * room
-    for back in range(0, room, step):
-        text = f"-{back * drawing.step_s / scale:.4g} {unit}" if back else "now"
-        begin, end = room - back - len(text), room - back
-        if begin >= 0 and not "".join(line[max(0, begin - 1) : end]).strip():
-            line[begin:end] = text
-    return "".join(line)
-
-
-def _unit_of(seconds: float, least: float = 2.0) -> tuple[float, str]:
-    """Seconds and name of the largest unit of which `seconds` is `least` or more, in whole or half ones."""
-    found = (
-        (scale, unit) for scale, unit in ((3600.0, "h"), (60.0, "min")) if seconds >= least * scale and seconds % (scale / 2) == 0
-    )
-    return next(found, (1.0, "s"))
 
 
 def host_lines(host: HostSnapshot, history: History, drawing: Drawing, *, roomy: bool = False) -> list[Content]:
@@ -323,23 +297,35 @@ def device_of(device: DeviceSnapshot) -> str:
 
 
 def _mig(device: DeviceSnapshot, drawing: Drawing, label: int) -> list[Content]:
-    """A line for each slice of a GPU that is divided; the number is that of its instance."""
-    numbers = [f" {one.gpu_instance}" if one.gpu_instance is not None else "" for one in device.mig]
-    names = [f"MIG{number} {one.profile}" for number, one in zip(numbers, device.mig, strict=True)]
+    """A line for each slice of a GPU that is divided, its figures below those of the others."""
+    names = list(map(slice_name, device.mig))
     label = max([label, *(len(name) + 1 for name in names)])
-    return [
-        line for name, one in zip(names, device.mig, strict=True) for line in labelled(name, label, _slice_text(one), drawing.width)
+    counts = [("SM", "sm_active_fraction"), ("DRAM", "dram_bandwidth_fraction")]
+    known = [(title, name) for title, name in counts if any(getattr(one, name) is not None for one in device.mig)]
+    memory = max((len(_memory_text(one)) for one in device.mig), default=0)
+    texts = [
+        "  ".join([f"{_memory_text(one):>{memory}}", *(f"{title} {percent_text(getattr(one, name)):>5}" for title, name in known)])
+        for one in device.mig
     ]
+    return [line for name, text in zip(names, texts, strict=True) for line in labelled(name, label, text, drawing.width)]
 
 
-def _slice_text(one: MigSnapshot) -> str:
-    known = [
-        (label, percent_text(value))
-        for label, value in (("SM", one.sm_active_fraction), ("DRAM", one.dram_bandwidth_fraction))
-        if value is not None
-    ]
-    memory = f"{bytes_text(one.memory_used_bytes, unit=False)}/{bytes_text(one.memory_total_bytes)}"
-    return "  ".join([memory, *(f"{label} {text}" for label, text in known)])
+def _roomy_mig(device: DeviceSnapshot, history: History, drawing: Drawing) -> list[Content]:
+    """Two lines for each slice: how busy it is, with a gauge and a history, and below it the use of its memory."""
+    room, newest, rows = drawing.width - drawing.left, drawing.cells(history, 1), []
+    for one in device.mig:
+        name = slice_name(one)
+        gauge = bar_text(history.values(name, newest)[0], GAUGE - 2, drawing.symbols.filled, drawing.symbols.empty) + "  "
+        rows.append(
+            Content.assemble(
+                (f"{name:<{ROOMY_LABEL}}", "$quiet"), f"SM {percent_text(one.sm_active_fraction)}".ljust(ROOMY_VALUE),
+                (gauge, style_of(name, None)), *_extremes(history, name, drawing), drawing.spark(history, name, room),
+            )
+        )  # fmt: skip
+        traffic = one.dram_bandwidth_fraction
+        dram = f"DRAM traffic {percent_text(traffic)}" if traffic is not None else ""
+        rows.append(Content.assemble(" " * ROOMY_LABEL, f"{_memory_text(one):<{ROOMY_VALUE}}", dram))
+    return rows
 
 
 def _marks(history: History, drawing: Drawing, device: str, indent: int, room: int) -> list[Content]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.observe.snapshot import DeviceSnapshot
+    from planner.observe.snapshot import DeviceSnapshot, MigSnapshot
 
 BUSY_COUNTERS = (
     ("SM active", "sm_active_fraction"),
@@ -30,6 +30,17 @@ def counters(device: DeviceSnapshot) -> Sequence[tuple[str, str]]:
     return BUSY_COUNTERS if device.sm_active_fraction is not None else FALLBACK_COUNTERS
 
 
+def shown_counters(device: DeviceSnapshot) -> Sequence[tuple[str, str]]:
+    """The same; none of a divided GPU that reports none: its slices have figures of their own."""
+    found = counters(device)
+    return found if not device.mig or any(getattr(device, name) is not None for _, name in found) else ()
+
+
+def slice_name(one: MigSnapshot) -> str:
+    """A slice with the number of its instance: 'MIG 7 1g.10gb'."""
+    return f"MIG {one.profile}" if one.gpu_instance is None else f"MIG {one.gpu_instance} {one.profile}"
+
+
 def activities(device: DeviceSnapshot) -> Sequence[tuple[str, float | None]]:
     """(label, fraction) of these figures."""
     return [(label, getattr(device, name)) for label, name in counters(device)]
@@ -43,6 +54,7 @@ def history_values(device: DeviceSnapshot) -> dict[str, float | None]:
     values["power"] = share(device.drawn_power_w, device.power_limit_w)
     values["clock"] = share(device.sm_clock_hz, device.max_sm_clock_hz)
     values["temperature"] = share(device.temperature_c, HOTTEST_C)
+    values |= {slice_name(one): one.sm_active_fraction for one in device.mig}
     values["held"] = None if device.event_reasons is None else float(bool(held_back_by(device)))
     return values
 

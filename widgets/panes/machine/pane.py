@@ -225,9 +225,9 @@ class MachineView(VerticalScroll, can_focus=True):
         """A block for each GPU; of many a line or a few, as `height` has room for, or a column of a strip."""
         devices = snapshot.devices
         if len(devices) > DETAILED_DEVICES:
-            if len(devices) >= max(self.size.height, LEAST_OF_A_STRIP):
-                return [*strip(devices, drawing), *warnings_of_many(devices, drawing)]
             warnings = warnings_of_many(devices, drawing)
+            if len(devices) >= max(self.size.height, LEAST_OF_A_STRIP):
+                return [*strip(devices, drawing, height - len(warnings)), *warnings]
             return [*many_lines(devices, self._histories, drawing, height - len(warnings)), *warnings]
         several = len(devices) > 1
         return [line for device in devices for line in block(device, self._histories[device.place], drawing, several=several)]

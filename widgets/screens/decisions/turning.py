@@ -106,4 +106,5 @@ class TurningScreen(TextOverlay):
         if self._sections:
             first, *others = self._sections
             first = replace(first, title="") if self.ENTITLED else first
-            yield from section_lines([first, *others], width, ascii_only=self._planner.symbols is ASCII)
+            ascii_only = self._planner.symbols is ASCII
+            yield from section_lines([first, *others], width, height=self.most_lines, ascii_only=ascii_only)

@@ -20,13 +20,14 @@ from planner.units import UNKNOWN, bytes_text, change_text, percent_text
 from widgets.base_app import BaseApp
 from widgets.drawing.symbols import Symbols
 from widgets.drawing.text import fold, shorten_end
-from widgets.screens.overlay import TextOverlay
+from widgets.screens.overlay import SCROLLS, TextOverlay
 
 LABEL, LEAST, MOST, GAP = 24, 22, 36, 2
 """Cells of the names, of each row at least and at most, and between two rows."""
 EDGES = 8
 """Cells of the border, the blanks inside it and the scroll bar."""
 LEAST_COMPARED = 2
+HINT = f"{SCROLLS}space marks rows · ≈ the ranges overlap · esc back"
 ALIKE = 0.005
 """Difference, as a share, below which two figures are shown as the same."""
 
@@ -48,24 +49,27 @@ class CompareScreen(TextOverlay):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,c", "dismiss", "back", show=False)]
 
     def __init__(self, rows: Sequence[PlanRow], plan: Plan, symbols: Symbols) -> None:
-        super().__init__(f"Compare · {len(rows)} rows", "space marks rows in the ranking · ≈ the ranges overlap · esc back")
+        super().__init__("Compare", HINT)
         self._rows, self._plan, self._symbols = rows, plan, symbols
         self.WIDTH = LABEL + MOST * len(rows) + EDGES
 
     def lines(self, width: int) -> list[Content]:
-        """Columns, as many as there is room for."""
-        return compare(self._rows, self._plan, self._symbols, width)
+        """Columns, as many as there is room for; the title says how many there are."""
+        shown = self._rows[: most_columns(width)]
+        left_out = len(shown) < len(self._rows)
+        rows = f"{len(shown)} of {len(self._rows)} rows, a wider terminal shows more" if left_out else f"{len(self._rows)} rows"
+        self.entitle(f"Compare · {rows}", HINT)
+        return compare(shown, self._plan, self._symbols, width)
+
+
+def most_columns(room: int) -> int:
+    """Rows for which there is room, one at least."""
+    return max(1, (room - LABEL) // LEAST)
 
 
 def compare(rows: Sequence[PlanRow], plan: Plan, symbols: Symbols, room: int) -> list[Content]:
-    """The lines, as many columns as there is room for, and a note on rows that are left out."""
-    shown = rows[: max(1, (room - LABEL) // LEAST)]
-    table = _Table(shown, plan.task, symbols, min(MOST, (room - LABEL) // len(shown)))
-    lines = list(table.lines())
-    if len(shown) < len(rows):
-        left_out = len(rows) - len(shown)
-        lines += [Content(""), Content.styled(f"A wider terminal shows {left_out} more.", "$text-warning")]
-    return lines
+    """The lines of rows for which there is room, a column each."""
+    return list(_Table(rows, plan.task, symbols, min(MOST, (room - LABEL) // len(rows))).lines())
 
 
 class _Table(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from textual.content import Content
 
 from planner.engine.answers.memory import MEMORY_COMPONENTS, MemoryDetail, MemoryItem
 from planner.engine.answers.plan import Lever, Plan, PlanRow
-from planner.present.cells import Cell
+from planner.present.cells import Cell, ends_text
 from planner.present.choice.levers import lever_text
 from planner.present.lines.folding import folded
 from planner.present.memory import LEFT, SHORT, ledger
@@ -103,7 +103,7 @@ def _head(row: PlanRow, detail: MemoryDetail, symbols: Symbols, width: int) -> I
         style = {"needed": "bold", LEFT: "bold $text-success", SHORT: "bold $text-error"}.get(fact.label, "")
         cell, aside = fact.value if isinstance(fact.value, Cell) else Cell(fact.value), fact.aside
         if cell.basis is not None and total is not None:
-            aside += f" {symbols.basis[cell.basis]} {cell.spread}, {bytes_text(total.low)} to {bytes_text(total.high)}"
+            aside += f" {symbols.basis[cell.basis]} {cell.spread}, {ends_text(total, bytes_text)}"
         head = Content.assemble((f"{fact.label:<{label}}", style or "$quiet"), (f"{cell.text:>{SIZE}}   ", style))
         yield from side_by_side([([head], label + SIZE + 3), (styled_lines(aside, width - label - SIZE - 3, "$quiet"), 0)])
     yield from styled_lines(" · ".join(memory_facts(row)), width, "$quiet")

@@ -13,7 +13,7 @@ from planner.engine.answers.figure import Figure
 from planner.engine.answers.memory import MEMORY_COMPONENTS
 from planner.engine.answers.plan import Lever, Plan, PlanRow
 from planner.engine.answers.time import class_words
-from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, figure_text, spread_text
+from planner.present.cells import BASIS_WORDS, NumberText, basis_legend, ends_text, figure_text, spread_text
 from planner.present.choice.sentence import count_and_device
 from planner.present.lines.folding import folded
 from planner.present.memory import left_text
@@ -152,13 +152,6 @@ class PageStyle(msgspec.Struct, frozen=True):
         """A label and a text of several lines, `margin` cells from the left."""
         for number, line in enumerate(folded(text, max(20, self.width - margin))):
             yield Content.assemble((f"  {'' if number else f'{label} ':<{margin - 2}}", "$quiet"), line)
-
-
-def ends_text(figure: Figure, text: NumberText) -> str:
-    """Both ends of a range, their unit once where it is the same: '103.9 to 114.5 GiB', '817 mJ to 1.91 J'."""
-    low, high = text(figure.low), text(figure.high)
-    number, _, unit = low.partition(" ")
-    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
 def explain(row: PlanRow, plan: Plan, page: PageStyle, owned: Owned | None = None, network: str = "") -> list[Content]:
