@@ -234,6 +234,6 @@ async def test_users_in_place_of_a_load_say_what_is_taken_for_granted_of_them(tm
         said = await first_note(pilot)
         assert (
             said
-            == "load 3 → none. Taken for granted of the users: 10 messages a day each, and 3 times the mean in the busiest hour."
+            == "load 16.7 → none. Taken for granted of the users: 10 messages a day each, and 3 times the mean in the busiest hour."
         )
         assert app.form.workload["daily_users"] == 50
