@@ -116,6 +116,14 @@ def sure_text(row: PlanRow) -> str:
     return f"{percent_text(row.probability_meets)} sure" if row.probability_meets is not None else ""
 
 
+def sure_words(row: PlanRow) -> str:
+    """What `sure_text` is the probability of, and how much of it is the memory: empty where the row is no solution."""
+    if not row.rank or row.probability_meets is None or row.probability_fits is None:
+        return ""
+    fits = percent_text(row.probability_fits)
+    return f"{sure_text(row)} to fit ({fits}) and to meet every target, by the ranges of its figures"
+
+
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
     """The latency or the hours of a row beside the target, and the probability: 'p95 4.76 s of 5.00 s (94 % sure)'."""
     time, targets = "", task.get("targets", {})
