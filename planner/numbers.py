@@ -51,6 +51,27 @@ def written_number(text: str) -> float | None:
     return float(f"{number * scale:.15g}") if number is not None and math.isfinite(number * scale) else None
 
 
+TIMES = {"min": 60.0, "ms": 1e-3, "s": 1.0, "h": 3600.0, "d": 86400.0}
+"""Units of time behind a number, and their seconds; none is a letter that also ends one before it."""
+
+
+def in_unit(text: str, unit: str) -> str:
+    """A number without the `unit` that people write with it: '10 h' in h is '10', '500ms' in s '0.5', '$20' in $ '20'.
+
+    Any other text as it is.
+    """
+    plain = text.strip()
+    if unit == "$" and written_number(plain.removeprefix("$")) is not None:
+        return plain.removeprefix("$")
+    factors = {other: seconds / TIMES[unit] for other, seconds in TIMES.items()} if unit in TIMES else {unit: 1.0}
+    for word, factor in factors.items():
+        number = plain[: -len(word)].strip() if word and plain.casefold().endswith(word.casefold()) else ""
+        parts = [written_number(part) for part in number.split("/")]
+        if None not in parts:
+            return number if factor == 1.0 else "/".join(f"{(part or 0.0) * factor:.15g}" for part in parts)
+    return text
+
+
 Name = Annotated[str, Meta(max_length=200)]
 Title = Annotated[str, Meta(max_length=500)]
 Location = Annotated[str, Meta(max_length=4096)]

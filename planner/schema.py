@@ -12,13 +12,15 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from planner.errors import Problem, UserError, nearest_names, shown
-from planner.numbers import written_number
+from planner.numbers import in_unit, written_number
 
 S = TypeVar("S", bound=msgspec.Struct)
 MOST_FAULTS = 50
 """Most faults reported of one document; with more it is another kind of document."""
 MOST_NAMED = 4
 """Keys of a table that are named where one is accepted."""
+UNITS_OF_KEYS = {"s": "s", "h": "h", "usd": "$", "w": "W"}
+"""Last part of a key -> the unit that a number may be written with."""
 MOST_NAME = 100
 """Characters of an unknown key that are shown."""
 
@@ -43,20 +45,21 @@ def read_struct(kind: type[S], given: Mapping[str, Any], where: str) -> S:
 def with_numbers(kind: type[msgspec.Struct], given: Mapping[str, Any]) -> dict[str, Any]:
     """`given` with numbers for texts such as '4k' and '1.5B' where a `kind` takes a number and no text; the rest is left as it is."""
     fields = _fields(kind)
-    return {name: _as_number(fields[name].type, value) if name in fields else value for name, value in given.items()}
+    return {name: _as_number(fields[name].type, value, name) if name in fields else value for name, value in given.items()}
 
 
-def _as_number(kind: Any, value: Any) -> Any:
+def _as_number(kind: Any, value: Any, key: str) -> Any:
     if isinstance(value, Mapping):
         for part, _ in alternatives(kind):
             if isinstance(part, type) and issubclass(part, msgspec.Struct):
                 return with_numbers(part, value)
             if get_origin(part) is dict:
-                return {name: _as_number(get_args(part)[1], inner) for name, inner in value.items()}
+                return {name: _as_number(get_args(part)[1], inner, key) for name, inner in value.items()}
     parts = [part for part, _ in alternatives(kind)]
     if not isinstance(value, str) or str in parts or not (int in parts or float in parts):
         return value
-    number = written_number(value)
+    unit = "" if "_per_" in key else UNITS_OF_KEYS.get(key.rpartition("_")[2], "")
+    number = written_number(in_unit(value, unit) if unit else value)
     return value if number is None else int(number) if number.is_integer() else number
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from textual import events
 from textual.screen import Screen
 
 from widgets import state_files
@@ -16,6 +17,7 @@ from widgets.background.row_details import RowDetails
 from widgets.background.telemetry import TelemetryWatch
 from widgets.drawing import scroll_bar, theme
 from widgets.drawing.symbols import ASCII, KEYS_IN_WORDS, UNICODE
+from widgets.drawing.text_field import Entry
 from widgets.options import AppOptions
 from widgets.panes.answer import AnswerLine
 from widgets.panes.headline import Headline, headline_parts
@@ -227,6 +229,24 @@ class BaseApp(MendedApp):
     def action_groups(self) -> Mapping[str, list[ActionState]]:
         """Every action as it stands now, by group."""
         return {group: [self.state_of(action) for action in actions] for group, actions in self.ACTION_GROUPS.items()}
+
+    def on_key(self, event: events.Key) -> None:
+        """Give what was typed before a field had the focus to that field: one that has it takes what can be printed itself.
+
+        A connection that is slow, or a busy machine, hands over several keys at once.
+        """
+        from widgets.screens.overlay import NarrowedList
+
+        if not event.is_printable:
+            return
+        if isinstance(self.focused, Entry):
+            self.focused.post_message(events.Key(event.key, event.character))
+        elif isinstance(self.screen, NarrowedList):
+            self.screen.keep(event)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
 
     def notify(
         self,

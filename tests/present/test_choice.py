@@ -12,7 +12,7 @@ from planner.present.choice.certainty import simulated_rows, standing
 from planner.present.choice.chosen import kept_values
 from planner.present.choice.facets import FacetNames, read_facets
 from planner.present.choice.ranked_by import ranked_by
-from planner.present.choice.sentence import answer_sentence, choice_text
+from planner.present.choice.sentence import answer_sentence, choice_text, doubt
 from planner.present.choice.trial import Alternative, Effect, Trial, alternatives, difference, effect_of
 from planner.workload.presets import read_workload
 
@@ -77,7 +77,10 @@ def test_a_first_row_that_is_not_sure_has_the_best_sure_one_beside_it() -> None:
     )
     assert once.parts[2:] == ("over 90 % sure: 8 × H100 SXM5 80GB, +32 %",), "the next one reads the same, and is not said again"
     unsure = [msgspec.structs.replace(row, probability_meets=0.61) for row in plan.rows]
-    assert "sure:" not in answer_sentence(msgspec.structs.replace(plan, rows=unsure)).text
+    nobody = msgspec.structs.replace(plan, rows=unsure)
+    assert "sure:" not in answer_sentence(nobody).text
+    assert doubt(nobody) == "chance that 1 fits and meets every target: 61 %; no row is over 90 % sure"
+    assert doubt(without_solutions(plan)) == ""
 
 
 def test_a_narrow_line_keeps_the_chance_and_the_surer_row_before_the_latency() -> None:
@@ -86,8 +89,9 @@ def test_a_narrow_line_keeps_the_chance_and_the_surer_row_before_the_latency() -
     told = answer_sentence(msgspec.structs.replace(plan, rows=rows))
     assert told.within(400) == told.parts
     assert told.within(89) == (told.parts[0], "61 % sure", "surer: 8 × H100 SXM5 80GB")
-    assert told.within(84) == (told.parts[0], "p95 3.90 s of 5.00 s (61 % sure)"), "what the surer row has no room for"
-    assert told.within(78) == (told.parts[0], "61 % sure")
+    brief = ("Rent 4 × H200 SXM 141GB, 9,020 $/month", "61 % sure", "surer: 8 × H100 SXM5 80GB")
+    assert told.within(84) == told.within(78) == brief, "the provider, which its row has, goes before the surer row"
+    assert told.within(76) == (told.parts[0], "61 % sure")
     assert told.within(50) == told.parts[:1]
     sure = answer_sentence(msgspec.structs.replace(plan, rows=[msgspec.structs.replace(rows[0], probability_meets=0.95), rows[1]]))
     assert sure.within(84)[1:] == ("p95 3.90 s of 5.00 s (95 % sure)",)

@@ -53,6 +53,8 @@ async def test_the_highlighted_line_of_every_list_can_be_read(tmp_path: Path, lo
         for key, name in LISTS.items():
             await pilot.press(key)
             await settle(pilot)
+            if name == "the box":
+                await pilot.press("down")
             listing = await list_of(app, pilot)
             assert listing.highlighted is not None
             first = next(y for y, (option, _) in enumerate(listing._lines) if option == listing.highlighted)

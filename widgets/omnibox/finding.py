@@ -141,7 +141,8 @@ def _machines(wanted: str, suggestions: Iterable[Suggestion]) -> Iterator[Sugges
     """As many GPUs as were typed before the beginning of their name."""
     if typed := MACHINES.fullmatch(wanted):
         for suggestion in suggestions:
-            if suggestion.kind == "gpu" and suggestion.value.casefold().startswith(typed[2]):
+            words = f" {suggestion.value.casefold()}"
+            if suggestion.kind == "gpu" and f" {typed[2]}" in words:
                 yield Suggestion("machines", f"{typed[1]} × {suggestion.value}", "what they can run")
 
 

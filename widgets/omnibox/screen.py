@@ -38,6 +38,7 @@ MOST = 60
 """Things that are listed at most: each key that is typed lists them anew."""
 QUIET_S = 0.15
 """Seconds without another key after which what is highlighted is looked up."""
+EMPTY = "type a part of a name, or key=value; down goes through the list"
 KEYS = "enter takes it · esc back"
 HINT = "model, hub id, path, preset, GPU, 8 x L40S, command, field, key=value"
 MODEL_HINT = "name, Hugging Face id, or path of a config.json"
@@ -70,7 +71,7 @@ class OmniScreen(NarrowedList[Suggestion | None]):
             box.border_subtitle = Content(KEYS)
             yield Entry(placeholder=self._accepts, id="omni-text")
             yield OptionList(id="omni-list", compact=True)
-            yield Static(id="omni-preview")
+            yield Static(Content.styled(EMPTY, "$quiet"), id="omni-preview")
 
     def renew(self) -> None:
         """Find what was typed among the lists that have been read meanwhile."""
@@ -85,8 +86,10 @@ class OmniScreen(NarrowedList[Suggestion | None]):
         self.query_one(".box").border_title = Content(self._heading + more)
         longest = max((len(one_line(suggestion.value)) for suggestion in self._found), default=0)
         listing.set_options([self._option(suggestion, min(NAME, max(LEAST_NAME, longest))) for suggestion in self._found])
-        listing.highlighted = 0 if found else None
-        if not found and not self._app.form.models:
+        listing.highlighted = 0 if found and text.strip() else None
+        if found and not text.strip():
+            self._show_words(EMPTY)
+        elif not found and not self._app.form.models:
             self._show_words("reading the catalogue …")
         elif not found:
             also = (

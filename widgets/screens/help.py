@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -28,6 +29,8 @@ FIRST: Mapping[str, Sequence[str]] = {
     "benchmark": ("Measure",),
 }
 """Pane -> groups of keys that are listed first."""
+TERM = re.compile(r"[\w×. ]{1,20}: ")
+"""Beginning of a line of `panes` that explains a term."""
 KEY, GAP = 10, 2
 """Cells of the keys at the left at least, and of the blanks beside them."""
 
@@ -62,7 +65,7 @@ class HelpScreen(TextOverlay):
 
     def above(self) -> Iterator[Entry]:
         """Searched text; out of sight until that begins."""
-        entry = Entry(placeholder="words about a key", id="help-words")
+        entry = Entry(placeholder="words of the screen, or about a key", id="help-words")
         entry.display = False
         yield entry
 
@@ -88,9 +91,10 @@ class HelpScreen(TextOverlay):
 
     def lines(self, width: int) -> Iterator[Content]:
         """The pane, the signs, and the keys by group."""
-        yield from self._keys(width)
         if self._words:
+            yield from self._found(width)
             return
+        yield from self._keys(width)
         yield from (Content(""), _heading(self._pane.capitalize()))
         for text in self._texts.panes[self._pane].split("\n"):
             yield from styled_lines(text, width)
@@ -101,8 +105,19 @@ class HelpScreen(TextOverlay):
             yield from labelled(f"  {sign}", KEY, words, width, "$quiet", "")
         yield Content("")
 
-    def _keys(self, width: int) -> Iterator[Content]:
-        """The keys by group, those of the pane first; where words were typed, the ones that are about them."""
+    def _found(self, width: int) -> Iterator[Content]:
+        """The terms that what is typed is about, one that begins with it first, then the keys."""
+        terms = [text for pane in self._texts.panes.values() for text in pane.split("\n") if TERM.match(text)]
+        about = [text for text in terms if all(word in text.casefold() for word in self._words)]
+        if about:
+            yield _heading("Words")
+            for text in sorted(about, key=lambda text: not text.casefold().startswith(self._words[0])):
+                yield from styled_lines(f"  {text}", width)
+            yield Content("")
+        yield from self._keys(width, "" if about else "Nothing here is about that.")
+
+    def _keys(self, width: int, nothing: str = "") -> Iterator[Content]:
+        """The keys by group, those of the pane first; where words were typed, the ones that are about them, else `nothing`."""
         groups = self._actions()
         first = FIRST.get(self._pane, ())
         cells = max([KEY, *(GAP + len(state.keys) + GAP for states in groups.values() for state in states)])
@@ -118,8 +133,8 @@ class HelpScreen(TextOverlay):
                 yield from labelled(f"  {state.keys}", cells, state.action.description, width, style, key_style)
                 if state.reason is not None:
                     yield from labelled("", cells, state.reason, width, "italic $text-warning")
-        if not found:
-            yield Content.styled("No matching key.", "$quiet")
+        if not found and nothing:
+            yield Content.styled(nothing, "$quiet")
 
 
 def _about(state: ActionState) -> str:

@@ -82,10 +82,22 @@ class NarrowedList(Overlay[Result]):
         super().__init__()
         self._laid_out_for = 0
         """Width of the screen that the words of the list are laid out for."""
+        self._early: list[events.Key] | None = []
+        """Keys that came before the field was there; None: it is."""
 
     def on_mount(self) -> None:
-        """Show everything."""
+        """Show everything, and type what came before."""
         self._list("")
+        early, self._early = self._early or (), None
+        for key in early:
+            self.keep(key)
+
+    def keep(self, key: events.Key) -> None:
+        """Type a key that was sent elsewhere, as this screen was not there yet."""
+        if self._early is None:
+            self.query_one(Input).post_message(events.Key(key.key, key.character))
+        else:
+            self._early.append(key)
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay the words out for the new width; the cursor stays where it is."""

@@ -95,6 +95,7 @@ def plan(
         raise click.UsageError(f"{alone[0]} says how costs are compared: add --money.")
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
+    from planner.present.choice.sentence import doubt
 
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
@@ -130,7 +131,8 @@ def plan(
     first = found.best
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
     by_load = session.under_load(workload, first, basis=command.basis) if load and first else None
-    more = _More(first if load else None, by_load, costs, chart)
+    doubts = doubt(session.plan(workload, basis=command.basis, levers=False)) if form is None else ""
+    more = _More(first if load else None, by_load, costs, chart, doubts)
     _write(found, form, command, more, each_gpu=each_gpu)
     _keep_prediction(session, workload, found, say_so=form is None)
     return ExitCode.ANSWERED if found.best else ExitCode.NOTHING_FOUND
@@ -193,6 +195,8 @@ class _More(NamedTuple):
     costs: Costs | None
     chart: Chart | None
     """Cost against time."""
+    doubt: str = ""
+    """Chance of the first row, and the best row that is sure, of all rows."""
 
     @property
     def as_object(self) -> dict[str, Any]:
@@ -236,7 +240,7 @@ def _print_for_people(found: Plan, command: PlanCommand, more: _More, *, each_gp
 
     out = listing.console()
     out.print(Text(one_line(" · ".join(heading(found))), style="bold"))
-    print_plan(found, out, each_gpu=each_gpu)
+    print_plan(found, out, each_gpu=each_gpu, doubt=more.doubt)
     for row in found.rows:
         if row.memory_detail is not None:
             out.print()

@@ -22,8 +22,8 @@ MOST_COLUMNS_CUT = 2
 """Number of columns left out above which the reasons go below the table instead."""
 
 
-def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
-    """Print the rows as a table fitted to `out`, its legend, and reasons without room in it; `each_gpu`: as for `cut`."""
+def print_plan(plan: Plan, out: Console, *, each_gpu: bool, doubt: str) -> None:
+    """Print the rows as a table fitted to `out`, its legend, a `doubt` of the first, and reasons without room; `each_gpu`: as for `cut`."""
     if not plan.rows:
         return
     table = plan_table(plan)
@@ -37,7 +37,7 @@ def print_plan(plan: Plan, out: Console, *, each_gpu: bool) -> None:
         out.print(Text("showing the best row of each GPU; --top 50 lists the 50 best rows", style="dim"))
     if words := simulated_rows(plan):
         out.print(Text(words, style="dim"))
-    if words := standing(plan):
+    for words in filter(None, (doubt, standing(plan))):
         out.print(Text(words, style="dim"))
     if lines := sensitivity(plan):
         out.print(Text(f"another GPU would rank first: {'; '.join(lines)}", style="dim"))

@@ -40,7 +40,4 @@ def people_assumed(workload: Workload) -> dict[str, str]:
     """Assumptions about the users, in words; empty where there are none, or all was given."""
     if workload.daily_users is None or workload.people is not None:
         return {}
-    usual = People()
-    return {
-        "people": f"{usual.messages_per_day:g} messages a day each, and {usual.peak_factor:g} times the mean in the busiest hour",
-    }
+    return {"people": People().words}

@@ -22,6 +22,8 @@ OFFLOADING_GPUS = 16
 """GPUs above which offloading is not offered: sharding over them leaves little to keep in host memory."""
 MOST_GPUS = 16384
 """Number at which the search for more GPUs ends."""
+WORKSTATION_GPUS = 2
+"""GPUs up to which llama.cpp is offered in place of an engine for servers, which reserves more memory."""
 LOOSER = 1.2
 """Factor by which a limit on latency, and a deadline, is loosened."""
 
@@ -105,6 +107,8 @@ def _of_inference(w: Workload, stored: str | None) -> Iterator[Change]:
         yield Change({"weight_dtype": "fp8"}, "fp8 weights", "precision", 0.1)
     if full or stored in {"fp8", "int8"}:
         yield Change({"weight_dtype": "int4"}, "int4 weights", "precision", 0.5)
+        if w.task != "prefill" and w.engine != "llama.cpp" and most_gpus(w) <= WORKSTATION_GPUS:
+            yield Change({"weight_dtype": "q4_k_m", "engine": "llama.cpp"}, "4-bit weights (q4_k_m) in llama.cpp", "precision", 0.6)
     if isinstance(w.concurrency, int):
         for count in _halves(w.concurrency, 1):
             yield Change({"concurrency": count}, f"{count:,} at once instead of {w.concurrency:,}", "job", 3.0)

@@ -39,8 +39,8 @@ class _Found(NamedTuple):
 def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
     """Changes that yield a solution, the cheapest first; then the others by their saving on the closest row, the largest first.
 
-    `rows` are those of the plan as given, none of them a solution. Where no single change of the job on its GPUs is enough, two
-    or three together are tried. Each lever's `change` is complete: applied to the workload as given, it does what its text says.
+    `rows` are those of the plan as given, none of them a solution. Where no single change of the job on its GPUs in its engine is
+    enough, two or three together are tried. Each lever's `change` is complete: applied to the workload as given, it does what its text says.
     """
     near = closest(rows)
     if near is None:
@@ -49,8 +49,11 @@ def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
     found = [lever for group in _groups(changes) if (lever := _first_enough(plans, group, near)) is not None]
     if (looser := met_by(plans.task.workload, near.answer)) and (enough := _lever(plans, looser, near)):
         found.append(_Found(looser, enough))
+    same_engine = [lever for change, lever in found if "engine" not in change.keys]
+    enough_elsewhere = any(lever.gpu for change, lever in found if "engine" in change.keys)
     same_job = [change for change in changes if change.costs in {"time", "precision"}]
-    if not any(lever.gpu and lever.costs in {"time", "precision"} for _, lever in found):
+    same_job = [change for change in same_job if not enough_elsewhere or "engine" not in change.keys]
+    if not any(lever.gpu and lever.costs in {"time", "precision"} for lever in same_engine):
         found += _combinations(plans, same_job, near)
     if not any(lever.gpu for _, lever in found):
         found += _combinations(plans, [change for change in changes if "gpus_considered" not in change.keys], near)

@@ -54,6 +54,8 @@ def chosen_text(plan: Plan) -> str:
     values = [f"{key} {_text(assumed[key])}" for key in LISTED if key in assumed]
     parts = [f"chosen for you: {', '.join(values)}"] if values else []
     if task.get("task") == "serve":
+        if "people" in assumed:
+            parts.append(f"{assumed['people']} (people.messages_per_day, people.peak_factor)")
         if "concurrency" in assumed and not task.get("request_rate_per_s") and not task.get("requests"):
             parts.append("no load: each row at its best number of requests at once")
         if not any(key.endswith(LATENCIES) for key in task.get("targets", ())):

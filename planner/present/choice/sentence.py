@@ -19,6 +19,8 @@ ALIKE = 0.005
 """Relative difference below which two figures read the same."""
 SURE = 0.9
 """Probability to fit and to meet every target from which an answer needs no surer one beside it."""
+OVER = f"over {percent_text(SURE)} sure"
+"""Words before the row that is."""
 
 
 class Sentence(msgspec.Struct, frozen=True):
@@ -54,16 +56,32 @@ def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) 
     surer = _surer(solutions)
     safer, following = (_compared(row, first, plan) if row else "" for row in (surer, other))
     against, sure = _against_targets(first, plan.task), sure_text(first)
-    over = f"over {percent_text(SURE)} sure: {safer}" if safer else ""
+    over = f"{OVER}: {safer}" if safer else ""
     following = f"next: {following}" if following and following != safer else ""
     short = f"surer: {count_and_device(surer)}" if surer else ""
-    tails = ((against, over, following), (against, over), (sure, over), (sure, short), (against,), (sure,), ())
-    whole, *narrower = (tuple(part for part in (choice_text(first), *tail) if part) for tail in tails)
+    choice, brief = choice_text(first), choice_text(first, provider=False)
+    forms = [(choice, against, over, following), (choice, against, over), (choice, sure, over), (choice, sure, short)]
+    forms += [(brief, sure, short)] if short else []
+    forms += [(choice, against), (choice, sure), (choice,)]
+    whole, *narrower = (tuple(part for part in form if part) for form in forms)
     return Sentence(whole, solved=True, narrower=tuple(narrower))
 
 
-def choice_text(row: PlanRow) -> str:
-    """Choice and its cost: 'Rent 2 × B200 SXM at runpod, 8,600 $/month'."""
+def doubt(plan: Plan) -> str:
+    """Why the first row may not do, and the best row that is sure to: 'chance that 1 fits and meets every target: 64 %'.
+
+    Empty where the first is sure, or its chance is not known.
+    """
+    first, chance = plan.best, plan.best.probability_meets if plan.best else None
+    if first is None or chance is None or chance >= SURE:
+        return ""
+    surer = _surer([row for row in plan.rows if row.rank])
+    instead = f"; {OVER}: {_compared(surer, first, plan)}" if surer else f"; no row is {OVER}"
+    return f"chance that {first.rank} fits and meets every target: {percent_text(chance)}{instead}"
+
+
+def choice_text(row: PlanRow, *, provider: bool = True) -> str:
+    """Choice and its cost: 'Rent 2 × B200 SXM at runpod, 8,600 $/month'; `provider`: whether it is named."""
     what = count_and_device(row)
     if row.owned is not None and row.owned.bought and row.owned.price_usd is not None:
         return f"Buy {what} for {usd_text(row.owned.price_usd)} $, {cost_text(row)} including depreciation"
@@ -74,7 +92,8 @@ def choice_text(row: PlanRow) -> str:
     paid = row.offer.gpus * row.offer.instances
     whole = f" ({paid:,} paid)" if row.answer.layout is not None and paid != row.answer.layout.gpus else ""
     spot = " spot" if row.offer.market == "spot" else ""
-    return f"Rent {what}{whole} at {row.offer.provider}{spot}, {cost_text(row)}"
+    place = f" at {row.offer.provider}" if provider else ""
+    return f"Rent {what}{whole}{place}{spot}, {cost_text(row)}"
 
 
 def count_and_device(row: PlanRow) -> str:
@@ -95,6 +114,14 @@ def cost_text(row: PlanRow) -> str:
 def sure_text(row: PlanRow) -> str:
     """The probability that a row fits and meets every target; empty where it is not known."""
     return f"{percent_text(row.probability_meets)} sure" if row.probability_meets is not None else ""
+
+
+def sure_words(row: PlanRow) -> str:
+    """What `sure_text` is the probability of, and how much of it is the memory: empty where the row is no solution."""
+    if not row.rank or row.probability_meets is None or row.probability_fits is None:
+        return ""
+    fits = percent_text(row.probability_fits)
+    return f"{sure_text(row)} to fit ({fits}) and to meet every target, by the ranges of its figures"
 
 
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:

@@ -93,6 +93,11 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     peak_factor: Annotated[float, Meta(ge=1, le=100)] = 3.0
     """Requests of the busiest hour ÷ requests of the mean hour."""
 
+    @property
+    def words(self) -> str:
+        """The behaviour in words."""
+        return f"{self.messages_per_day:g} messages a day each, and {self.peak_factor:g} times the mean in the busiest hour"
+
 
 SECONDS_PER_DAY = 86400.0
 

@@ -50,6 +50,23 @@ def test_what_nobody_gave_is_named_below_the_table(run_planner: RunPlanner) -> N
     assert "p95_request_s" not in said
 
 
+def test_what_people_are_taken_to_do_is_named(run_planner: RunPlanner) -> None:
+    assert (
+        "10 messages a day each, and 3 times the mean in the busiest hour (people.messages_per_day"
+        in _plan(run_planner, *PEOPLE)[0]
+    )
+    assert "messages a day" not in _plan(run_planner, *PEOPLE, "people.messages_per_day=20")[0]
+
+
+def test_a_first_row_that_may_not_do_has_its_chance_and_a_sure_row_below(run_planner: RunPlanner) -> None:
+    """A choice that met its target in one case of two read like any other."""
+    done = run_planner("plan", "llama-3.1-70b-chat-service", "--gpu", "B200 SXM", "--gpu", "H200 SXM", COLUMNS="200")
+    told = re.search(r"chance that 1 fits and meets every target: (\d+) %; over 90 % sure: \d+ × \S+ SXM, \+\d+ %", done.stdout)
+    assert told, done.stdout
+    assert int(told[1]) < 90
+    assert "chance that 1 fits" not in _plan(run_planner, "model=qwen3-8b", "task=serve")[0]
+
+
 def test_a_price_that_may_be_taken_away_is_told_in_its_row(run_planner: RunPlanner) -> None:
     out, _ = _plan(run_planner, "model=qwen3-8b", "task=serve", "market=spot")
     assert re.search(r"^1 .* spot\b", out, re.MULTILINE)

@@ -175,7 +175,7 @@ def test_the_mildest_stage_that_is_enough_is_named() -> None:
 
 def test_two_changes_are_combined_where_one_is_not_enough() -> None:
     case = "32k tokens of context on 24 GB"
-    pairs = [lever for lever in promised(case) if len(lever.change) == 2]
+    pairs = [lever for lever in promised(case) if len(lever.change) == 2 and "engine" not in lever.change]
     assert pairs
     for lever in pairs:
         assert lever.text.count(" + ") == len(lever.change) - 1
@@ -268,3 +268,16 @@ def test_weights_are_made_narrower_than_they_are_published(model: str, narrower:
     asked = session().workload({"model": model, "task": "serve", "request_rate_per_s": 1.0})
     stored_as = session().architecture(model).stored_as
     assert [one.keys["weight_dtype"] for one in changes_of(asked, stored_as) if "weight_dtype" in one.keys] == narrower
+
+
+def test_the_owner_of_one_gpu_is_offered_llama_cpp_and_a_server_of_many_is_not() -> None:
+    """A second GPU came first for a model that people run on one."""
+    coder = {"model": "qwen2.5-coder-32b", "task": "serve", "concurrency": 1, "gpus_considered": ["RTX 4090"]}
+    plan = session().plan(session().workload(coder | {"max_gpus": 1}, "test"), basis="spec", hints=True)
+    first = plan.levers[0]
+    assert first.change == {"weight_dtype": "q4_k_m", "engine": "llama.cpp"}
+    assert (first.gpu, first.gpus) == ("RTX 4090", 1)
+    assert "llama.cpp would do, on 1 GPU" in plan.rows[0].why
+    for most, offered in ((2, True), (8, False)):
+        changes = changes_of(session().workload(coder | {"max_gpus": most}, "test"))
+        assert any("engine" in change.keys for change in changes) == offered

@@ -269,6 +269,33 @@ async def test_help_is_folded_beside_its_keys_and_scrolls_by_them(tmp_path: Path
         assert box.scroll_y == 2
 
 
+async def test_words_of_the_screen_are_found_in_the_help(tmp_path: Path) -> None:
+    """A search for 'sure' listed the keys that measure."""
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        for word, means in (
+            ("sure", "sure: the probability that"),
+            ("more", "more: how many other counts"),
+            ("limit", "limit: what most"),
+        ):
+            await pilot.press("question_mark", "slash", *word)
+            await settle(pilot)
+            first, second = [line.strip() for line in str(app.screen.query_one(Static).content).splitlines()][:2]
+            assert first == "Words"
+            assert second.startswith(means)
+            await pilot.press("escape", "escape")
+            await settle(pilot)
+
+
+def test_why_says_what_a_row_is_sure_of() -> None:
+    plan = planned()
+    first = msgspec.structs.replace(plan.rows[0], probability_meets=0.52, probability_fits=0.99)
+    assert "52 % sure to fit (99 %) and to meet every target, by the ranges of its figures" in told_of(first, plan)
+    unknown = next(row for row in plan.rows if row.rank is None)
+    assert " sure to fit" not in told_of(unknown, plan)
+
+
 async def test_a_choice_left_to_the_planner_shows_what_that_took(tmp_path: Path) -> None:
     app = PlannerApp(sample_options(tmp_path))
     async with app.run_test(size=(120, 40)) as pilot:

@@ -205,3 +205,36 @@ async def test_a_chosen_value_is_never_cut_within_its_number(tmp_path: Path) -> 
         await pilot.press("1")
         await settle(pilot)
         assert entry.placeholder == "auto 12345", "there is room for both"
+
+
+@pytest.mark.parametrize(
+    ("key", "typed", "value"),
+    [
+        ("targets.deadline_h", "10h", 10),
+        ("targets.deadline_h", "1 d", 24),
+        ("targets.budget_usd", "20 $", 20),
+        ("targets.burst", "20 %", 0.2),
+        ("targets.p95_request_s", "500ms", 0.5),
+        ("input_tokens", "4k tokens", 4000),
+        ("max_gpus", "2 GPUs", 2),
+    ],
+)
+def test_a_field_takes_its_own_unit_behind_the_number(key: str, typed: str, value: float) -> None:
+    field = next(one for one in FIELDS if one.key == key)
+    assert field.read(typed) == value
+
+
+async def test_users_in_place_of_a_load_say_what_is_taken_for_granted_of_them(tmp_path: Path) -> None:
+    """The note gave the first digit typed as the number of users, and nothing said how much each of them asks."""
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 40)) as pilot:
+        await settle(pilot)
+        app.form.query_one("#field-daily-users", FieldEntry).focus()
+        await pilot.press("5", "0")
+        await settle(pilot)
+        said = await first_note(pilot)
+        assert (
+            said
+            == "load 16.7 → none. Taken for granted of the users: 10 messages a day each, and 3 times the mean in the busiest hour."
+        )
+        assert app.form.workload["daily_users"] == 50

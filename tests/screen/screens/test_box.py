@@ -234,7 +234,7 @@ async def test_the_box_says_what_there_is_room_for_and_cuts_no_word(tmp_path: Pa
             Suggestion("command", "long", "one word after the other until there is no more room for any of them, and on"),
         ]
         await app.push_screen(OmniScreen(app, lambda: found, "Find"))
-        await pilot.press("down")
+        await pilot.press("down", "down")
         for width, told in ((80, "Beam 1.0 501B-A23B"), (120, found[1].detail), (80, "Beam 1.0 501B-A23B")):
             await pilot.resize_terminal(width, 24)
             await settle(pilot)
@@ -285,3 +285,25 @@ async def plan_model_by_setting(pilot: Pilot[None], name: str) -> None:
     assert isinstance(pilot.app, PlannerApp)
     await take(pilot.app, Suggestion("setting", f"model={name}"))
     await settle(pilot)
+
+
+def test_a_number_of_gpus_finds_them_by_any_word_of_their_name() -> None:
+    cards = [Suggestion("gpu", name) for name in ("RTX 4090", "RTX 4090 D", "RTX 5090", "L40S")]
+    assert [one.value for one in find("1 x 4090", cards) if one.kind == "machines"] == ["1 × RTX 4090", "1 × RTX 4090 D"]
+    assert [one.value for one in find("8 x l4", cards) if one.kind == "machines"] == ["8 × L40S"]
+    assert not [one for one in find("2 090", cards) if one.kind == "machines"], "not from the middle of a word"
+
+
+async def test_enter_takes_nothing_from_a_box_in_which_nothing_was_typed(tmp_path: Path) -> None:
+    """It took the first model of the alphabet."""
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        before = dict(app.form.workload)
+        await pilot.press("colon", "enter")
+        await settle(pilot)
+        assert isinstance(app.screen, OmniScreen)
+        assert "down goes through the list" in str(app.screen.query_one("#omni-preview", Static).content)
+        assert app.form.workload == before
+        await pilot.press("down")
+        assert app.screen.query_one(OptionList).highlighted == 0

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from planner.numbers import in_unit
 from planner.workload.changes import LABELS
 from planner.workload.tasks import TaskName
 from widgets.panes.workload.values import Kind, parse
@@ -47,4 +48,6 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def read(self, text: str) -> Any:
         """The value typed, or None for an empty field and for the words that stand in one; raises ValueError with what is accepted."""
         word = text.strip().casefold()
-        return None if word.isalpha() and word in {CHOSEN, self.empty} and word not in self.choices else parse(self.kind, text)
+        if word.isalpha() and word in {CHOSEN, self.empty} and word not in self.choices:
+            return None
+        return parse(self.kind, in_unit(text, self.unit) if self.unit else text)

@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 from planner.errors import Problem
 from planner.present.labels import with_labels
 from planner.workload.changes import LOADS, with_title
+from planner.workload.hardware.owned import People
 from widgets.actions.action import bindings
 from widgets.actions.moves import FORM
 from widgets.drawing.symbols import UNICODE, Symbols
@@ -339,11 +340,22 @@ class Form(VerticalScroll, can_focus=False):
     async def _show(self, workload: dict[str, Any], change: str, *, typed: bool = False) -> None:
         """Show another workload, to which `change` led."""
         self.history.keep(self.workload, change, typed=typed)
-        if any(key in self.workload and key not in workload and change != key for key in LOADS):
-            self.notify(difference(self.workload, workload), title="The load was replaced; undo restores it", timeout=5)
+        self._say_what_load_means(workload, change)
         self.workload = with_title(workload, self._base)
         await self._rebuild()
         self.post_message(self.Changed(self.workload))
+
+    def _say_what_load_means(self, workload: dict[str, Any], change: str) -> None:
+        """Name the load that `change` replaced, and what is taken for granted of people who were not there before."""
+        gone = [key for key in LOADS if key in self.workload and key not in workload and change != key]
+        first = change == "daily_users" and change not in self.workload and "people" not in workload
+        means = f"Taken for granted of the users: {People().words}." if first and change in workload else ""
+        if gone:
+            without = {key: value for key, value in self.workload.items() if key not in gone}
+            words = f"{difference(self.workload, without)}. {means}".rstrip()
+            self.notify(words, title="The load was replaced; u restores it", timeout=8 if means else 5)
+        elif means:
+            self.notify(means, timeout=8)
 
     def _field_of(self, editor: Widget) -> Field:
         return editor.query_ancestor(FieldLine).field
