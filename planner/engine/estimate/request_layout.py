@@ -155,6 +155,8 @@ def check_layout(request: Request, job: Job, *, tp: int, pp: int, dp: int, cp: i
     if (request.ep or 1) > 1:
         if not a.experts:
             problems.add("ep", f"{request.ep} is not accepted; the model has no experts.")
+        elif not job.engine.expert_parallel:
+            problems.add("ep", f"{request.ep} is not accepted; {job.engine.label} does not divide experts among GPUs.")
         elif (gpus // pp) % (request.ep or 1) or (request.ep or 1) > a.experts:
             of_a_stage = f"the {gpus // pp} GPUs" + (f" of each of the {pp} pipeline stages" if pp > 1 else "")
             problems.add("ep", f"{request.ep} has to divide {of_a_stage} and be at most the model's {a.experts} experts.")

@@ -84,6 +84,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True, forbid_unknown_fie
     loss_compiled: Literal["no", "asked", "always", "never"] = "no"
     """Whether the loss of compiled code is torch.compile's, which fuses its kernels and leaves the logits where they are: where a fused one is asked for, always,
     or never, as only layers are compiled; "no": a fused loss is a kernel of another library."""
+    expert_parallel: bool = True
+    """Experts can be divided among GPUs, also among those that hold replicas of the attention of a service."""
     layer_split: bool = False
     """Several GPUs hold layers one after the other, unless the workload names tensor parallelism."""
     most_pipelined_zero: int = 3

@@ -291,10 +291,16 @@ def _micro_batches(job: Job, dp: float) -> Iterable[int]:
 def _attention_replicas(job: Job, per_node: int, most: int, *, several: bool) -> list[int]:
     """Numbers of replicas of the attention that share one copy of the experts: those of a node, and of several joined nodes where weights fill GPUs.
 
-    Empty where sharing gains nothing or the experts cannot be divided so.
+    Empty where sharing gains nothing, or the engine or the number of experts does not allow it.
     """
     a = job.architecture
-    if a.experts == 0 or a.total <= LARGE_MODEL_PARAMETERS or per_node < 2 or job.workload.disaggregated:
+    if (
+        a.experts == 0
+        or a.total <= LARGE_MODEL_PARAMETERS
+        or per_node < 2
+        or job.workload.disaggregated
+        or not job.engine.expert_parallel
+    ):
         return []
     wide = several and a.experts_total * job.linear_bytes / per_node > WEIGHTS_OF_ONE_GPU_BYTES
     ranks = (per_node * nodes for nodes in (1, *SHARED_BY_NODES * wide))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from engine_sample import ask, plan, session, workload
 
 from planner.engine.search.layouts import _inference
+from planner.errors import UserError
 
 H100 = "H100 SXM5 80GB"
 PUBLISHED_GPU_HOURS = 30.84e6
@@ -63,6 +65,22 @@ def test_experts_are_shared_by_replicas_of_the_attention() -> None:
     spreads = list(_inference(job, 8, 64, several=True))
     assert any((one.gpus, one.tp, one.dp, one.ep) == (8, 1, 8, 8) for one in spreads)
     assert any((one.tp, one.ep) == (8, 1) for one in spreads)
+
+
+def test_an_engine_that_does_not_divide_experts_is_never_planned_so() -> None:
+    """llama.cpp divides layers or rows of matrices among GPUs, never the experts of a layer."""
+    shared = {engine: _layouts_of(engine) for engine in ("llama.cpp", "vllm")}
+    assert any(ep > 1 for ep in shared["vllm"])
+    assert set(shared["llama.cpp"]) == {1}
+    with pytest.raises(UserError, match=r"ep: 2 is not accepted; llama\.cpp does not divide experts among GPUs"):
+        ask(model="gpt-oss-120b", gpu="L40S", task="serve", engine="llama.cpp", gpus=2, ep=2, dp=2, concurrency=8)
+
+
+def _layouts_of(engine: str) -> list[float]:
+    """Expert parallelism of every layout of gpt-oss-120b on a node of L40S that is looked at."""
+    asked = workload("qwen3-30b-a3b-service", model="gpt-oss-120b", engine=engine, gpus_considered=["L40S"])
+    row = session().plan(asked, basis="spec").rows[0]
+    return [one.ep for one in _inference(session().job(asked, row), 8, 64, several=True)]
 
 
 def test_narrow_weights_compute_as_they_are_stored_where_the_part_can() -> None:
