@@ -38,6 +38,7 @@ async def begin(app: BaseApp) -> None:
         restored = app.options.preset is None and await go_on(app)
         if not restored:
             await open_preset(app, app.options.preset or DEFAULT_PRESET, fallback=DEFAULT_PRESET)
+            await with_model(app)
         if app.session_thread.process is not None:
             await first_answer(app, WITH_PANES_S)
     if app.plan_loop.answered.is_set():
@@ -53,6 +54,14 @@ async def begin(app: BaseApp) -> None:
     else:
         app.content.machine.say_off()
     await look_round(app)
+
+
+async def with_model(app: BaseApp) -> None:
+    """Plan the model that the program was opened on."""
+    if app.options.model is not None:
+        from widgets.actions.workload import change_model
+
+        await change_model(app, app.options.model)
 
 
 def is_fresh(app: BaseApp) -> bool:

@@ -17,6 +17,8 @@ class AppOptions(NamedTuple):
 
     preset: str | None = None
     """Name of a preset or path of a preset file; None: go on where the last start ended."""
+    model: str | None = None
+    """Model that is planned in place of the preset's."""
     state: Path | None = None
     """Folder of measurements and remembered choices; None: the user's own."""
     config: Path | None = None

@@ -17,7 +17,9 @@ from planner.cli.exits import MEANINGS
 from planner.cli.options import FILE, Invocation, OpenApp, folder_options, options, pass_invocation
 from planner.cli.terminal.streams import plain_streams, say
 from planner.errors import Problem, UserError, nearest_names
+from planner.paths import DEFAULT_PRESET
 from planner.startup import can_draw
+from planner.workload.huggingface.hub import is_hub_id
 
 app_options = options(
     click.option("--python", metavar="PATH", help="Interpreter whose torch is measured."),
@@ -36,7 +38,8 @@ app_options = options(
     of_word="open",
     subcommand_metavar="[PRESET | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file)."
+    epilog="Without a command the terminal program opens, on PRESET if one is named (a name or the path of a .toml file; or a model:"
+    " its name, its Hugging Face id, or the path of its config.json)."
     "\n\n\b\nExit codes:\n" + "\n".join(f"  {code:8} {meaning}" for code, meaning in MEANINGS.items()),
 )
 @click.version_option(planner.__version__, prog_name="gpu-planner")
@@ -80,23 +83,29 @@ def open_command(
 ) -> int:
     """Open the terminal program; without a terminal, print the plan."""
     invocation.config, invocation.state = config, state
-    if preset is not None:
-        _require_preset(invocation, preset)
+    model = None if preset is None else _model_or_preset(invocation, preset)
     if invocation.open_app is not None and can_draw():
         _require_recording(app["replay"], demo=app["demo"])
         with plain_streams():
-            return invocation.open_app(preset=preset, config=config, state=state, **app)
+            return invocation.open_app(preset=DEFAULT_PRESET if model else preset, model=model, config=config, state=state, **app)
     from planner.cli.plan.command import plan
 
-    code: int = ctx.invoke(plan, preset=preset)
+    code: int = ctx.invoke(plan, preset=None if model else preset, settings=(f"model={model}",) if model else ())
     return code
 
 
-def _require_preset(invocation: Invocation, preset: str) -> None:
-    """Fail before the screen opens; suggest commands too, since the word may be a mistyped one."""
+def _model_or_preset(invocation: Invocation, preset: str) -> str | None:
+    """The model that is named where a preset may be; None: it is a preset.
+
+    Fails before the screen opens; suggests commands too, since the word may be a mistyped one.
+    """
+    session = invocation.session()
     try:
-        invocation.session().presets.load(preset)
+        session.presets.load(preset)
     except UserError as wrong:
+        if session.models.is_known(preset) or (is_hub_id(preset) and not Path(preset).exists() and not preset.endswith(".toml")):
+            session.architecture(preset)
+            return preset
         hint = did_you_mean(preset, list(COMMANDS))
         if hint and not Path(preset).exists() and os.sep not in preset:
             presets_near = [name for problem in wrong.problems for name in problem.nearest]
@@ -104,6 +113,7 @@ def _require_preset(invocation: Invocation, preset: str) -> None:
             nearest = holding or nearest_names(preset, [*COMMANDS, *presets_near])
             raise UserError(Problem("", "", f"{preset!r} is neither a command nor a preset.", nearest)) from wrong
         raise
+    return None
 
 
 def _require_recording(replay: Path | None, *, demo: bool) -> None:

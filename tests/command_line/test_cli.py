@@ -145,6 +145,24 @@ def test_the_command_nobody_names_is_not_named_in_its_faults(planner_process: Ru
     assert done.stderr.endswith(" Did you mean 'llama-3.1-70b-chat-service' or 'qwen3-8b-single-user-chat'?\n")
 
 
+CONFIG = """{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072,
+"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "num_hidden_layers": 28, "vocab_size": 151936,
+"max_position_embeddings": 40960, "tie_word_embeddings": true, "torch_dtype": "bfloat16"}"""
+
+
+def test_a_model_may_stand_where_a_preset_does(planner_process: RunPlanner, tmp_path: Path) -> None:
+    """Its name, or the path of its config.json: people have these before they have a preset."""
+    (tmp_path / "config.json").write_text(CONFIG)
+    for model in ("qwen3-0.6b", str(tmp_path / "config.json")):
+        done = planner_process(model)
+        assert done.returncode == 0, done.stderr
+        assert "serve · " in done.stdout.splitlines()[0]
+        assert "as in llama-3.1-70b-chat-service" in done.stderr
+    done = planner_process("acme/nope-7b")
+    assert done.returncode == 2
+    assert "'acme/nope-7b' is not in the catalogue" in done.stderr
+
+
 def test_a_broken_preset_file_is_reported_whole(run_planner: RunPlanner, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('model = "Qwen/Qwen3-8B"\ntask = "serv"\nconcurency = 4\n')
     done = run_planner("plan", "mine.toml")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual.css.stylesheet import Stylesheet
 from textual.widgets import Static
-from tui_sample import sample_options, settle
+from tui_sample import PRESET, sample_options, settle
 
 from widgets import opening, state_files
 from widgets.app import PlannerApp
@@ -107,3 +107,11 @@ def test_choices_that_cannot_be_read_are_none(tmp_path: Path, text: str) -> None
     assert state_files.load_choices(tmp_path) == {}
     (tmp_path / state_files.CHOICES).write_text('\ufeff{"theme": "nord"}', encoding="utf-8")
     assert state_files.load_choices(tmp_path) == {"theme": "nord"}
+
+
+async def test_a_start_on_a_model_plans_it_and_says_what_stays_of_the_preset(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path, model="qwen3-0.6b"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        assert app.form.workload["model"] == "qwen3-0.6b"
+        assert [note.title for note in app._notifications] == [f"The rest is as in {PRESET}"]

@@ -17,6 +17,8 @@ taken away; years that have to be paid whether used or not; another job."""
 Verdict = Literal["fits", "may-not-fit", "misses-target", "does-not-fit", "not-supported"]
 SOLUTIONS: tuple[Verdict, ...] = ("fits", "may-not-fit")
 """Verdicts of rows that have a rank."""
+SURE = 0.9
+"""Probability to fit and to meet every target from which an answer needs no surer one beside it."""
 PRICE_UNIT = " a token"
 """Unit after a price where rows are ranked by dollars per token, because dollars per month are shown next to it."""
 

@@ -58,7 +58,7 @@ def _training(workload: Workload, job: Job, row: PlanRow, plan: Plan) -> Iterato
     else:
         what = f"{digits(job.linear_bytes + each)} bytes of weights, gradients and optimizer a parameter"
     yield _branch("Are all parameters trained?", not job.adapters, what)
-    room = memory.capacity
+    room = memory.usable
     sizes = f"{bytes_text(states)} of states, {bytes_text(room)} usable on one {row.gpu}"
     yield _branch("Do the states fit one GPU?", states < room, sizes)
     if states >= room:
@@ -86,9 +86,9 @@ def _inference(workload: Workload, job: Job, row: PlanRow) -> Iterator[Branch]:
     if memory is None or layout is None:
         return
     sizes = {name: FORMATS[name].stored(a).total_bytes for name in NARROWER}
-    fits = [name for name in NARROWER if sizes[name] < memory.capacity]
+    fits = [name for name in NARROWER if sizes[name] < memory.usable]
     stored = ", ".join(f"{name} {bytes_text(size)}" for name, size in sizes.items())
-    room = f"{bytes_text(memory.capacity)} usable on one {row.gpu}"
+    room = f"{bytes_text(memory.usable)} usable on one {row.gpu}"
     yield _branch("Do the weights fit one GPU in 16 bits?", "bf16" in fits, f"{stored}; {room}")
     if "bf16" not in fits:
         narrow = f"from {fits[0]} on" if fits else f"in none; tp{layout.tp}·pp{layout.pp} holds them"

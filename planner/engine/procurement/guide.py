@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from planner.engine.advice.advice import Advice
-from planner.engine.answers.plan import Plan, PlanRow
+from planner.engine.answers.plan import SURE, Plan, PlanRow
 from planner.engine.answers.time import class_words
 from planner.engine.job.job import Job
 from planner.engine.money import Costs, WayCosts
@@ -228,6 +228,10 @@ def _right_size(plan: Plan, row: PlanRow) -> Step:
     for one in plan.rows:
         if one.rank and one.gpu != row.gpu:
             others.setdefault(one.gpu, one)
+    if row.probability_meets is not None and row.probability_meets < SURE:
+        surer = next((one for one in plan.rows if one.rank and (one.probability_meets or 0.0) >= SURE), None)
+        instead = f"; over {percent_text(SURE)} sure: {row_words(surer)}, {surer.why}" if surer else ""
+        reasons.append(f"{percent_text(row.probability_meets)} sure to fit and to meet every target{instead}")
     reasons += [f"next: {row_words(one)}, {one.why}" for one in list(others.values())[:2]]
     return Step(
         name="right-size", answer=f"{gpus:,} × {row.gpu}{f' as {layout.text}' if layout and gpus > 1 else ''}.", reasons=reasons

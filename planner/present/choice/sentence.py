@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from planner.engine.answers.plan import SURE
 from planner.present.choice.levers import lever_text
 from planner.present.choice.ranked_by import latency_of, ranked_by
 from planner.present.names import device_name
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 ALIKE = 0.005
 """Relative difference below which two figures read the same."""
-SURE = 0.9
-"""Probability to fit and to meet every target from which an answer needs no surer one beside it."""
 OVER = f"over {percent_text(SURE)} sure"
 """Words before the row that is."""
 

@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from planner.engine.advice.observation import Observed
+from planner.engine.answers.plan import SURE
 from planner.engine.procurement.guide import Answers, Guide
 from planner.session import Session
+from planner.units import bytes_text
 from planner.workload.hardware.owned import Own
 
 GIB = 2**30
@@ -62,6 +64,24 @@ def test_the_tree_of_inference_with_its_reasons(session: Session) -> None:
     assert guide.row is not None
     used = session.guide(msgspec.structs.replace(SERVING, use=0.1)).guide
     assert used.market == "on-demand", "a tenth of the time pays for no commitment"
+
+
+def test_the_guide_says_what_may_be_used_and_how_sure_its_choice_is(session: Session) -> None:
+    """It called the whole memory usable, and chose a row that met its target in one case of two without a word."""
+    answers = Answers(
+        task="serve", model="qwen3-32b", weight_dtype="fp8", daily_users=50, p95_request_s=5.0, gpus=["A100 80GB SXM"]
+    )
+    guide = session.guide(answers).guide
+    assert guide.row is not None
+    assert guide.row.answer.memory_bytes is not None
+    usable = bytes_text(guide.row.answer.memory_bytes.usable)
+    reason = next(branch.reason for branch in guide.tree if branch.question == "Do the weights fit one GPU in 16 bits?")
+    assert reason.endswith(f"{usable} usable on one A100 80GB SXM")
+    chance = guide.row.probability_meets
+    assert chance is not None
+    told = [reason for reason in guide.steps[2].reasons if " sure to fit and to meet every target" in reason]
+    assert len(told) == (chance < SURE)
+    assert not told or told[0].startswith(f"{chance:.0%}".replace("%", " %"))
 
 
 def test_spot_is_taken_where_it_saves_a_tenth_and_the_work_may_stop(session: Session) -> None:

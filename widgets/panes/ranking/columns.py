@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from planner.engine.answers.plan import SURE
 from planner.present import plan as present
 from planner.present.cells import Cell, Column
 from planner.present.choice.ranked_by import deciding_columns, ends, latency_of, ranked_by
-from planner.present.choice.sentence import SURE
 from planner.present.names import device_name
 from planner.units import UNKNOWN
 from widgets.drawing.symbols import Symbols
