@@ -205,3 +205,13 @@ def test_ticks_of_one_axis_have_different_labels(low: float, high: float, most: 
         labels = [tick_label(axis, tick) for tick in axis.ticks(most)]
         assert len(set(labels)) == len(labels) <= most
         assert len(labels) >= 2
+
+
+def test_points_of_one_cell_share_a_letter_and_faint_ones_cover_no_label() -> None:
+    chart = Chart("", LinearAxis(0.0, 10.0), LinearAxis(0.0, 10.0), "x", "y",
+        dots=[Dot(5.0, 4.9, "first"), Dot(5.0, 4.91, "second"), Dot(1.0, 1.0, "third"), *(Dot(x / 10, 9.9) for x in range(100))],
+        limits=[Limit(9.9, "wanted", upright=False)])  # fmt: skip
+    lines = ["".join(text for text, _ in runs) for runs in chart_runs(chart, 60, 14, LOOK)]
+    assert "wanted" in "\n".join(lines)
+    assert lines[-1].split("   ") == ["a first and second", "b third"]
+    assert "a" in "".join(lines[1:-3])

@@ -137,7 +137,7 @@ def _gpu(one: RightSizing, symbols: Symbols, room: int) -> Iterator[Content]:
 
 def _zone(zone: Zone, symbols: Symbols, room: int) -> list[Content]:
     style = "$text-success" if zone.name in GOOD_WHEN_HIGH and zone.zone == "high" else ZONE_STYLES[zone.zone]
-    bar = bar_text(min(1.0, zone.share) if zone.share is not None else None, BAR, symbols.filled, " ")
+    bar = bar_text(min(1.0, zone.share) if zone.share is not None else None, BAR, symbols.filled, symbols.empty)
     head = Content.assemble((f"  {zone.name:<{LABEL}}", "$quiet"), (bar, style))
     left = LABEL + BAR + 4
     return side_by_side([([head], left), (styled_lines(zone.text, room - left), 0)])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from planner.present.drawing.chart import Chart
+from planner.present.drawing.chart import Chart, Dot
 from planner.present.drawing.plot import Plot, Run
 from planner.text import one_line
 
@@ -33,6 +33,10 @@ def rows_for(width: int, most: int = MOST_ROWS) -> int:
 def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[Run]]:
     """The chart in `height` rows of `width` cells, then its legend, as runs of text in one style."""
     plot = Plot(width, height, chart.x, chart.y, ascii_only=look.ascii_only, quiet=look.quiet)
+    letters, faint = iter(string.ascii_lowercase), "." if look.ascii_only else "·"
+    for dot in chart.dots:
+        if not dot.label:
+            plot.mark(dot.x, dot.y, faint, look.quiet)
     for limit in chart.limits:
         if limit.upright:
             plot.vertical(limit.value, limit.label, look.quiet, at_foot=limit.at_foot)
@@ -40,16 +44,13 @@ def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[R
             plot.level(limit.value, limit.label, look.quiet)
     for number, curve in enumerate(chart.curves):
         plot.line(curve.points, look.curves[number % len(look.curves)], every=1 + number % 3, sign=string.ascii_uppercase[number])
-    letters, faint = iter(string.ascii_lowercase), "." if look.ascii_only else "·"
-    named: list[tuple[str, str]] = []
+    by_cell: dict[tuple[int, int], list[Dot]] = {}
     for dot in chart.dots:
-        if not dot.label:
-            plot.mark(dot.x, dot.y, faint, look.quiet)
-    for dot in chart.dots:
-        letter = next(letters, "") if dot.label else ""
-        if letter:
-            plot.mark(dot.x, dot.y, letter, look.strong)
-            named.append((letter, dot.label))
+        if dot.label:
+            by_cell.setdefault(_cell(plot, (dot.x, dot.y)), []).append(dot)
+    named = [(letter, " and ".join(dot.label for dot in dots)) for letter, dots in zip(letters, by_cell.values(), strict=False)]
+    for (letter, _), (dot, *_) in zip(named, by_cell.values(), strict=False):
+        plot.mark(dot.x, dot.y, letter, look.strong)
     for number, (x, y) in enumerate(_ends(chart, plot)):
         if chart.curves[number].name:
             plot.mark(x, y, string.ascii_uppercase[number], look.curves[number % len(look.curves)])

@@ -304,7 +304,8 @@ def test_processes_are_listed_with_the_reason_of_what_is_not_known() -> None:
     assert none.split() == ["nobody", "uses", "GPU", "1,", "1"]
     assert why.endswith("— not permitted for this user or container")
     assert all(len(line) <= 76 for line in (head, first, second, none, why))
-    (recorded,) = process_lines((used, free), Drawing(UNICODE, 76, 1.0, Marks(), recorded=True))
+    (recorded,) = process_lines((used, free), Drawing(UNICODE, 76, 1.0, Marks(), recorded=True), roomy=True)
+    assert str(recorded).index("—") == 16  # below the values of a block
     assert "only this machine's driver" in str(recorded)
 
 

@@ -204,12 +204,13 @@ class MachineView(VerticalScroll, can_focus=True):
         badge = (
             [Content.assemble((f" {snapshot.badge} ", "reverse bold"), (" not this machine", "$quiet"))] if snapshot.badge else []
         )
-        processes = process_lines(snapshot.devices, drawing, self._order) if self._order and snapshot.devices else []
-        host = partial(host_lines, snapshot.host, self._histories[HOST], drawing)
-        roomy = self._roomy_gpus(snapshot, drawing, len(badge) + len(processes) + len(host()))
+        lists = self._order and snapshot.devices
+        processes = partial(process_lines, snapshot.devices, drawing, self._order) if lists else _no_lines
+        host = partial(host_lines, snapshot.host, self._histories[HOST], drawing) if snapshot.host.cpu_name else _no_lines
+        roomy = self._roomy_gpus(snapshot, drawing, len(badge) + len(processes()) + len(host()))
         few = bool(badge) and len(snapshot.devices) == 1 and roomy is None
         lines = badge if roomy is not None or few or not snapshot.devices else []  # elsewhere the title has it
-        others = len(badge) + len(processes) + len(host())
+        others = len(badge) + len(processes()) + len(host())
         lines += self._gpus(snapshot, drawing, self.size.height - others) if roomy is None else roomy
         if not snapshot.devices:
             lines += [Content(driver_text(snapshot))]
@@ -217,7 +218,7 @@ class MachineView(VerticalScroll, can_focus=True):
                 lines.append(Content.styled(snapshot.nvml_detail, "$quiet"))
             if self.size.height >= HINT_HEIGHT:
                 lines += [*styled_lines(NO_GPU_HINT, width, "$quiet"), Content("")]
-        lines += [*processes, *host(roomy=roomy is not None)]
+        lines += [*processes(roomy=roomy is not None), *host(roomy=roomy is not None)]
         self.query_one(FoldedLines).show(lines, self.size.height)
         self._entitle()
 
@@ -293,6 +294,12 @@ def _slices_text(device: DeviceSnapshot) -> str:
     return (
         f"MIG {', '.join(dict.fromkeys(f'{profiles.count(one)} × {one}' for one in profiles))}" if profiles else device.name or ""
     )
+
+
+def _no_lines(*, roomy: bool = False) -> list[Content]:
+    """Facts of a host of which nothing is known, and processes that are not listed."""
+    del roomy
+    return []
 
 
 def driver_text(snapshot: Snapshot) -> str:

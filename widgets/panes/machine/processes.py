@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import DeviceSnapshot, ProcessSnapshot
     from widgets.panes.machine.gpu import Drawing
 
-LABEL, PLACE, PID, MEMORY, KIND, USER = 14, 6, 9, 9, 9, 10
+LABEL, ROOMY_LABEL, PLACE, PID, MEMORY, KIND, USER = 14, 16, 6, 9, 9, 9, 10
 """Cells of the columns."""
 KINDS = {"compute": "compute", "graphics": "graphics", "compute and graphics": "both"}
 Line = tuple["DeviceSnapshot", "ProcessSnapshot"]
@@ -28,18 +28,23 @@ ORDERS: Mapping[str, Callable[[Line], Any]] = {
 """Column -> sort key: the largest memory first, the others from their lowest value on."""
 
 
-def process_lines(devices: Sequence[DeviceSnapshot], drawing: Drawing, order: str = "memory") -> list[Content]:
-    """Lines on the processes of each GPU in this order, or the reason why they are not known."""
+def process_lines(
+    devices: Sequence[DeviceSnapshot], drawing: Drawing, order: str = "memory", *, roomy: bool = False
+) -> list[Content]:
+    """Lines on the processes of each GPU in this order, or the reason why they are not known; `roomy`: below such blocks."""
+    label = ROOMY_LABEL if roomy else LABEL
     if drawing.recorded:
-        return _labelled("processes", f"{UNKNOWN} only this machine's driver lists the processes of a GPU", drawing)
+        return labelled(
+            "processes", label, f"{UNKNOWN} only this machine's driver lists the processes of a GPU", drawing.width, "$quiet"
+        )
     known = sorted(((device, one) for device in devices for one in device.processes or ()), key=ORDERS[order])
     lines = [_head(order, drawing)] if known else []
     lines += [_process(device, one, drawing) for device, one in known]
     for one in devices:
         if one.processes is None:
-            lines += _labelled(f"GPU {one.index}", f"{UNKNOWN} {one.why('processes')}", drawing)
+            lines += labelled(f"GPU {one.index}", label, f"{UNKNOWN} {one.why('processes')}", drawing.width, "$quiet")
     unused = [str(device.index) for device in devices if device.processes == ()]
-    return lines + (_labelled("nobody uses", f"GPU {', '.join(unused)}", drawing) if unused else [])
+    return lines + (labelled("nobody uses", label, f"GPU {', '.join(unused)}", drawing.width, "$quiet") if unused else [])
 
 
 def _head(order: str, drawing: Drawing) -> Content:
@@ -60,7 +65,3 @@ def _process(device: DeviceSnapshot, one: ProcessSnapshot, drawing: Drawing) -> 
         f"{(one.user or UNKNOWN)[: USER - 1]:<{USER}}"
     )
     return Content(text + shorten_end(line.command, max(10, drawing.width - len(text)), drawing.symbols.ellipsis))
-
-
-def _labelled(label: str, text: str, drawing: Drawing) -> list[Content]:
-    return labelled(label, LABEL, text, drawing.width, "$quiet")

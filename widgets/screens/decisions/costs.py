@@ -62,4 +62,4 @@ class CostScreen(TurningScreen):
         if costs is None:
             return [Section("", [Paragraph(f"Its cost is unknown: {row.why}.")])]
         chart = frontier_chart(self._planner.plan) if self._planner.plan is not None else None
-        return [*cost_sections(costs), *([Section("Cost against time", [chart])] if chart else [])]
+        return [*cost_sections(costs), *([Section("", [chart])] if chart else [])]
