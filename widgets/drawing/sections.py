@@ -32,7 +32,8 @@ def section_lines(sections: Sequence[Section], width: int, *, height: int = 0, a
         if section.title:
             lines += (Content.styled(line, "bold $accent") for line in folded(section.title, width))
         for part in section.parts:
-            lines += _part(part, width, ascii_only, height - len(lines))
+            new = list(_part(part, width, ascii_only, height - len(lines)))
+            lines += new[1:] if lines and new and not (lines[-1].plain or new[0].plain) else new
     return lines
 
 
