@@ -36,19 +36,21 @@ def section_lines(sections: Sequence[Section], width: int, *, height: int = 0, a
 
 def section_blocks(sections: Sequence[Section], width: int, *, height: int = 0, ascii_only: bool = False) -> Iterator[Block]:
     """Lines of `section_lines`, those of each row of a table together."""
-    above = 0
+    above, blank = 0, False
     for number, section in enumerate(sections):
         titles = [Content.styled(line, "bold $accent") for line in folded(section.title, width)] if section.title else []
         heading = [Content("")] * (number > 0) + titles
         above += len(heading)
         if heading:
+            blank = not heading[-1].plain
             yield None, heading
         for part in section.parts:
             room = height - above
-            for item, lines in (
-                _rows(part, width) if isinstance(part, Table) else [(None, list(_part(part, width, ascii_only, room)))]
-            ):
+            blocks = _rows(part, width) if isinstance(part, Table) else [(None, list(_part(part, width, ascii_only, room)))]
+            for item, new in blocks:
+                lines = new[1:] if blank and new and not new[0].plain else new
                 above += len(lines)
+                blank = bool(lines) and not lines[-1].plain
                 yield item, lines
 
 

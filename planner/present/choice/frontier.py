@@ -64,6 +64,7 @@ def frontier_chart(plan: Plan) -> Chart | None:
         [_dot(one, f"{digits(one.time)} {unit}", plan, named=one in named) for one in places],
         limits,
         note="No solution is both cheaper and faster than those on the line.",
+        unnamed="another solution" if len(named) < len(places) else "",
     )
 
 

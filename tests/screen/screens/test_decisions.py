@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -254,3 +255,5 @@ def test_the_axis_of_a_chart_is_in_sight_below_what_stands_above_it(height: int)
     assert len(lines) <= height
     assert "12" in lines[-2].split()
     assert lines[-1].startswith("A rent")
+    lines = [str(line) for line in section_lines([Section("", (points,)), Section("", (chart,))], 76)]
+    assert not any(not (one or other) for one, other in pairwise(lines)), "no two blank lines below each other"
