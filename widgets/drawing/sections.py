@@ -49,9 +49,9 @@ def section_blocks(sections: Sequence[Section], width: int, *, height: int = 0, 
             blocks = _rows(part, width) if isinstance(part, Table) else [(None, list(_part(part, width, ascii_only, room)))]
             for item, new in blocks:
                 lines = new[1:] if blank and new and not new[0].plain else new
-                above += len(lines)
-                blank = bool(lines) and not lines[-1].plain
-                yield item, lines
+                if lines:
+                    above, blank = above + len(lines), not lines[-1].plain
+                    yield item, lines
 
 
 def _rows(part: Table[Any], width: int) -> Iterator[Block]:
