@@ -23,10 +23,14 @@ def key_of(label: str) -> str:
     return "" if label in Request.__struct_fields__ else _KEYS.get(label.casefold(), "")
 
 
+TOTALS = {"p95": "targets.p95_request_s", "p99": "targets.p99_request_s"}
+"""A percentile that is said alone -> the key of the whole request's, as in the box of the screen."""
+
+
 def with_key(setting: str) -> str:
     """`setting`, 'LABEL=VALUE', with the key of its label; as it is where the label is a key, unknown, or takes another number than the key."""
     label, equals, value = setting.partition("=")
-    key = key_of(label.strip())
+    key = TOTALS.get(label.strip().casefold()) or key_of(label.strip())
     return f"{key}{equals}{value}" if key and key not in IN_PERCENT else setting
 
 

@@ -72,7 +72,7 @@ async def test_the_cursor_of_a_field_and_what_is_selected_are_reversed(tmp_path:
         await settle(pilot)
         field = app.form.query_one("#field-output-tokens", Input)
         field.focus()
-        await pilot.pause()
+        await settle(pilot)
         whole = [segment.text for segment in field.render_line(0) if segment.style and segment.style.reverse]
         assert "".join(whole).startswith("200")
         await pilot.press("3")

@@ -38,6 +38,8 @@ LIMIT = re.compile(r"\s*[<≤]=?\s*")
 """Sign between a field and its amount: 'p95 < 3'."""
 SIGNS = re.compile(r"[^a-z0-9]+")
 """Signs between the parts of a name, which people leave out: 'llama3 70b' is found in 'llama-3.1-70b'."""
+BEFORE_KEY = re.compile(r"\s+(?=[\w.]+=)")
+"""Blanks before another key."""
 NUMBER = r"\d+(?:\.\d+)?"
 GENERATION = r"(?<![\d.])((?!0\d)\d{1,2}(?:\.\d+)?)(?![\d.]|[bmktx])"
 """The first number of a model's name that is no size ('70b', '8x7b') and no date ('08-2024', '2410')."""
@@ -188,13 +190,24 @@ def _score(search: FuzzySearch, wanted: str, suggestion: Suggestion) -> float:
 
 
 def setting(text: str, workload: Mapping[str, Any]) -> dict[str, Any]:
-    """The change of `workload` that 'key=value' spells; the key by its name, or as the form calls it.
+    """The changes of `workload` that 'key=value', or several with blanks between, spell; keys by their names, or as the form calls them.
 
     Raises ValueError with what is wrong and the nearest keys.
     """
+    fields: Sequence[Field] = spec.fields_for(workload)
+    names = {name.casefold() for one in fields for name in (one.key, one.label)} | KNOWN_KEYS
+    parts: list[str] = []
+    for part in BEFORE_KEY.split(text.strip()):
+        if parts and part.partition("=")[0].casefold() not in names:
+            parts[-1] += f" {part}"
+        else:
+            parts.append(part)
+    return {key: value for part in parts for key, value in _setting(part, fields).items()}
+
+
+def _setting(text: str, fields: Sequence[Field]) -> dict[str, Any]:
     name, _, given = text.partition("=")
     wanted = name.strip().casefold()
-    fields: Sequence[Field] = spec.fields_for(workload)
     exact = [one for one in fields if wanted in {one.key.casefold(), one.label.casefold()}]
     near = exact or [one for one in fields if wanted and (one.key.startswith(wanted) or one.label.casefold().startswith(wanted))]
     if not near:

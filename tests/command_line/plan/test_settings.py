@@ -46,6 +46,7 @@ def test_a_label_of_the_form_is_taken_as_its_key() -> None:
 
 
 def test_a_label_of_a_percentage_is_answered_with_its_key() -> None:
+    assert [with_key("p95=5"), with_key("P99=8s")] == ["targets.p95_request_s=5", "targets.p99_request_s=8s"], "as in the box"
     assert with_key("burst=20") == "burst=20"
     with pytest.raises(UserError) as caught:
         parse_settings(["burst=20"])

@@ -287,6 +287,24 @@ async def plan_model_by_setting(pilot: Pilot[None], name: str) -> None:
     await settle(pilot)
 
 
+@pytest.mark.parametrize(
+    ("typed", "changes"),
+    [
+        ("input=500 output=40", {"input_tokens": 500, "output_tokens": 40}),
+        ("input_tokens=500  max_gpus=2 model=qwen3-4b", {"input_tokens": 500, "max_gpus": 2, "model": "qwen3-4b"}),
+        ("p95 total=5s", {"targets.p95_request_s": 5}),
+        ("at most = 4", {"max_gpus": 4}),
+    ],
+)
+def test_several_settings_may_stand_in_one_line(typed: str, changes: dict[str, object]) -> None:
+    assert setting(typed, SERVICE) == changes
+
+
+def test_what_follows_a_value_and_is_no_key_belongs_to_it() -> None:
+    with pytest.raises(ValueError, match="'500 cats=2' is not a number"):
+        setting("output=500 cats=2", SERVICE)
+
+
 def test_a_number_of_gpus_finds_them_by_any_word_of_their_name() -> None:
     cards = [Suggestion("gpu", name) for name in ("RTX 4090", "RTX 4090 D", "RTX 5090", "L40S")]
     assert [one.value for one in find("1 x 4090", cards) if one.kind == "machines"] == ["1 × RTX 4090", "1 × RTX 4090 D"]
