@@ -46,6 +46,17 @@ HEIGHTS = [(0, "-low"), (LEAST_HEIGHT, "-short"), (28, "-medium"), (36, "-regula
 """Least cells and rows -> the class of a screen that has them."""
 
 
+class _PanesScreen(Screen[Any]):
+    """The screen with the panes, whose key line names the keys that work while a box lies over them."""
+
+    @on(events.ScreenSuspend)
+    @on(events.ScreenResume)
+    def _covered_or_not(self) -> None:
+        """A box was opened or closed; there is no key line yet as the screen is shown for the first time."""
+        for line in self.query(KeyLine):
+            line.draw()
+
+
 class PlannerApp(BaseApp):
     """gpu-planner."""
 
@@ -59,7 +70,7 @@ class PlannerApp(BaseApp):
 
     def get_default_screen(self) -> Screen[Any]:
         """The screen with the classes of its size, which Textual adds after a first layout without them."""
-        screen = super().get_default_screen()
+        screen = _PanesScreen(id="_default")
         for cells, breakpoints in zip(self.size, (WIDTHS, HEIGHTS), strict=True):
             screen.add_class(max(one for one in breakpoints if one[0] <= cells)[1], update=False)  # styled as it is mounted
         return screen

@@ -68,9 +68,11 @@ class KeyLine(Clickable):
         room = self.content_size.width
         focused = self.screen.focused
         note = self._note_of() if isinstance(focused, Input) else ""
-        wanted = self._wanted(focused, roomy=room >= ROOMY, noted=bool(note))
-        left = [self._state_of(self._by_id[name]) for name in wanted]
-        right = [self._state_of(self._by_id[name]) for name in RIGHT]
+        if self.app.screen is self.screen:
+            wanted = self._wanted(focused, roomy=room >= ROOMY, noted=bool(note))
+            left, right = ([self._state_of(self._by_id[name]) for name in names] for names in (wanted, RIGHT))
+        else:  # under a box, whose other keys are named on its border
+            left, right, note = [self._state_of(self._by_id["back"])._replace(label=self._by_id["back"].label)], [], ""
         if not room or self._shown == (room, note, left, right):
             return
         self._shown = (room, note, left, right)

@@ -18,6 +18,7 @@ from widgets.app import PlannerApp
 from widgets.drawing.scroll_bar import NarrowBar, thumb
 from widgets.drawing.symbols import UNICODE
 from widgets.panes.frame import Frame
+from widgets.panes.key_line import KeyLine
 from widgets.panes.lines import FoldedLines
 from widgets.screens.row.levers import LeverScreen, Proposal
 from widgets.screens.row.time import TimeScreen
@@ -393,3 +394,18 @@ def test_the_thumb_of_a_scroll_bar_is_where_one_is() -> None:
     assert thumb(10, 40, 10, 30) == (15, 20)
     assert thumb(10, 10_000, 10, 9_990) == (18, 20), "never less than a cell"
     assert thumb(10, 10, 10, 0) == (0, 0), "there is nowhere to go"
+
+
+async def test_the_key_line_names_only_what_works_while_a_box_is_open(tmp_path: Path) -> None:
+    app = PlannerApp(sample_options(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        keys = app.main.query_one(KeyLine)
+        before = str(keys.content)
+        assert "what if" in before
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert str(keys.content).split() == ["esc", "back"]
+        await pilot.press("escape")
+        await settle(pilot)
+        assert str(keys.content) == before
