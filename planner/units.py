@@ -107,11 +107,11 @@ def age_text(days: int) -> str:
 
 
 def count_text(value: float | None) -> str:
-    """A count of things: 8190735360 -> '8.19 B', 1234 -> '1,234'."""
+    """A count of things: 8190735360 -> '8.19 B', 999.8e9 -> '1.00 T', 1234 -> '1,234'."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    for scale, suffix in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
-        if abs(value) >= scale:
+    for scale, least, suffix in ((1e12, 0.9995e12, "T"), (1e9, 0.9995e9, "B"), (1e6, 1e6, "M")):
+        if abs(value) >= least:
             return f"{digits(value / scale)} {suffix}"
     return f"{value:,.0f}"
 

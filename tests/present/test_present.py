@@ -18,7 +18,7 @@ from planner.present.command_line import PlanCommand
 from planner.present.lines.folding import fact_lines, folded
 from planner.present.lines.text_table import fitted
 from planner.present.plan import columns_for, plan_table, rate_text
-from planner.units import UNKNOWN, age_text, digits, used_text
+from planner.units import UNKNOWN, age_text, count_text, digits, used_text
 
 PRESETS = ("qwen3-8b-single-user-chat", "llama-3.1-8b-lora", "llama-3.1-70b-chat-service")
 
@@ -160,3 +160,10 @@ def test_what_is_used_has_the_unit_of_what_there_is() -> None:
     assert used_text(4 * 2.0**20, 79.6 * 2.0**30) == "0.00 of 79.6 GiB"
     assert used_text(95 * 2.0**20, 79.6 * 2.0**30) == "0.09 of 79.6 GiB"
     assert used_text(0.0, 79.6 * 2.0**30) == "0.0 of 79.6 GiB"
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(999.4e9, "999 B"), (999.8e9, "1.00 T"), (999.6e6, "1.00 B"), (999_600, "999,600"), (None, UNKNOWN)]
+)
+def test_a_count_rounds_up_to_the_next_unit(count: float | None, said: str) -> None:
+    assert count_text(count) == said
