@@ -95,7 +95,6 @@ def plan(
         raise click.UsageError(f"{alone[0]} says how costs are compared: add --money.")
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
-    from planner.present.choice.sentence import doubt
 
     session, command = invocation.session(), plan_command(invocation, **given)
     session.begin_machine()
@@ -131,7 +130,11 @@ def plan(
     first = found.best
     costs = session.costs(workload, first, terms_of(session, **terms), basis=command.basis) if money and first else None
     by_load = session.under_load(workload, first, basis=command.basis) if load and first else None
-    doubts = doubt(session.plan(workload, basis=command.basis, levers=False)) if form is None else ""
+    doubts = ""
+    if form is None:
+        from planner.present.choice.sentence import doubt
+
+        doubts = doubt(session.plan(workload, basis=command.basis, levers=False))
     more = _More(first if load else None, by_load, costs, chart, doubts)
     _write(found, form, command, more, each_gpu=each_gpu)
     _keep_prediction(session, workload, found, say_so=form is None)
