@@ -21,7 +21,7 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fits: bool
     verdict: Verdict
     why: str
-    """What limits it, or why it is no solution."""
+    """Resource that limits the speed, or the reason why the model is no solution."""
     probability_fits: float | None = None
     """Probability that the memory is enough, from its range."""
     context_tokens: int | None = None

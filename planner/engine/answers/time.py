@@ -125,7 +125,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """How this time relates to that of the mean request; '' where the two cannot be confused."""
+        """Words on how this time relates to that of the mean request; '' where the two cannot be confused."""
         if self.mean_request_s is None:
             return ""
         together = f" FLOPs and bytes of decode are of all {self.at_once:,} together." if self.at_once > 1 else ""

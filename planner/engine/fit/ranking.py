@@ -46,7 +46,7 @@ def verdict_of(answer: Answer, request: Request, chance: float) -> tuple[Verdict
 
 
 def chance_text(chance: float) -> str:
-    """How likely it is that the memory is enough, in words."""
+    """Words for the probability that the memory is enough."""
     return f"fits with a chance of {percent_text(chance)}"
 
 

@@ -48,6 +48,12 @@ def encoder_parameters(t: Table) -> Floats:
     return np.zeros(1) if t.source is None else t.source.layers_shared * t.model.reads_source
 
 
+def logit_entries(t: Table) -> Floats:
+    """Logits of a micro batch on one GPU: its tokens · vocabulary ÷ tp."""
+    s = t.layout
+    return s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
+
+
 def all_layers(t: Table) -> Floats:
     """Layers of the model, including those of an encoder of prompts."""
     return t.model.layers if t.source is None else t.model.layers + t.source.layers * t.model.reads_source

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.stages import encoder_parameters, layers_of_gpu, micro_batches, stage_adapters, zero_ranks
+from planner.engine.memory.stages import encoder_parameters, layers_of_gpu, logit_entries, micro_batches, stage_adapters, zero_ranks
 from planner.engine.records.layout import CHECKPOINTING
 
 OFFLOADED_LAYERS = 2.0
@@ -186,9 +186,8 @@ class _Step:
 
     def _head_gradient_made(self) -> Phase:
         """The head's gradient is made; the logits' gradient is freed before it is cast."""
-        f, stage, s = self.table.footprint, self.stage, self.table.layout
-        entries = s.micro_batch * self.table.job.sequence / s.cp * self.table.model.vocabulary / s.tp
-        freed = f.logits_gradient * entries * stage.has_head
+        f, stage = self.table.footprint, self.stage
+        freed = f.logits_gradient * logit_entries(self.table) * stage.has_head
         head_gradient = np.maximum(f.head_product * stage.head, f.head_gradient * stage.head - freed) * self.trains_all
         return self._phase(logits=self.held + f.logits_gradient * stage.has_head, arriving=head_gradient)
 

@@ -23,7 +23,7 @@ from planner.engine.memory.inference import (
     prompt_pass,
 )
 from planner.engine.memory.overhead import overhead_terms
-from planner.engine.memory.stages import linear_weights_bytes, micro_batches, stage_parameters, zero_ranks
+from planner.engine.memory.stages import linear_weights_bytes, logit_entries, micro_batches, stage_parameters, zero_ranks
 from planner.engine.memory.terms import Term, component_bytes
 from planner.engine.memory.training import training_terms
 from planner.engine.records.chip import ChipNumbers
@@ -291,9 +291,7 @@ def _loss_otherwise(t: Table) -> Floats:
 
     torchtitan compiled the loss with the layers until 2024-12 and again from 2025-04, and did not between (pytorch/torchtitan#755, #1033).
     """
-    s = t.layout
-    entries = s.micro_batch * t.job.sequence / s.cp * t.model.vocabulary / s.tp
-    return np.broadcast_to(t.footprint.logits_otherwise * entries, (t.rows,))
+    return np.broadcast_to(t.footprint.logits_otherwise * logit_entries(t), (t.rows,))
 
 
 def usable_bytes(t: Table, taken: Floats) -> Floats:

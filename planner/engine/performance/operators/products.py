@@ -128,7 +128,7 @@ class ProductTime(NamedTuple):
 
     @property
     def compute_bound_s(self) -> Floats:
-        """Its time where FLOPs take longer than bytes, else 0."""
+        """Time of the product where its FLOPs take longer than its bytes, else 0."""
         return np.where(self.flop_s > self.bytes_s, self.seconds, 0.0)
 
 

@@ -37,7 +37,7 @@ class Latency(RowRecord, frozen=True):
     p99: Floats
 
     def known_or(self, other: Latency) -> Latency:
-        """Its finite figures, with those of `other` in place of the rest."""
+        """Latency with the figures of `other` in place of those that are not finite."""
         return Latency(
             *(
                 np.where(np.isfinite(own), own, others)

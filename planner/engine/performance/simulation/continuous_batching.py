@@ -244,7 +244,7 @@ def _start_decoding(s: ReplicaState, completed: Rows) -> None:
 
 
 def _finish(s: ReplicaState) -> None:
-    """Remove the sequences with their last token; in a closed loop their clients send the next requests."""
+    """Remove the sequences whose last token is out; in a closed loop their clients send the next requests."""
     run = (s.next_end <= s.iteration).nonzero()[0]
     if not run.size:
         return
@@ -272,13 +272,13 @@ def _finish(s: ReplicaState) -> None:
 def _send_next(s: ReplicaState, run: Rows, ended: Rows) -> None:
     """The clients of each closed loop `run` send a request for every one of `ended` [runs], as soon as they have its last token."""
     owner, position, _ = repeated(run, s.next_sent[run], ended[run])
-    position, owner = position[arrives := position < s.queue_end[owner]], owner[arrives]
+    arrives = position < s.queue_end[owner]
+    position, owner = position[arrives], owner[arrives]
     sent_s = (s.clock_s + s.front_end_s + s.late_steps * s.step_s)[owner]
-    together = np.arange(owner.size) - np.searchsorted(owner, owner)
+    before = np.arange(owner.size) - np.searchsorted(owner, owner)  # requests of the same run that are read first
+    last_s = s.requests.arrival_s[position - before - 1]
     s.requests.sent_s[position] = sent_s
-    s.requests.arrival_s[position] = np.maximum(
-        sent_s + together * s.intake_s[owner], s.requests.arrival_s[position - together - 1]
-    )
+    s.requests.arrival_s[position] = np.maximum(sent_s + before * s.intake_s[owner], last_s)
     s.next_sent[run] += ended[run]
     s.next_arrival_s[run] = s.requests.arrival_s[s.next_admitted[run]]
 

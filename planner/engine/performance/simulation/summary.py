@@ -61,7 +61,7 @@ class Queue(RowRecord, frozen=True):
         return bool(self.saturated[row])
 
     def words(self, row: int, most_per_s: float) -> str:
-        """How the percentiles of a simulated row were obtained, or why there are none; `most_per_s`: the highest rate that can be answered."""
+        """Origin of the percentiles of a simulated row, or the reason why there are none; `most_per_s`: the highest rate that can be answered."""
         rate = digits(float(self.rate_per_s[row]))
         if self.endless(row):
             return f"none: {rate} requests a second are needed, about {digits(most_per_s)} can be answered"
