@@ -53,7 +53,7 @@ def best_rates(results: Mapping[str, Result]) -> dict[str, float]:
 
 
 def smallest_bytes(jobs: Iterable[Job], points: Iterable[str]) -> float:
-    """Bytes of the smallest of the `points` that ran out of memory; infinite where no size is known."""
+    """Bytes of the smallest of the `points` that ran out of memory; infinite if no size is known."""
     too_large = frozenset(points)
     return min((job.needs_bytes for job in jobs if job.point.id in too_large and job.needs_bytes), default=float("inf"))
 

@@ -34,7 +34,7 @@ ROUND_CAP_S = 0.6
 QUICK_CAP_S = 0.4
 """Seconds for a model's products in the quick suite, so that the suite keeps its own time limit."""
 QUICK_CPU_BYTES = 64 * 2**20
-"""Most bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
+"""Maximum number of bytes of such a product's weights on a CPU: filling larger ones with random numbers takes longer than timing them."""
 HOST_BOUND_TOKENS = 64
 """Tokens of a training step so small that a GPU waits for its host, which it times."""
 TRAINING_ROOM_BYTES = 8 * 2**30
@@ -61,7 +61,7 @@ class SuiteOptions:
     ranks: int = 1
     """Number of GPUs, or CPU processes, of the collectives."""
     world: World | None = None
-    """The ranks that torchrun started; None where it did not start this process."""
+    """The ranks that torchrun started; None if it did not start this process."""
 
 
 def jobs(suite: str, device: Device, options: SuiteOptions = SuiteOptions()) -> list[Job]:  # frozen

@@ -179,7 +179,7 @@ class CpuUse:
     wall_s: float
     running_s: float
     waiting_s: float | None
-    """Time that its threads were ready to run but had no core (Linux); None where the system does not state it."""
+    """Time that its threads were ready to run but had no core (Linux); None if the system does not state it."""
     machine: tuple[float, float] | None = None
     """Total busy and idle seconds of all cores of the machine (Linux)."""
 
@@ -190,7 +190,7 @@ class CpuUse:
         return cls(time.perf_counter(), spent.user + spent.system, _waited_s(), _machine_s())
 
     def crowding_since(self, before: CpuUse, threads: int) -> str:
-        """Reason why a figure taken in between is disturbed by others; empty where it is not."""
+        """Reason why a figure taken in between is disturbed by others; empty if it is not."""
         wall = (self.wall_s - before.wall_s) * threads
         running = self.running_s - before.running_s
         if self.waiting_s is not None and before.waiting_s is not None:

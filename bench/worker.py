@@ -162,7 +162,7 @@ def _bench(run: Run, device: Device, resident_bytes: float | None, in_use: dict[
 
 
 def _crowded(bench: Bench) -> str:
-    """Reason why present figures are shared; empty where no other program works on the GPU."""
+    """Reason why present figures are shared; empty if no other program works on the GPU."""
     from bench.machine import nvml
 
     busy = bench.meter.busy_percent() if bench.meter is not None else None

@@ -26,7 +26,7 @@ TABLES = {"keys", "app"}
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Content of the file; empty when there is none."""
+    """Content of the file; empty if there is none."""
 
     keys: Mapping[str, str] = msgspec.field(default_factory=dict)
     theme: str | None = None

@@ -40,7 +40,7 @@ def as_left(app: BaseApp) -> dict[str, Any] | None:
 
 
 def modified_form(app: BaseApp) -> tuple[str, dict[str, Any]] | None:
-    """A form that differs from its preset, with the name it would be kept under; None where no session lacks it."""
+    """A form that differs from its preset, with the name it would be kept under; None if no session lacks it."""
     left = as_left(app) if app.modified else None
     if left is None or app.preset is None:
         return None
@@ -63,7 +63,7 @@ def remember(app: BaseApp) -> None:
 
 
 async def go_on(app: BaseApp) -> bool:
-    """Take up what was left at the last start; False where there is nothing that can be used."""
+    """Take up what was left at the last start; False if there is nothing that can be used."""
     return await take_up(app, state_files.load_session(app.options.state))
 
 

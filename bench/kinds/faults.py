@@ -89,7 +89,7 @@ FAULTS: dict[str, Callable[[Bench], str]] = {
     "memory-held": _memory_held,
     "busy-neighbour": _neighbour,
 }
-"""Name of a fault -> function that returns why it was not noticed; '' where it was."""
+"""Name of a fault -> function that returns why it was not noticed; '' if it was."""
 
 
 def _gpu(bench: Bench) -> str:

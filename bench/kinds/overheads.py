@@ -107,7 +107,7 @@ def measure_slack(bench: Bench, point: Point, batch: int, sequence: int) -> Resu
 
 
 def resident_bytes() -> float | None:
-    """Resident memory of this process in bytes; None where the system does not report it."""
+    """Resident memory of this process in bytes; None if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as source:  # noqa: PTH123  # a path of the kernel, read once
             pages = int(source.read().split()[1])

@@ -82,7 +82,7 @@ def quota_cores() -> float | None:
 
 
 def system_lines(path: str) -> list[str]:
-    """The lines of a kernel file; empty when it does not exist."""
+    """The lines of a kernel file; empty if it does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as source:  # noqa: PTH123  # paths of the kernel, read once
             return source.readlines()

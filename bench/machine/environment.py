@@ -73,7 +73,7 @@ def amd_architecture(torch_name: str) -> str:
 
 
 def last_cache_bytes(torch_name: str) -> float:
-    """Size of the last cache before a GPU's memory; 0 where it is not known."""
+    """Size of the last cache before a GPU's memory; 0 if it is not known."""
     l2_bytes = float(getattr(torch.cuda.get_device_properties(torch_name), "L2_cache_size", 0) or 0)
     return max(l2_bytes, float(INFINITY_CACHE_BYTES)) if amd_architecture(torch_name).startswith(("gfx94", "gfx95")) else l2_bytes
 

@@ -188,7 +188,7 @@ class Meter:
         self._samples = []
 
     def _gpm_samples(self) -> list[ctypes.c_void_p]:
-        """Two buffers for hardware counters; none where the device has none."""
+        """Two buffers for hardware counters; none if the device has none."""
         samples = []
         try:
             for _ in range(2):

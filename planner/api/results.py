@@ -95,7 +95,7 @@ class PlanResult(Result[Plan]):
 
     @property
     def best(self) -> PlanRow | None:
-        """The row that ranks first; None where nothing is a solution."""
+        """The row that ranks first; None if nothing is a solution."""
         return self.answer.best
 
     def _lines(self) -> PlainColumns:

@@ -36,7 +36,7 @@ KEPT_BY_DRIVER = 0.011
 """Memory that NVML counts as used but no process has, relative to what a job may use: an A100 of 81,920 MiB gives PyTorch 79.15 GiB and
 keeps 870 MiB (`used` of nvmlMemory_t includes what nvmlMemory_v2_t calls `reserved`)."""
 LEAST_OF_A_SOURCE = 3
-"""Fewest values of a source for it to be called bad."""
+"""Minimum number of values of a source for it to be called bad."""
 MOST_NAMED = 10
 """Number of the worst groups that are named."""
 
@@ -95,7 +95,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     wrongly_fit: int | None = None
     """Predictions of `fits` for jobs that did not fit; worse than the opposite error."""
     reason: str | None = None
-    """Known reason for the error; None where there is none."""
+    """Known reason for the error; None if there is none."""
 
 
 def compared(experiments: Sequence[Experiment], answers: Sequence[Answer | Exception]) -> list[Comparison]:

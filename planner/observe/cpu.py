@@ -113,7 +113,7 @@ def clock_hz(listed: tuple[host.Processor, ...], root: Path = host.ROOT) -> tupl
 
 
 def last_level_cache_bytes(root: Path = host.ROOT) -> float | None:
-    """Size of CPU 0's last-level cache; None when the system does not report it."""
+    """Size of CPU 0's last-level cache; None if the system does not report it."""
     found: dict[int, float] = {}
     for folder in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index*")):
         level, size = host.read_text(folder / "level"), re.fullmatch(r"(\d+)([KM])", host.read_text(folder / "size") or "")

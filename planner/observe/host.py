@@ -40,7 +40,7 @@ class Processor(msgspec.Struct, frozen=True):
 
     @property
     def core(self) -> tuple[str, str] | None:
-        """Its physical core: (package, core id); None when the system does not state it."""
+        """Its physical core: (package, core id); None if the system does not state it."""
         core_id = self.entries.get("core id")
         return None if core_id is None else (self.entries.get("physical id", "0"), core_id)
 
@@ -106,7 +106,7 @@ def _platform_cpu_name() -> str:
 
 
 def usable_processors() -> frozenset[int] | None:
-    """Numbers of the logical CPUs that this process may run on; None where the system has no affinity."""
+    """Numbers of the logical CPUs that this process may run on; None if the system has no affinity."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     return frozenset(os.sched_getaffinity(0))

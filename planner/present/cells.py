@@ -47,7 +47,7 @@ class Cell(msgspec.Struct, frozen=True):
 
     text: str = UNKNOWN
     spread: str = ""
-    """Range of the value, such as '±14 %' or '-10 +29 %'; empty where the value is exact or unknown."""
+    """Range of the value, such as '±14 %' or '-10 +29 %'; empty if the value is exact or unknown."""
     basis: Basis | None = None
     """Basis of the value; None: exact, or words."""
     share: float | None = None

@@ -80,7 +80,7 @@ class Session(Planning):
     def costs(
         self, workload: Workload, row: PlanRow, terms: Terms | None = None, *, basis: BasisChoice = "measured"
     ) -> Costs | None:
-        """Every way to pay for `row` of the plan for `workload`, over years; None where it has no layout.
+        """Every way to pay for `row` of the plan for `workload`, over years; None if it has no layout.
 
         Where `terms` name no API, the cheapest one that sells the model is taken.
         """
@@ -94,7 +94,7 @@ class Session(Planning):
         return costs_of(self._task(workload).workload, row, supply.gpu_of(row), supply, asked)
 
     def _catalogue_name(self, model: str) -> str:
-        """The catalogue's own name of a model; '' where it has none."""
+        """The catalogue's own name of a model; '' if it has none."""
         try:
             return self.models.find(model).name
         except UserError:  # a path, or an id of the hub

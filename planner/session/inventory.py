@@ -195,7 +195,7 @@ class Inventory:
         return self.store.warnings if "store" in self.__dict__ else ()
 
     def canonical_name(self, driver_name: str) -> str | None:
-        """The catalogue's name of the GPU that its driver calls `driver_name`; None when it has none."""
+        """The catalogue's name of the GPU that its driver calls `driver_name`; None if it has none."""
         part = self.gpus.find_nvml(driver_name)
         return part.name if part else None
 

@@ -52,7 +52,7 @@ class Session(Inventory):
         self._rankings: dict[tuple[bytes, BasisChoice], Plan] = {}
 
     def log_prediction(self, measured: Measurement) -> Prediction | None:
-        """Keep what plans predicted for a point before its run; None where there is no prediction or it is not credible."""
+        """Keep what plans predicted for a point before its run; None if there is no prediction or it is not credible."""
         from planner.engine.estimate.benchmark_point import predict
 
         part = self.part_named(measured.device) if measured.reliable else None
@@ -148,13 +148,13 @@ class Session(Inventory):
         return self._task(workload).job_of(row)
 
     def memory_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> MemoryDetail | None:
-        """Memory of `row` of the plan for `workload`, item by item; None where it is not known. `basis`: the plan's."""
+        """Memory of `row` of the plan for `workload`, item by item; None if it is not known. `basis`: the plan's."""
         from planner.engine.explain.details import memory_detail
 
         return memory_detail(self._task(workload), row, self._supply(basis))
 
     def time_detail(self, workload: Workload, row: PlanRow, *, basis: BasisChoice = "measured") -> TimeDetail | None:
-        """Time of `row` of the plan for `workload`, operator by operator; None where it cannot be timed. `basis`: the plan's."""
+        """Time of `row` of the plan for `workload`, operator by operator; None if it cannot be timed. `basis`: the plan's."""
         from planner.engine.explain.details import time_detail
 
         return time_detail(self._task(workload), row, self._supply(basis))
@@ -166,7 +166,7 @@ class Session(Inventory):
         return under_load(self._task(workload), row, self._supply(basis))
 
     def levers(self, workload: Workload, row: PlanRow) -> list[Lever]:
-        """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty where it is one."""
+        """The changes of `workload` that would make the GPU of `row` a solution, the cheapest first; empty if it is one."""
         if self.gpus.known(row.gpu) is None:  # a part of this machine
             return []
         price = workload.price_usd_per_gpu_h

@@ -120,7 +120,7 @@ class ModelShelf:
         return self._upload(name) or self.find(name).config
 
     def _upload(self, name: str) -> dict[str, Any]:
-        """Config of the model that `name` is an upload of, with the format in the name and the words for it; empty where it is no upload."""
+        """Config of the model that `name` is an upload of, with the format in the name and the words for it; empty if it is no upload."""
         from planner.workload.huggingface.quantization import quantised_format
 
         found = self._uploads.find(name)
@@ -142,7 +142,7 @@ class ModelShelf:
         return self._gguf[path]
 
     def check_gguf(self, name: str, counted: Architecture) -> None:
-        """Raises `UserError` where the family's parameters differ from those in the file by more than a hundredth."""
+        """Raise `UserError` where the family's parameters differ from those in the file by more than a hundredth."""
         held = self.gguf(user_path(name)).parameters
         if abs(counted.total - held) > held / 100:
             text = f"holds {held:,} parameters, and {counted.family!r} of its sizes has {counted.total:,}. Give its config.json instead."

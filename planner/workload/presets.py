@@ -58,7 +58,7 @@ class PresetShelf:
         return Preset(path.stem, path, origin, workload)
 
     def given(self, name: str | Path) -> tuple[dict[str, Any], str]:
-        """Unchecked tables of the file of the preset called `name`, and its path; raises `UserError` where it cannot be read."""
+        """Unchecked tables of the file of the preset called `name`, and its path; raises `UserError` if it cannot be read."""
         path, _ = self._locate(name)
         return _tables(path), str(path)
 
@@ -107,7 +107,7 @@ class PresetShelf:
         return self._models is not None and self._models.is_known(name)
 
     def _refuse_model(self, model: str, why: str, given: str = "") -> NoReturn:
-        """Raises `UserError` for a model's name in place of a preset's, and explains how to plan it. `given`: its spelling, where that differs."""
+        """Raise `UserError` for a model's name in place of a preset's, and explain how to plan it. `given`: its spelling, where that differs."""
         how = shlex.join(["gpu-planner", "plan", "--set", f"model={model}", "--set", "task=serve"])
         raise UserError(Problem("", "preset", f"{given or model!r} {why}. A service of a model is planned with: {how}"))
 

@@ -92,7 +92,7 @@ def is_study_model(measured: Mapping[str, object]) -> bool:
 
 
 def stated_shape(measured: Mapping[str, object]) -> tuple[int, int, int] | None:
-    """(width, depth, vocabulary) in the parameters of a measured point; None where it does not state all three."""
+    """(width, depth, vocabulary) in the parameters of a measured point; None if it does not state all three."""
     width, depth, vocabulary = (measured.get(name) for name in ("width", "depth", "vocabulary"))
     if isinstance(width, int) and isinstance(depth, int) and isinstance(vocabulary, int):
         return width, depth, vocabulary

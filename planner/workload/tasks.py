@@ -282,7 +282,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_num_seqs: Count | None = None
     """For a service: most requests in flight on a replica; absent: the engine's default."""
     max_num_batched_tokens: Count | None = None
-    """Most tokens of one iteration of a service, or of a pass over prompts (llama.cpp's n_ubatch); absent: the engine's default."""
+    """Maximum number of tokens of one iteration of a service, or of a pass over prompts (llama.cpp's n_ubatch); absent: the engine's default."""
     cuda_graphs: bool | None = None
     """False: decoding steps are launched kernel by kernel (vLLM's --enforce-eager, SGLang's --disable-cuda-graph); absent: the engine's default."""
 
@@ -332,7 +332,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fabric: Name | Rate | None = None
     """Network between nodes: 'infiniband', 'ethernet', 'none', or bytes/s per GPU and direction; absent: the one each offer is sold with."""
     max_nodes: Gpus | None = None
-    """Most nodes available at once; absent: each provider's number, or the usual one of its kind."""
+    """Maximum number of nodes available at once; absent: each provider's number, or the usual one of its kind."""
     commitment_use: Share | None = None
     """Share of the unused rest of a commitment that other work uses; absent: none, so that a job pays the whole commitment."""
     checkpoint_interval_h: Moderate | None = None
@@ -346,7 +346,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def tokens_to_train(self) -> float | None:
-        """Tokens of the whole job, as given or over all epochs; None where neither is given."""
+        """Tokens of the whole job, as given or over all epochs; None if neither is given."""
         if self.train_tokens is None and self.epochs and self.dataset_tokens:
             return self.epochs * self.dataset_tokens
         return self.train_tokens

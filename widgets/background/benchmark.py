@@ -313,7 +313,7 @@ def _longest(suite: str) -> str:
 
 
 def stored_text(session: Session) -> str:
-    """Measurements of earlier starts, in one sentence; empty when there are none."""
+    """Measurements of earlier starts, in one sentence; empty if there are none."""
     runs = [run for run in session.store.runs() if run.measurements]
     if not runs:
         return ""

@@ -31,7 +31,7 @@ class PlanQuestion(NamedTuple):
 
 
 def read_left(left: Mapping[str, Any]) -> ScreenState | None:
-    """The parts of `left`, a file that somebody may have edited; None where they cannot be used."""
+    """The parts of `left`, a file that somebody may have edited; None if they cannot be used."""
     name, workload = left.get("preset"), left.get("workload")
     if not isinstance(name, str) or not isinstance(workload, dict):
         return None

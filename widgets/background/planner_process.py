@@ -104,7 +104,7 @@ class PlannerProcess:
 
 @contextlib.contextmanager
 def planner_process(options: AppOptions) -> Iterator[PlannerProcess | None]:
-    """A copy of this process that plans for a screen with these options; None where it would find no processor of its own."""
+    """A copy of this process that plans for a screen with these options; None if it would find no processor of its own."""
     started = _start(options) if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1 else None
     try:
         yield started

@@ -55,7 +55,7 @@ class SessionThread:
         return await self.ask(lambda session: questions.about(session, question, asked, rows))
 
     async def first_plan(self, asked: PlanQuestion) -> tuple[Plan, Sequence[str]] | None:
-        """The plan that the process began with, once it is there; None where that answers another question than `asked`."""
+        """The plan that the process began with, once it is there; None if that answers another question than `asked`."""
         if self.process is None:
             return None
         return await asyncio.get_running_loop().run_in_executor(self._waiting, self.process.first_plan, asked)

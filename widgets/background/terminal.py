@@ -75,7 +75,7 @@ HUNG_UP = 128 + signal.SIGHUP
 
 
 def leave_from_thread(app: App[Any], code: int) -> bool:
-    """Make `app` exit with `code`, asked by another thread; False where it does not run."""
+    """Make `app` exit with `code`, asked by another thread; False if it does not run."""
     loop = app._loop
     if loop is None:
         return False

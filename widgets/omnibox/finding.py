@@ -117,7 +117,7 @@ def _order(suggestion: Suggestion) -> tuple[float, bool, list[float]]:
 
 
 def generation(name: str) -> float:
-    """The generation that a model's name states, as 3.1 of 'llama-3.1-70b'; 0 where it states none."""
+    """The generation that a model's name states, as 3.1 of 'llama-3.1-70b'; 0 if it states none."""
     stated = re.search(GENERATION, name.casefold())
     return float(stated[1]) if stated else 0.0
 

@@ -45,7 +45,7 @@ MODEL_HINT = "name, Hugging Face id, or path of a config.json"
 
 
 class OmniScreen(NarrowedList[Suggestion | None]):
-    """Returns the entry that the user takes; None when the user backs out."""
+    """Returns the entry that the user takes; None if the user backs out."""
 
     DEFAULT_CSS = """
     OmniScreen {

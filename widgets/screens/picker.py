@@ -33,7 +33,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class PickerScreen(NarrowedList[str | None]):
-    """Returns the value of the chosen item; None when the user backs out."""
+    """Returns the value of the chosen item; None if the user backs out."""
 
     def __init__(self, title: str, items: Sequence[Item], current: str | None = None) -> None:
         super().__init__()

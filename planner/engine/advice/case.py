@@ -67,5 +67,5 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rent(self) -> float:
-        """Dollars per hour; 0 where no price is known, for which savings are None."""
+        """Dollars per hour; 0 if no price is known, for which savings are None."""
         return self.price.usd_per_h if self.price is not None else 0.0

@@ -147,7 +147,7 @@ def caveats(gpu: Gpu) -> list[str]:
 
 
 def changed(workload: Workload, gpu: str, estimate: Estimate, **fields: object) -> Answer | None:
-    """Answer for one `gpu` with `fields` of the workload changed; None where that is rejected or does not fit."""
+    """Answer for one `gpu` with `fields` of the workload changed; None if that is rejected or does not fit."""
     (answer,) = estimate([_request(msgspec.structs.replace(workload, **fields), gpu)])
     return None if isinstance(answer, UserError) or not answer.fits else answer
 

@@ -17,7 +17,7 @@ from planner.engine.advice.observation import Observed
 from planner.units import HOURS_PER_MONTH, percent_text
 
 LEAST_PEERS = 4
-"""Fewest GPUs that are compared with each other."""
+"""Minimum number of GPUs that are compared with each other."""
 LEAST_SLOW = 0.07
 """Deviation of clocks among equal boards at equal work, due to the binning of chips and the temperature of a rack."""
 LEAST_USE = 0.5

@@ -24,7 +24,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty: this machine."""
     uuid: str | None = None
     job: str = ""
-    """Name of the work in a cluster's scheduler; empty where it is not known."""
+    """Name of the work in a cluster's scheduler; empty if it is not known."""
     seconds: Reading
     """Time from the first reading to the last."""
     readings: int

@@ -40,12 +40,12 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str
     """Assumed number format of the products."""
     chip: Chip | None = None
-    """Roofs by the data sheet and as reached; None where they are not known."""
+    """Roofs by the data sheet and as reached; None if they are not known."""
     now: RunningPoint | None = None
     before: list[RunningPoint] = []
     """Earlier points, the oldest first."""
     unknown: str = ""
-    """Reason why there is no point now; empty where there is one."""
+    """Reason why there is no point now; empty if there is one."""
 
 
 def running(

@@ -27,7 +27,7 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context_tokens: int | None = None
     """Longest context of one sequence in this layout; None: not known, or not limited by memory or positions."""
     concurrency: int | None = None
-    """Most sequences whose cache fits at once; in training, sequences of a micro batch."""
+    """Maximum number of sequences whose cache fits at once; in training, sequences of a micro batch."""
     at_once: int | None = None
     """Requests in flight on all replicas, which the speeds are of; None in training."""
     bits: int = 0

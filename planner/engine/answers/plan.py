@@ -193,5 +193,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def best(self) -> PlanRow | None:
-        """The row that ranks first; None where there is no solution."""
+        """The row that ranks first; None if there is no solution."""
         return next((row for row in self.rows if row.rank), None)

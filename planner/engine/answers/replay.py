@@ -15,7 +15,7 @@ class ReplayHour(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     begins_s: float
     """Seconds since the first request."""
     clock: str = ""
-    """Start of the hour in UTC; empty where the trace has no clock."""
+    """Start of the hour in UTC; empty if the trace has no clock."""
     requests: int
     covered_s: float
     """Part of the hour between the first and the last request of the trace."""

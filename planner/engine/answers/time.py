@@ -125,7 +125,7 @@ class TimeDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """Words on how this time relates to that of the mean request; '' where the two cannot be confused."""
+        """Words on how this time relates to that of the mean request; '' if the two cannot be confused."""
         if self.mean_request_s is None:
             return ""
         together = f" FLOPs and bytes of decode are of all {self.at_once:,} together." if self.at_once > 1 else ""
@@ -186,7 +186,7 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request_s: Percentiles
     ttft_s: Percentiles
     tpot_s: Percentiles | None = None
-    """Mean time between the tokens of a request; None where an answer is one token."""
+    """Mean time between the tokens of a request; None if an answer is one token."""
     busy: float
     """Share of the time in which a replica works."""
 
@@ -199,7 +199,7 @@ class TargetEnd(msgspec.Struct, frozen=True, kw_only=True):
     """'p50', 'p95' or 'p99'."""
     limit_s: float
     load: Figure | None
-    """Highest load at which the limit is met; None where it is not met even at the lowest load."""
+    """Highest load at which the limit is met; None if it is not met even at the lowest load."""
 
 
 class UnderLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -156,16 +156,16 @@ class Table(msgspec.Struct, frozen=True):
     chip: ChipColumns
     layout: LayoutColumns
     draft_model: ModelColumns | None = None
-    """Draft models, and the model itself in rows without one; None where no row has a timed draft."""
+    """Draft models, and the model itself in rows without one; None if no row has a timed draft."""
     draft: DraftColumns | None = None
     source: ModelColumns | None = None
-    """Encoders of prompts, and the model itself in rows without one; None where no row has one."""
+    """Encoders of prompts, and the model itself in rows without one; None if no row has one."""
 
     tower: ModelColumns | None = None
-    """Towers that read pictures, and the model itself in rows without one; None where no prompt has a picture."""
+    """Towers that read pictures, and the model itself in rows without one; None if no prompt has a picture."""
 
     rollout_job: JobColumns | None = None
-    """Job of generating the answers that are trained on; None where the model is not trained on its own answers."""
+    """Job of generating the answers that are trained on; None if the model is not trained on its own answers."""
     rollout_engine: EngineColumns | None = None
 
     @property

@@ -32,7 +32,7 @@ LEAN_PROMPT = 0.35
 
 
 def predict(point: Measurement, gpu: Gpu, ceilings: Ceilings, architecture: Architectures) -> Prediction | None:
-    """The prediction for `point` with its measured value, for the store; None where either is missing."""
+    """The prediction for `point` with its measured value, for the store; None if either is missing."""
     figure = predicted_figure(point, gpu, ceilings, architecture) if point.value else None
     if figure is None or not point.value:
         return None
@@ -78,7 +78,7 @@ def predicted_figure(point: Measurement, gpu: Gpu, ceilings: Ceilings, architect
 
 
 def request_of(point: Measurement, gpu: str) -> Request | None:
-    """The point as a candidate; None where its parameters are not sufficient."""
+    """The point as a candidate; None if its parameters are not sufficient."""
     given = point.parameters
     try:
         model = model_of_point(given)

@@ -138,7 +138,7 @@ def answered(kind: str, prepared: Sequence[Prepared], evaluated: Evaluated) -> I
 
 
 def _network(item: Prepared, answer: Answer) -> Network | None:
-    """The network between the nodes of a candidate; None where it uses one node."""
+    """The network between the nodes of a candidate; None if it uses one node."""
     layout, asked = answer.layout, item.request.fabric
     if layout is None or layout.nodes < 2:
         return None

@@ -73,7 +73,7 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
     classes: tuple[Classes, ...] = ()
     """Architecture of the GPU, shape of the model, and engine of a service."""
     if_named: Ranges | None = None
-    """Ranges of the same rows if assumed engines were named without a release; None where all engines are named."""
+    """Ranges of the same rows if assumed engines were named without a release; None if all engines are named."""
 
     @cached_property
     def _known(self) -> dict[str, Floats]:

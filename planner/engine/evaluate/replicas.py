@@ -71,7 +71,7 @@ def replicas_of(parts: list[tuple[Evaluated, Rows]], burst: float) -> Replicas:
 
 
 def most_sequences(table: Table, alone: Floats) -> Floats:
-    """Sequences of mean length that the cache of each row can hold; infinite where nothing is cached.
+    """Sequences of mean length that the cache of each row can hold; infinite if nothing is cached.
 
     `alone` [rows]: sequences that fit beside everything else at the number of sequences of the layout (`MemoryColumns.max_sequences`).
     """

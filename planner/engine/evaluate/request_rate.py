@@ -94,7 +94,7 @@ def _simulated(replica: Replicas, row: Rows, replicas: Floats) -> Summary:
 
 
 def _overshoot(summary: Summary, targets: Targets) -> Floats:
-    """Largest ratio of a latency to its limit; infinite where the queue grows, 0 without limits."""
+    """Largest ratio of a latency to its limit; infinite if the queue grows, 0 without limits."""
     over = np.where(summary.saturated, np.inf, 0.0)
     for limit in targets.latency_limits():
         seconds = np.nan_to_num(limit.of(summary), nan=0.0, posinf=np.inf)

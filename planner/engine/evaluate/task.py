@@ -87,14 +87,14 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
         return here or self.find_gpu(row.gpu)
 
     def nvlink_of(self, row: PlanRow) -> bool | None:
-        """True if NVLink joins the GPUs of the offer of `row`; None where the offer does not state it, or there is no offer."""
+        """True if NVLink joins the GPUs of the offer of `row`; None if the offer does not state it, or there is no offer."""
         if row.owned is not None:
             return row.owned.nvlink
         offer = row.offer
         return self._nvlink.get((offer.provider, offer.instance, offer.region, row.gpu)) if offer else None
 
     def network_of(self, offer: Offer) -> NodeNetwork | None:
-        """Network between nodes of `offer`; None where it is not known."""
+        """Network between nodes of `offer`; None if it is not known."""
         key = offer.provider, offer.instance
         if key not in self._networks:
             provider = self.providers.get(offer.provider)

@@ -66,7 +66,7 @@ def _parameters(job: Job) -> ParameterCounts:
 
 
 def _timed(rows: Chosen, releases: Mapping[str, ReleaseEnds]) -> tuple[dict[str, list[Any]], dict[str, Floats]]:
-    """(times and rates, causes that widen their ranges); empty where there are none."""
+    """(times and rates, causes that widen their ranges); empty if there are none."""
     e = rows.e
     if e.step:
         unstated = unstated_of(rows, e.step)
@@ -122,7 +122,7 @@ def _own_results(chip: Chip) -> dict[str, str]:
 
 
 def _method_of_percentiles(e: Evaluated, number: int, job: Job) -> str:
-    """Method for the percentiles of requests that arrive at a rate, or differ in length; '' where there are none."""
+    """Method for the percentiles of requests that arrive at a rate, or differ in length; '' if there are none."""
     queue, serve = e.queue, e.serve
     if queue is not None and serve is not None and (queue.measured(number) or queue.endless(number)):
         most_per_s = np.broadcast_to(serve.requests_per_s * e.table.layout.dp, e.table.rows)[number]

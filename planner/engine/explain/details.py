@@ -86,7 +86,7 @@ def time_detail(task: Task, row: PlanRow, supply: Supply) -> TimeDetail | None:
 
 
 def evaluated_row(task: Task, row: PlanRow, supply: Supply) -> Evaluated | None:
-    """`row` of the plan for `task` as a table of one candidate; None where it has no layout or its chip no ceilings."""
+    """`row` of the plan for `task` as a table of one candidate; None if it has no layout or its chip no ceilings."""
     layout, job = row.answer.layout, task.job_of(row)
     chip = supply.chip(supply.gpu_of(row), job.dtype, job.stored)
     if layout is None or chip is None:

@@ -84,7 +84,7 @@ class _Range(NamedTuple):
 
 
 Fields = dict[str, list[Any]]
-"""Field of an answer -> its value in each row; None where a row has none."""
+"""Field of an answer -> its value in each row; None if a row has none."""
 
 
 def train_figures(rows: Chosen, step: StepColumns, unstated: Unstated) -> Fields:

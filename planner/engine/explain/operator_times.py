@@ -125,7 +125,7 @@ def step_operators(t: Table, job: Job, step: StepColumns) -> list[Operator]:
 
 
 def _encoder_parts(t: Table, job: Job, step: StepColumns) -> Iterator[_Part]:
-    """Operators of the encoder in a forward pass; none where there is no encoder."""
+    """Operators of the encoder in a forward pass; none if there is no encoder."""
     source = job.architecture.source
     if source is not None and step.encoder is not None:
         for part in _parts(t.prompts, replace(job, architecture=source), step.encoder):
@@ -198,7 +198,7 @@ def serve_operators(t: Table, job: Job, serve: ServeColumns) -> list[Operator]:
 
 
 def _operators(phase: _Phase, parts: Iterable[_Part], job: Job) -> Iterator[Operator]:
-    """`parts` in one phase, with their seconds by weight; none where the phase takes no time."""
+    """`parts` in one phase, with their seconds by weight; none if the phase takes no time."""
     parts = [part for part in parts if part.weight > 0]
     whole: dict[str, float] = {}
     for part in parts:

@@ -120,7 +120,7 @@ def _may_be_older_attention(job: Job) -> bool:
 
 
 def _tf32_gain(chip: Chip) -> float:
-    """Peak of TF32 ÷ that of FP32 for FP32 products; 1 where the GPU has no TF32."""
+    """Peak of TF32 ÷ that of FP32 for FP32 products; 1 if the GPU has no TF32."""
     peaks = chip.gpu.compute_flop_per_s
     return max(1.0, peaks.get("tf32", 0.0) / peaks["fp32"]) if chip.dtype == "fp32" else 1.0
 
@@ -131,7 +131,7 @@ def _fp16_gain(job: Job, chip: Chip) -> float:
 
 
 def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
-    """Seconds by which an encoder's step is longer where scores go through memory; 0 where its attention is stated.
+    """Seconds by which an encoder's step is longer where scores go through memory; 0 if its attention is stated.
 
     `score_bytes` · layers · heads · tokens · tokens attended to, forward and `EAGER_BACKWARD` times backward.
     """

@@ -63,7 +63,7 @@ def _stored(base: Request, gpu: Gpu, model: Architecture) -> Iterator[Variant]:
 
 
 def _computed_in(base: Request, gpu: Gpu) -> Dtype | None:
-    """The compute dtype of the request; None where `base` leaves it open and the usual one, BF16, is possible."""
+    """The compute dtype of the request; None if `base` leaves it open and the usual one, BF16, is possible."""
     usual = next((name for name in USUAL if name in gpu.compute_flop_per_s), None)
     return base.dtype or (None if usual == "bf16" else usual)
 

@@ -87,7 +87,7 @@ class Draft(StoredWeights[float], frozen=True, kw_only=True):
 
 
 def draft_of(workload: Workload, companions: Sequence[Architecture], defaults: Defaults, problems: Problems) -> Draft | None:
-    """The draft whose acceptance is given; None where there is none. Contradictions are added to `problems`."""
+    """The draft whose acceptance is given; None if there is none. Contradictions are added to `problems`."""
     timed = None
     for number, (companion, model) in enumerate(zip(workload.companions, companions, strict=True)):
         key = f"companions[{number}]"
@@ -175,7 +175,7 @@ def _longest(rollout: Rollout) -> int:
 
 
 def rollout_numbers(workload: Workload, models: Models) -> dict[str, float]:
-    """Numbers of the rollout by the names of `JobNumbers`; none where there is none.
+    """Numbers of the rollout by the names of `JobNumbers`; none if there is none.
 
     The model's own probabilities of an answer are computed once more by the program that trains, as those of the engine differ; a reference, a
     reward model and a critic read each answer once. A companion's pass takes as long as it has active parameters.

@@ -44,7 +44,7 @@ USUAL_PICTURE = 1024
 
 
 def picture_numbers(workload: Workload, architecture: Architecture, defaults: Defaults, problems: Problems) -> dict[str, float]:
-    """Pictures of a prompt and patches of each; nothing where it has none. What cannot be is added to `problems`."""
+    """Pictures of a prompt and patches of each; nothing if it has none. What cannot be is added to `problems`."""
     if workload.images is None:
         if workload.image_tokens is not None:
             problems.add("images", f"missing; image_tokens = {workload.image_tokens:,} says how long each of them is.")
@@ -106,5 +106,5 @@ def request_numbers(workload: Workload, defaults: Defaults, source_tokens: int =
 
 
 def _mean(tokens: int | Lengths | None) -> float | None:
-    """Mean of a length; None where it is absent."""
+    """Mean of a length; None if it is absent."""
     return tokens.mean if isinstance(tokens, Lengths) else None if tokens is None else float(tokens)

@@ -62,7 +62,7 @@ class ChangedPlans(msgspec.Struct, frozen=True, dict=True):
         return self._tasks[name]
 
     def plan(self, keys: Keys) -> Plan | None:
-        """The plan with `keys` changed, by closed formulas only; None where the workload cannot have such values."""
+        """The plan with `keys` changed, by closed formulas only; None if the workload cannot have such values."""
         name = _name(keys)
         if name not in self._plans:
             try:

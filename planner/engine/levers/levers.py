@@ -64,7 +64,7 @@ def levers_for(plans: ChangedPlans, rows: Sequence[PlanRow]) -> list[Lever]:
 
 
 def _proved(plans: ChangedPlans, one: _Found) -> _Found | None:
-    """`one` as planned by its own command, with simulation of requests at a rate; None where nothing fits there."""
+    """`one` as planned by its own command, with simulation of requests at a rate; None if nothing fits there."""
     if one.lever.gpu is None or not plans.task.workload.request_rate_per_s:
         return one
     change = one.change
@@ -128,7 +128,7 @@ def _first_enough(plans: ChangedPlans, group: list[Change], near: PlanRow) -> _F
 
 
 def _lever(plans: ChangedPlans, change: Change, near: PlanRow) -> Lever | None:
-    """`change` as a lever: where the workload then fits, or what it saves on the closest row; None where it has no effect."""
+    """`change` as a lever: where the workload then fits, or what it saves on the closest row; None if it has no effect."""
     if "max_gpus" in change.keys:
         change = _fewest_gpus(plans, change)
     plan = plans.plan(change.keys)

@@ -25,7 +25,7 @@ def draft_cache_per_sequence(t: Table) -> Floats:
 
 
 def companion_terms(t: Table) -> list[Term]:
-    """Weights of frozen models and adapters, states of trained ones, the cache of drafts; empty where there are none."""
+    """Weights of frozen models and adapters, states of trained ones, the cache of drafts; empty if there are none."""
     j, s = t.job, t.layout
     if not np.any(j.frozen_bytes + j.trained_beside + j.adapter_bytes):
         return []

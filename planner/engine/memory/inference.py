@@ -75,7 +75,7 @@ def _cache_parts(t: Table, tokens: Floats) -> tuple[Floats, Floats]:
 
 
 def prefix_bytes(t: Table) -> Floats:
-    """Bytes on one GPU of one prefix that sequences share; 0 where each has its own."""
+    """Bytes on one GPU of one prefix that sequences share; 0 if each has its own."""
     return np.where(t.job.prefixes > 0, cached_prefix_bytes(t), 0.0)
 
 

@@ -41,7 +41,7 @@ from planner.workload.traffic.lengths import sigma_of
 SHARES = ((0.5, 0.0), (0.95, NORMAL_TAILS[0]), (0.99, NORMAL_TAILS[1]))
 """Percentiles as shares, and the standard deviations to each."""
 MOST_ITERATIONS, CONVERGED = 40, 1e-3
-"""Most iterations of Little's law, and the relative change below which it has converged."""
+"""Maximum number of iterations of Little's law, and the relative change below which it has converged."""
 KEEPS_UP = 0.98
 """Share of the requests that decoding replicas have to answer to keep up: as close as Little's law converges."""
 
@@ -70,7 +70,7 @@ class PoolRates(msgspec.Struct, frozen=True):
     """(o - 1)·D."""
     prompts_per_s: Floats
     answers_per_s: Floats
-    """Answers per second; infinite where an answer is one token."""
+    """Answers per second; infinite if an answer is one token."""
 
     @property
     def alone_s(self) -> Floats:

@@ -142,7 +142,7 @@ def guide_of(
 ) -> Guide:
     """The way from `answers` through the chosen plan and past observations.
 
-    `job`, `costs`: those of the plan's first row; None where nothing fits.
+    `job`, `costs`: those of the plan's first row; None if nothing fits.
     """
     plan, row = choice.plan, _first(choice.plan)
     if row is None or job is None:

@@ -26,7 +26,7 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Figures of one device for the timing formulas (`Chip`), or columns of many.
 
     Rates are those that are reached. `*_spread`: 90 % half width of the logarithm. `*_2`, `*_8`: an all-reduce of 2 or 8 GPUs
-    of a node, NaN where nothing is known of the link.
+    of a node, NaN if nothing is known of the link.
     """
 
     capacity_bytes: N
@@ -75,7 +75,7 @@ class ChipNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     pcie_efficiency_2: N
     pcie_efficiency_8: N
     measured_nodes_few: N = default(0.0)
-    """Fewest nodes over which an all-reduce was measured; 0: none was."""
+    """Minimum number of nodes over which an all-reduce was measured; 0: none was."""
     measured_nodes_mid: N = default(0.0)
     """A count between fewest and most where one was measured; else the most."""
     measured_nodes_many: N = default(0.0)

@@ -62,7 +62,7 @@ class Footprint(ActivationBytes[N], frozen=True, kw_only=True):
     logits_gradient: N = default(0.0)
     """Further bytes per token and vocabulary entry while the head's gradient is computed."""
     logits_otherwise: N = default(0.0)
-    """Bytes per token and vocabulary entry that the loss takes more if torch.compile treats it otherwise than assumed, less if negative; 0 where that is known."""
+    """Bytes per token and vocabulary entry that the loss takes more if torch.compile treats it otherwise than assumed, less if negative; 0 if that is known."""
     loss_traffic: N = default(0.0)
     """Bytes per token and vocabulary entry that the loss reads and writes, forward and backward."""
     head_gradient: N = default(0.0)

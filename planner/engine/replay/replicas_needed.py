@@ -41,7 +41,7 @@ class _Hour(msgspec.Struct):
     tried: set[int] = msgspec.field(default_factory=set)
 
     def options(self, step: int) -> list[int]:
-        """Numbers to try next, multiples of `step`; empty where the answer is known well enough, or the most were not enough."""
+        """Numbers to try next, multiples of `step`; empty if the answer is known well enough, or the most were not enough."""
         guess = self.guess
         if not self.tried:
             numbers = {guess - 1, guess, guess + 1} if guess <= FEW else {round(guess * share) for share in NEARBY}

@@ -123,7 +123,7 @@ def with_replicas(e: Evaluated, workload: Workload, most: Floats | float = np.in
 
 
 def _groups(e: Evaluated, needed: Floats | float) -> Floats:
-    """Numbers of groups of replicas that share experts, or of single replicas, that answer `needed` requests per second; 1 where nothing fits."""
+    """Numbers of groups of replicas that share experts, or of single replicas, that answer `needed` requests per second; 1 if nothing fits."""
     assert e.serve is not None
     groups = np.ceil(needed / e.serve.requests_per_s / e.table.layout.expert_streams)
     return np.where(e.memory.fits, np.maximum(1.0, groups), 1.0)
@@ -222,7 +222,7 @@ def _requests_per_s(e: Evaluated) -> Floats:
 
 
 def _job_hours(e: Evaluated, workload: Workload) -> Floats:
-    """Hours of the whole job; NaN where the workload does not state the amount of work."""
+    """Hours of the whole job; NaN if the workload does not state the amount of work."""
     if workload.tokens_to_train and e.step:
         return workload.tokens_to_train / _tokens_per_s(e, workload) / SECONDS_PER_HOUR
     if workload.requests and e.serve:

@@ -90,7 +90,7 @@ def _tokens(study: Study, place: float) -> float:
 
 
 def leading_price(curve: StudyCurve, curves: Sequence[StudyCurve]) -> float | None:
-    """USD per hour below which the curve is the highest somewhere; None where it has no speed, or no other has a price."""
+    """USD per hour below which the curve is the highest somewhere; None if it has no speed, or no other has a price."""
     found = []
     for number, point in enumerate(curve.points):
         rivals = [rival.value for other in curves if other is not curve and (rival := other.points[number].flop_per_usd)]

@@ -167,7 +167,7 @@ def _notes(curves: Sequence[StudyCurve], other_shapes: int) -> list[str]:
 
 
 def compared(answer: StudyAnswer, published: PublishedStudy) -> list[str]:
-    """The findings of the published study, and where this one agrees; empty where they cannot be compared."""
+    """The findings of the published study, and where this one agrees; empty if they cannot be compared."""
     if answer.axis != "width" or not answer.leads or answer.curves[0].points[0].tokens_per_step != published.tokens_per_step:
         return []
     lines = [f"Published ({published.source}; {published.prices}): {_finding(published)}."]
@@ -205,7 +205,7 @@ def _changes(answer: StudyAnswer, leads: Sequence[PublishedLead]) -> Iterator[st
 
 
 def _rarely(answer: StudyAnswer, curve: StudyCurve) -> str:
-    """Sentence on a GPU that leads here but hardly ever in the published study; '' where it does not lead."""
+    """Sentence on a GPU that leads here but hardly ever in the published study; '' if it does not lead."""
     leads = [lead for lead in answer.leads if lead.gpu == curve.gpu]
     if not leads or curve.usd_per_gpu_h is None or curve.leads_below_usd_per_gpu_h is None:
         return ""

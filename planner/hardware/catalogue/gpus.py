@@ -52,7 +52,7 @@ class GpuCatalogue:
         return found
 
     def known(self, name: str) -> Gpu | None:
-        """The GPU called `name`, or the most common of several with that name; None when there is none."""
+        """The GPU called `name`, or the most common of several with that name; None if there is none."""
         return self._whole(name) or self._slice(name)
 
     def find(self, name: str) -> Gpu:
@@ -114,7 +114,7 @@ class GpuCatalogue:
         return tuple(dict.fromkeys(part.name for part in parts if part is not None))[:most]
 
     def find_nvml(self, nvml_name: str) -> Gpu | None:
-        """The GPU whose driver name is exactly `nvml_name`; None when no GPU states it."""
+        """The GPU whose driver name is exactly `nvml_name`; None if no GPU states it."""
         found = self._exactly(nvml_name.casefold())
         return found if found is not None and nvml_name in found.nvml_names else None
 

@@ -37,7 +37,7 @@ def on_baseboard(gpu: Gpu) -> bool:
 
 
 def most_in_host(gpu: Gpu) -> int:
-    """Most GPUs of type `gpu` in one host: 1 for those that are a whole computer (GB10, GH200)."""
+    """Maximum number of GPUs of type `gpu` in one host: 1 for those that are a whole computer (GB10, GH200)."""
     form = (gpu.form_factor or "").casefold()
     return 1 if form == "soc" or (form.startswith("superchip") and "nvl" not in form) else NODE_GPUS
 

@@ -30,9 +30,9 @@ class Spelled(NamedTuple):
     model: str
     """'h100', 'rtx4070tisuper'."""
     form: str = ""
-    """'sxm', 'pcie', 'nvl'; '' where the name contains none."""
+    """'sxm', 'pcie', 'nvl'; '' if the name contains none."""
     gigabytes: int = 0
-    """Memory in the name; 0 where it contains none."""
+    """Memory in the name; 0 if it contains none."""
 
 
 @lru_cache(maxsize=4096)

@@ -108,7 +108,7 @@ class TrainPoint(msgspec.Struct, frozen=True):
     flop_per_s: Ceiling
     """Model FLOP/s of the whole step, by `flop` of the measurement."""
     step_s: float | None
-    """Seconds of one step; None when the measurement does not state its FLOP."""
+    """Seconds of one step; None if the measurement does not state its FLOP."""
 
 
 class Ceilings(msgspec.Struct, frozen=True):

@@ -74,7 +74,7 @@ def rate_of_products(
 
 
 def fitted_knee(products: Sequence[Product], latency_s: float, bandwidth_bytes_per_s: float, usual: float) -> float | None:
-    """The p that fits the products best, kept close to the usual one; None when there are too few products."""
+    """The p that fits the products best, kept close to the usual one; None if there are too few products."""
     if len(products) < KNEE_FIT_POINTS:
         return None
 

@@ -14,7 +14,7 @@ from planner.hardware.ceilings.products import products_of
 from planner.hardware.measurements.measurement import Measurement
 
 FEW_POINTS = 3
-"""Fewest residuals whose median describes the fit."""
+"""Minimum number of residuals whose median describes the fit."""
 
 
 class CeilingLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class CeilingReport(msgspec.Struct, frozen=True, kw_only=True):
     """p of the product formula."""
     residuals: list[Residual] = []
     residual_median: float | None = None
-    """Median of |error|; None when there are too few."""
+    """Median of |error|; None if there are too few."""
     measurements: int = 0
     """Number of points behind the figures."""
 

@@ -193,7 +193,7 @@ class Store:
         return f"{self.path}: {unreadable_text(self._damage)}"
 
     def _catch_up(self, file: LineFile) -> None:
-        """Raises `OSError` for a file that cannot be read now, or is of a later version."""
+        """Raise `OSError` for a file that cannot be read now, or is of a later version."""
         replaced, text = file.read_new()
         if replaced:
             self._clear()

@@ -166,7 +166,7 @@ def _memory_gib(row: Row, provider: CataloguedProvider) -> int | None:
 def _offer(
     rows: list[Row], provider: CataloguedProvider, gpu: Gpu, by_instance: Mapping[tuple[str, int], Offer], as_of: str, source: str
 ) -> Offer | None:
-    """One instance in its home region, else in the cheapest; None when no region has a plausible price."""
+    """One instance in its home region, else in the cheapest; None if no region has a plausible price."""
     plausible = _plausible(rows, provider)
     priced = {row.region: row for row in sorted(plausible, key=lambda row: -(row.price or 0.0)) if row.price}
     region = _region(plausible, priced, provider.home)

@@ -173,7 +173,7 @@ def _prices(offer: Offer) -> tuple[float | None, float | None]:
 
 
 def share_of_change(change: Change) -> float | None:
-    """Relative change of the list price; None where one of the two is not known."""
+    """Relative change of the list price; None if one of the two is not known."""
     before, after = change.on_demand_before_usd_per_h, change.on_demand_usd_per_h
     return after / before - 1 if before and after else None
 

@@ -98,7 +98,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.tier_kinds.get(offer.tier, self.kind)
 
     def network_of(self, instance: str) -> NodeNetwork | None:
-        """Network between nodes of `instance`; None where it is not known."""
+        """Network between nodes of `instance`; None if it is not known."""
         return next((one for one in self.network if any(matches(instance, name) for name in one.instances)), None)
 
     def countries_of(self, region: str) -> frozenset[str]:

@@ -35,7 +35,7 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     state: State
     detail: str = ""
-    """Reason why nothing was written, and which offers stay in use; empty where something was written."""
+    """Reason why nothing was written, and which offers stay in use; empty if something was written."""
     as_of: str | None = None
     """ISO date of the prices: of the file where its server states it, else of the day it was read."""
     file: str | None = None
@@ -185,7 +185,7 @@ def _date_text(provider: CataloguedProvider, fetched: Fetched, today: dt.date) -
 
 
 def _missing(in_use: Iterable[Offer], new: Iterable[Offer]) -> str:
-    """Shortfall of `new` offers compared with the market in `in_use`; empty where there is none."""
+    """Shortfall of `new` offers compared with the market in `in_use`; empty if there is none."""
     before, now = {offer.gpu for offer in in_use}, {offer.gpu for offer in new}
     if len(before & now) >= LEAST_SHARE * len(before):
         return ""

@@ -86,7 +86,7 @@ class Worker:
             return False
 
     async def read(self, most_s: float) -> bytes:
-        """The next bytes from the worker; empty when it has closed the pipe. Raises `TimeoutError`."""
+        """The next bytes from the worker; empty if it has closed the pipe. Raises `TimeoutError`."""
         async with asyncio.timeout(most_s):
             return await self._reader.read(1 << 16)
 

@@ -116,7 +116,7 @@ class Nvml:
             raise NvmlError("error", None, function) from None
 
     def text(self, function: str, *arguments: Any) -> str | None:
-        """A string from the driver; None when it returns none."""
+        """A string from the driver; None if it returns none."""
         try:
             answer = self.call(function, *arguments)
         except NvmlError:

@@ -23,7 +23,7 @@ NO_INSTANCE = 0xFFFFFFFF
 """Instance of a process on a GPU that is not sliced."""
 
 Ask = Callable[[ListedKind], list[Any] | None]
-"""Kind of process -> the driver's records, None when it returns none."""
+"""Kind of process -> the driver's records, None if it returns none."""
 
 
 class ProcessTable:

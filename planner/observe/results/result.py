@@ -99,7 +99,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[Quantity, float]
     """Quantity of an answer -> value in SI; latencies are means over requests."""
     taken_at: str = ""
-    """UTC or local time as in the file; empty where it has none."""
+    """UTC or local time as in the file; empty if it has none."""
     notes: tuple[str, ...] = ()
     """Remarks on figures that the file counts differently."""
 
@@ -148,7 +148,7 @@ def each_object(result: Callable[[dict[str, Any]], Result]) -> Callable[[Content
 
 
 def number(given: Mapping[str, Any], *path: str, scale: float = 1.0) -> float | None:
-    """The number at `path` in nested JSON objects times `scale`; None where it is absent, not finite, or no number."""
+    """The number at `path` in nested JSON objects times `scale`; None if it is absent, not finite, or no number."""
     found: Any = given
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -174,7 +174,7 @@ def number_or_text(text: str) -> float | str:
 
 
 def whole(value: float | None) -> int | None:
-    """`value` as a whole number of at least 1; None where it is less."""
+    """`value` as a whole number of at least 1; None if it is less."""
     return round(value) if value is not None and value >= 0.5 else None
 
 

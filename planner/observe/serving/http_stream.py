@@ -119,7 +119,7 @@ async def _chunks(reader: asyncio.StreamReader, fields: dict[str, str], until_s:
 
 
 def _size(line: bytes) -> int:
-    """Bytes of a chunk, from the line before it; raises `ServerRefusedError` where the connection ended instead."""
+    """Bytes of a chunk, from the line before it; raises `ServerRefusedError` if the connection ended instead."""
     if not line.strip():
         raise ServerRefusedError("ended the connection in the middle of an answer")
     return int(line.split(b";")[0], 16)

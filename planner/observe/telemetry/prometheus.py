@@ -64,7 +64,7 @@ REASON_BITS = {name: bit for bit, name in EVENT_REASONS.items() if bit in {0x4, 
 """Reasons of power and heat -> their bit: each costs the server a query, which names only the GPUs with such a reason."""
 LEAST_REASON = min(REASON_BITS.values())
 MOST_HOSTS = 200
-"""Most hosts that a query names; if more are held back, it covers all hosts."""
+"""Maximum number of hosts that a query names; if more are held back, it covers all hosts."""
 
 
 T = TypeVar("T")

@@ -125,7 +125,7 @@ def activity_of(device: DeviceSnapshot) -> float | None:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Mean of the known values; None when none is known."""
+    """Mean of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 

@@ -9,7 +9,7 @@ from planner.errors import Problem, UserError
 from planner.reading import open_file
 
 LONGEST_LINE = 1 << 22
-"""Most bytes of a line; a request over a million tokens in blocks of 16 has a quarter of that."""
+"""Maximum number of bytes of a line; a request over a million tokens in blocks of 16 has a quarter of that."""
 MOST_BYTES = 8 << 30
 FEW = 0.01
 """Largest share of a file's lines that may be unusable."""

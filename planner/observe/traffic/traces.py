@@ -140,7 +140,7 @@ def read_hashed(path: Path) -> Trace:
 
 
 def _prefixes(requests: list[HashedRequest]) -> list[float | None]:
-    """Tokens of each prompt's leading blocks that appeared earlier in the file; None where no request has blocks."""
+    """Tokens of each prompt's leading blocks that appeared earlier in the file; None if no request has blocks."""
     hashed = [one for one in requests if one.hash_ids]
     if not hashed:
         return [None] * len(requests)

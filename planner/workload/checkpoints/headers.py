@@ -83,7 +83,7 @@ _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16
 
 
 def hub_tensors(name: str) -> tuple[StoredTensor, ...]:
-    """The tensors of the hub's repository `name`, from the headers of its files; empty where they cannot be read."""
+    """The tensors of the hub's repository `name`, from the headers of its files; empty if they cannot be read."""
     try:
         from huggingface_hub import get_safetensors_metadata
     except ImportError:

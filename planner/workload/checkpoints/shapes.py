@@ -83,7 +83,7 @@ def description_by_shapes(config: Mapping[str, Any], tensors: Iterable[StoredTen
 
 
 def _refuse_unsaid(config: Mapping[str, Any], tensors: list[StoredTensor], stack: str, where: str) -> None:
-    """Raises `UserError` for models with parts whose work does not follow from shapes."""
+    """Raise `UserError` for models with parts whose work does not follow from shapes."""
     for pattern, what in (
         (_PACKED, "packed weights, whose shapes are not the model's"),
         (_RECURRENT, "layers with a state"),

@@ -71,7 +71,7 @@ class Owning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def left_out(self) -> str:
-        """Costs that are not given and have no source, which count as zero; '' where all are given."""
+        """Costs that are not given and have no source, which count as zero; '' if all are given."""
         missing = [words for key, words in NO_SOURCE.items() if not getattr(self, key)]
         return f"{', '.join(missing)}: no source has a price, give your own (owning.{next(iter(NO_SOURCE))}, …)" if missing else ""
 

@@ -63,7 +63,7 @@ class _Layer(msgspec.Struct):
 
 
 def described_architecture(found: Mapping[str, Any]) -> Architecture:
-    """The architecture; raises `ValueError` where the description does not add up."""
+    """The architecture; raises `ValueError` if the description does not add up."""
     layers, outside = _layers(found)
     first = int(min(found["flops"], key=int))
     head = max((one for one in found["products"] if _number(one[0], found["stack"]) is None), key=lambda one: one[3], default=None)
@@ -171,7 +171,7 @@ def _ends(outside: list[list[Any]], head: tuple[int, int, int], *, norm: int, lo
 
 
 def _require_sums(a: Architecture, found: Mapping[str, Any], tokens: int) -> None:
-    """Raises `ValueError` where parameters differ, or a prompt's FLOPs in eager code: the head for every token, unwindowed scores."""
+    """Raise `ValueError` where parameters differ, or a prompt's FLOPs in eager code: the head for every token, unwindowed scores."""
     counted = sum(math.prod(shape) for _, _, shape in found["tensors"]) + found["corrections"] + a.towers
     if a.total != counted:
         raise ValueError(f"its description adds up to {a.total:,} parameters, its code has {counted:,}")

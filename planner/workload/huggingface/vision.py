@@ -177,7 +177,7 @@ def _projection(wrapper: str, keys: ConfigKeys, part: ConfigKeys, text: int, tow
 
 
 def read_tower(config: Mapping[str, Any], text_width: int) -> Tower | None:
-    """The tower of a wrapper whose text has `text_width`; None where it has none, or one that is not fully known."""
+    """The tower of a wrapper whose text has `text_width`; None if it has none, or one that is not fully known."""
     part, wrapper = config.get("vision_config"), config.get("model_type")
     if not isinstance(part, Mapping) or not isinstance(wrapper, str):
         return None
@@ -220,7 +220,7 @@ def tower_architecture(tower: Tower) -> Architecture | None:
 
 
 def sound_parameters(config: Mapping[str, Any], text_width: int) -> int:
-    """Parameters of the encoder of sound and its projection; 0 where the config has none that is known."""
+    """Parameters of the encoder of sound and its projection; 0 if the config has none that is known."""
     part, problems = config.get("audio_config"), Problems("")
     if isinstance(part, Mapping) and part.get("model_type") == "phi4_multimodal_audio":
         found = _conformer(ConfigKeys(part, problems), text_width)

@@ -53,7 +53,7 @@ def request_fields(row: Row, config_of: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def whole(row: Row, column: str) -> int | None:
-    """A whole number, None where the cell is empty."""
+    """A whole number, None if the cell is empty."""
     return int(float(row[column])) if row[column] else None
 
 

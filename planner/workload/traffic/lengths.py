@@ -37,7 +37,7 @@ def drawn_outputs(workload: Workload) -> int | Lengths | None:
 
 
 def sigma_of(given: int | Lengths | None) -> float:
-    """Standard deviation of the logarithm of the lengths in a workload; 0 where all are equal."""
+    """Standard deviation of the logarithm of the lengths in a workload; 0 if all are equal."""
     if not isinstance(given, Lengths):
         return 0.0
     p50 = None if given.p50 is None else max(given.p50, 0.5)  # less would round to no token

@@ -42,7 +42,7 @@ class Trace(msgspec.Struct, frozen=True):
     left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Reason -> requests that were left out."""
     prefix_basis: str = ""
-    """Source of the prefix; empty where it is not known."""
+    """Source of the prefix; empty if it is not known."""
 
     @property
     def requests(self) -> int:

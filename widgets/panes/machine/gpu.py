@@ -226,7 +226,7 @@ def roomy_block(device: DeviceSnapshot, history: History, drawing: Drawing) -> l
 
 
 def _extremes(history: History, name: str, drawing: Drawing) -> list[tuple[str, str]]:
-    """Mean and highest of what the history shows, in degrees or on its scale; none where there is no room."""
+    """Mean and highest of what the history shows, in degrees or on its scale; none if there is no room."""
     if not drawing.shows_extremes:
         return []
     cells = drawing.cells(history, drawing.width - drawing.left)
@@ -359,7 +359,7 @@ def _warnings(device: DeviceSnapshot, drawing: Drawing, before: str = "") -> lis
 
 
 def _missing(device: DeviceSnapshot, drawing: Drawing, label: int) -> list[Content]:
-    """The reason why there are no hardware counters; none where there are."""
+    """The reason why there are no hardware counters; none if there are."""
     if device.sm_active_fraction is not None:
         return []
     return labelled("SM active", label, f"{UNKNOWN} {device.why('sm_active_fraction')}", drawing.width, "$quiet")

@@ -123,12 +123,12 @@ class History:
         yield from reversed(self._coarse)
 
     def most(self, name: str, cells: Cells) -> float | None:
-        """The highest reading that reaches into the cells; None where there is none."""
+        """The highest reading that reaches into the cells; None if there is none."""
         within = takewhile(lambda reading: cells.place(reading.at_s) >= 0, self._stretches(cells.step_s))
         return max((value for reading in within if (value := reading.most.get(name)) is not None), default=None)
 
     def values(self, name: str, cells: Cells) -> list[float | None]:
-        """The mean of what stands for each cell, None where nothing does."""
+        """The mean of what stands for each cell, None if nothing does."""
         sums, counts = [0.0] * cells.width, [0] * cells.width
         for reading in self._stretches(cells.step_s):
             last = cells.place(reading.at_s)

@@ -94,7 +94,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         return self.id not in IDENTITY
 
     def sort_key(self, row: PlanRow) -> float | str | None:
-        """Sort key of `row`; None where it has no such figure, and goes last."""
+        """Sort key of `row`; None if it has no such figure, and goes last."""
         return self.column.sort(row) if self.column.sort is not None else None
 
     def signs_basis(self, row: PlanRow) -> bool:

@@ -44,7 +44,7 @@ LATENCIES = (("request", "request"), ("TTFT", "ttft"), ("TPOT", "tpot"), ("wait"
 
 
 def latencies(row: PlanRow, plan: Plan | None) -> str:
-    """Percentiles of requests to a service beside the targets; empty where there are no percentiles.
+    """Percentiles of requests to a service beside the targets; empty if there are no percentiles.
 
     Of 95 everything that is known; of 99 and 50 what was asked for.
     """

@@ -110,7 +110,7 @@ class FieldEntry(Entry):
         await super()._on_key(event)
 
     def step(self, direction: int) -> None:
-        """Go to the next sensible value up or down; nothing where the text is no number."""
+        """Go to the next sensible value up or down; nothing if the text is no number."""
         try:
             self.value = values.stepped(self._kind, self.value, direction)
         except ValueError:
@@ -170,7 +170,7 @@ class FieldLine(Horizontal):
         self._changed = False
         self._fault = ""
         self._below: Static | None = None
-        """Line below the field that shows its fault; None where there was none yet."""
+        """Line below the field that shows its fault; None if there was none yet."""
         self.editor: FieldEntry | Choice
         """Widget that holds the value."""
         if field.picked:

@@ -112,7 +112,7 @@ class Form(VerticalScroll, can_focus=False):
 
     @property
     def about(self) -> str:
-        """Accepted input of the field with the cursor, in words; empty where none has it."""
+        """Accepted input of the field with the cursor, in words; empty if none has it."""
         focused = self.screen.focused
         if not isinstance(focused, Input) or self not in focused.ancestors:
             return ""
@@ -141,11 +141,11 @@ class Form(VerticalScroll, can_focus=False):
             await self._show(changed, words or ",".join(changes), typed=typed)
 
     async def undo(self) -> str:
-        """Take the last change back and return it in words; empty when there is none."""
+        """Take the last change back and return it in words; empty if there is none."""
         return await self._step_to(self.history.undo(self.workload))
 
     async def redo(self) -> str:
-        """Make the change again that was taken back last and return it in words; empty when there is none."""
+        """Make the change again that was taken back last and return it in words; empty if there is none."""
         return await self._step_to(self.history.redo(self.workload))
 
     async def _step_to(self, workload: dict[str, Any] | None) -> str:

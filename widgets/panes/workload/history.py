@@ -55,11 +55,11 @@ class History:
         self._open = change if typed else ""
 
     def undo(self, workload: dict[str, Any]) -> dict[str, Any] | None:
-        """The workload before the last change of `workload`; None where there is none."""
+        """The workload before the last change of `workload`; None if there is none."""
         return self._move(self._done, self._undone, workload)
 
     def redo(self, workload: dict[str, Any]) -> dict[str, Any] | None:
-        """The workload after the change of `workload` taken back last; None where there is none."""
+        """The workload after the change of `workload` taken back last; None if there is none."""
         return self._move(self._undone, self._done, workload)
 
     def _move(self, source: list[Step], target: list[Step], workload: dict[str, Any]) -> dict[str, Any] | None:

@@ -79,7 +79,7 @@ _BY_LETTERS = {_letters(name): name for name in (*ENGINES, *STAND_INS)} | OTHER_
 
 
 def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> Engine | None:
-    """The newest of `records` that is not newer than `release`; None where it cannot be read. `versions`: they count the engine's own."""
+    """The newest of `records` that is not newer than `release`; None if it cannot be read. `versions`: they count the engine's own."""
     day = _month_of(release)
     if day:
         return next((record for record in reversed(records) if record.released <= day), records[0])
@@ -93,7 +93,7 @@ def _of_release(records: Sequence[Engine], release: str, *, versions: bool) -> E
 
 
 def _month_of(release: str) -> str:
-    """Month of a release that names one: 2025-11, 2025-11-07, nightly-20251107, 25.11.01, nov-2025; "" where none is named."""
+    """Month of a release that names one: 2025-11, 2025-11-07, nightly-20251107, 25.11.01, nov-2025; "" if none is named."""
     if found := re.search(r"(?<!\d)(20[12]\d)[-./]?(0[1-9]|1[0-2])(?![\d]{3})", release):
         return f"{found[1]}-{found[2]}"
     if found := re.match(r"v?([23]\d)\.(0[1-9]|1[0-2])(?!\d)", release):

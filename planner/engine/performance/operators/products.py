@@ -113,7 +113,7 @@ def _time_of_uneven_head(t: Table) -> Floats:
 
 
 def head_share(t: Table, head_rows: Floats) -> Floats:
-    """Share of the output head's time for each pipeline stage; 0 where it is applied to no rows."""
+    """Share of the output head's time for each pipeline stage; 0 if it is applied to no rows."""
     return np.where(t.layout.pp > 1, 1 / t.layout.pp, 1.0) * (head_rows > 0)
 
 

@@ -38,7 +38,7 @@ class Batch(msgspec.Struct, frozen=True):
     prompts: Floats
     """Prompts that share a pass."""
     requests: Floats
-    """Requests that share the times of a phase: 1 where these are of a whole batch, else those whose prompts share a pass."""
+    """Requests that share the times of a phase: 1 if these are of a whole batch, else those whose prompts share a pass."""
     fresh: Floats
     """Tokens of a prompt that are not in the prefix cache."""
     context: Floats
@@ -180,7 +180,7 @@ def _by_chance(t: Table, batch: Batch, step: Pass, padded: Pass) -> Pass:
 
 
 def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
-    """Passes of the draft, which take no time in rows without one; None where no row has one that is timed."""
+    """Passes of the draft, which take no time in rows without one; None if no row has one that is timed."""
     d = drafting(t)
     if d is None:
         return None
@@ -193,7 +193,7 @@ def draft_passes(t: Table, batch: Batch) -> ModelPasses | None:
 
 
 def encoder_passes(t: Table, batch: Batch) -> ModelPasses | None:
-    """Passes of prompts through encoders, which take no time in rows without one; None where no row has one.
+    """Passes of prompts through encoders, which take no time in rows without one; None if no row has one.
 
     An encoder reads whole prompts, and its output is multiplied once with the projections to the decoder's keys and values.
     """
@@ -224,7 +224,7 @@ def tower_table(t: Table) -> Table:
 
 
 def tower_passes(t: Table, batch: Batch) -> ModelPasses | None:
-    """Passes of the pictures of prompts through towers; None where no prompt has a picture.
+    """Passes of the pictures of prompts through towers; None if no prompt has a picture.
 
     Each patch attends to those of its own picture. Pictures of prompts that share a pass also share one.
     """

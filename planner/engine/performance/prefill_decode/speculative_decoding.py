@@ -29,7 +29,7 @@ def tokens_per_round(proposed: Floats, acceptance: Floats) -> Floats:
 
 
 def drafting(t: Table) -> Table | None:
-    """The candidates with their draft models as the model; None where none has one.
+    """The candidates with their draft models as the model; None if none has one.
 
     Weights of 16 bit and more are read at the device's bandwidth, others at that of the model's own format.
     """

@@ -66,7 +66,7 @@ def choices(problem: Problem) -> list[list[int]]:
 
 
 def local_search(problem: Problem) -> Placement | None:
-    """A placement that no move of one or two workloads makes cheaper; None where a workload can run nowhere. Nothing is bought."""
+    """A placement that no move of one or two workloads makes cheaper; None if a workload can run nowhere. Nothing is bought."""
     costs, options = Costs(problem), choices(problem)
     alone = [[costs.mix(pool, frozenset({workload})).usd for pool in pools] for workload, pools in enumerate(options)]
     if any(min(prices, default=math.inf) == math.inf for prices in alone):

@@ -37,7 +37,7 @@ class Solved(NamedTuple):
 
 
 def solve(problem: Problem, processor_s: Callable[[], float] | None = None) -> Solved | None:
-    """The cheapest placement; None where none is possible. Raises `ImportError` without highspy.
+    """The cheapest placement; None if none is possible. Raises `ImportError` without highspy.
 
     `processor_s`: reads the processor time of the program in seconds; without it only the clock ends a proof.
     """

@@ -100,7 +100,7 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def most(self) -> Floats:
-        """Most GPUs of each type."""
+        """Maximum number of GPUs of each type."""
         return np.array([node.most for node in self.types], dtype=np.float64)
 
     @cached_property
@@ -131,7 +131,7 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def quotes(self) -> Rows:
-        """Number of quotes of each type; 1 where it has the user's price."""
+        """Number of quotes of each type; 1 if it has the user's price."""
         return np.array([len(node.terms) for node in self.types])
 
     @cached_property

@@ -73,7 +73,7 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 def wire_given(workload: Workload, gpu: Gpu, size: int) -> Wire | None:
-    """The network stated in the workload, for nodes of `size` GPUs; None where it states none."""
+    """The network stated in the workload, for nodes of `size` GPUs; None if it states none."""
     if workload.fabric is None:
         return None
     if workload.fabric == "none":
@@ -178,7 +178,7 @@ def countries_asked(workload: Workload) -> frozenset[str]:
 
 
 def check_supply_keys(workload: Workload, supply: Supply) -> None:
-    """Raises `UserError` with every unknown name among the GPUs considered and the filters."""
+    """Raise `UserError` with every unknown name among the GPUs considered and the filters."""
     problems, offers, records = Problems(), supply.offers, supply.providers.values()
     for name in workload.gpus_considered:
         try:
