@@ -41,7 +41,7 @@ class Matrix(msgspec.Struct, frozen=True):
 
 
 _TARGETS: dict[str, frozenset[str]] = {
-    **{target: frozenset({target}) for target in ("q", "k", "v", "o", "gate", "up", "down")},
+    **{target: frozenset({target}) for target in ("q", "k", "v", "o", "gate", "up", "down", "in", "out")},
     "qkv": frozenset({"q", "k", "v"}),
     "gate_up": frozenset({"gate", "up"}),
     **dict.fromkeys(("q_a", "q_b"), frozenset({"q"})),
