@@ -14,7 +14,7 @@ from planner.engine.memory.layers.layer_execution import LayerExecution
 from planner.engine.records.footprint import Footprint
 from planner.errors import Problems
 from planner.workload.architecture import Architecture
-from planner.workload.matrices import adapted
+from planner.workload.matrices import adapted, adapter_parameters
 from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.tasks import Lora, Workload
 from planner.workload.traffic.lengths import documents_of
@@ -58,6 +58,7 @@ def training_numbers(
             "adapter_traffic": _adapter_traffic(architecture, lora, fused=bool(engine.fused_elementwise or workload.compile)),
             "adapter_products": sum(one.layers for one in adapted(architecture, lora.adapted)) / _layers(architecture),
             "adapters": float(adapters_of(architecture, lora, problems)),
+            "expert_adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted, experts=True)),
             "gradient_bytes": gradient_bytes,
             "master_bytes": gradient_bytes,  # the adapters' own weights, which stand beside the frozen base
             "cast_bytes": 0.0,

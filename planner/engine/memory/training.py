@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
-from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, whole_stage, zero_ranks
+from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, trained_ranks, whole_stage, zero_ranks
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -55,7 +55,7 @@ def _trained(t: Table, at: Phase) -> Floats:
 
 def _weights(t: Table, at: Phase) -> list[Term]:
     j, s, m = t.job, t.layout, t.model
-    states_over, weights_over = zero_ranks(t, 1), zero_ranks(t, 3)
+    states_over, weights_over = trained_ranks(t, 1), zero_ranks(t, 3)
     resident = np.where(j.offload_parameters > 0, np.minimum(1.0, 2 / np.ceil(m.layers / s.pp)), 1.0)
     trained = _trained(t, at)
     return [
@@ -89,7 +89,7 @@ def _gradients(t: Table, at: Phase) -> list[Term]:
     j = t.job
     flat = (t.engine.flat_gradients > 0) & (t.layout.zero >= 3) & (t.layout.shard > 1)
     once = exchanged_once(t)
-    over = np.where(once > 0, 1.0, zero_ranks(t, 2))
+    over = np.where(once > 0, 1.0, trained_ranks(t, 2))
     each = np.where((once > 0) & (t.engine.accelerates > 0), np.minimum(j.gradient_bytes, j.activation_bytes), j.gradient_bytes)
     trained = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
     kept = np.where(flat & (j.adapters > 0), (at.linear + at.other) * at.adapter_gradients, trained)
@@ -190,11 +190,11 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
     layers = np.ceil(all_layers(t) / s.pp)
     layer, at_once = at.linear / layers, np.where(whole_stage(t) > 0, layers, 2.0)
     trained = _trained(t, at)
-    over = zero_ranks(t, 1)
+    over = trained_ranks(t, 1)
     linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast first
     gathered = (at_once * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     made = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients) * j.gradient_bytes
-    elsewhere = made * (1 - 1 / zero_ranks(t, 2))  # of other ranks: all that a bucket may hold
+    elsewhere = made * (1 - 1 / trained_ranks(t, 2))  # of other ranks: all that a bucket may hold
     held = np.minimum(np.minimum(2 * BUCKET_ELEMENTS, 2 * trained), elsewhere)
     bucket = held * ((s.zero >= 2) & (s.shard > 1)) * at.computing
     unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, f.layer_matrix / s.tp)

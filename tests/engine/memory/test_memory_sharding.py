@@ -44,6 +44,25 @@ def test_what_is_sharded_adds_up_to_what_was_there(model: str, ranks: int, recip
             assert ranks * one(getattr(shard, part)) == exact(one(getattr(whole, part)), rel=1e-9)
 
 
+def test_adapters_of_an_expert_are_where_the_expert_is() -> None:
+    """Qwen3-30B-A3B, rank 8, 10 bytes a parameter (16-bit weights, two FP32 states); experts over 16 GPUs, the others on each of them."""
+    experts, others = 48 * 128 * 8 * 3 * (2048 + 768), 48 * 8 * (2 * (2048 + 4096) + 2 * (2048 + 512))
+    fields = {
+        "model": "qwen3-30b-a3b",
+        "gpu": "H100-SXM-80GB",
+        "task": "finetune",
+        "lora": {"rank": 8},
+        "dtype": "bf16",
+        "gpus": 16,
+        "dp": 16,
+    }
+    spread_out, shared = ask(**fields, ep=16, sharding="none"), ask(**fields, ep=16, sharding="zero1")
+    assert spread_out.memory_bytes
+    assert shared.memory_bytes
+    assert spread_out.memory_bytes.optimizer == exact(10 * (others + experts / 16))
+    assert shared.memory_bytes.optimizer == exact(10 * (others + experts) / 16)
+
+
 @pytest.mark.sweep
 @quickly
 @given(MODELS, RANKS, RECIPES)
