@@ -40,7 +40,8 @@ def offloaded_activations(t: Table) -> Floats:
     j, s, f, m = t.job, t.layout, t.footprint, t.model
     tokens = s.micro_batch * j.sequence / s.cp / s.tp
     recomputed = np.where(s.checkpointing == CHECKPOINTING["selective-op"], f.by_operators, f.boundary)
-    kept = np.where(s.checkpointing > 1, recomputed, f.norms + f.attention + f.scores * (s.checkpointing == 0) + f.mlp + f.dropout)
+    scores = f.scores * m.scored_share * (s.checkpointing == 0)
+    kept = np.where(s.checkpointing > 1, recomputed, f.norms + f.attention + scores + f.mlp + f.dropout)
     in_flight = np.where(s.pp > 1, np.minimum(s.pp, micro_batches(t)), 1.0)
     away = np.maximum(0.0, np.ceil(m.layers / s.pp) * in_flight - OFFLOADED_LAYERS)
     return away * tokens * kept * j.offload_activations

@@ -168,7 +168,11 @@ class _Step:
             "layers": self.layers * (1 - full),
             "boundaries": self.layers * full + self.outputs,
             "boundary": np.where(self.by_operators, f.by_operators, f.boundary),
-            "attention": np.where(self.selective > 0, np.minimum(f.attention_recomputed, f.attention + f.scores), f.attention),
+            "attention": np.where(
+                self.selective > 0,
+                np.minimum(f.attention_recomputed, f.attention + f.scores * self.table.model.scored_share),
+                f.attention,
+            ),
             "scores": 1 - self.selective,
             "rescored": nothing,
             "backward": nothing,

@@ -125,10 +125,11 @@ def _activations(t: Table, at: Phase) -> list[Term]:
     whole_inputs = np.where(t.engine.keeps_gathered > 0, s.tp, ranks)
     inputs = (whole_inputs - 1) * np.minimum(t.job.activation_bytes, 2.0) * t.model.width * (t.job.adapters == 0)
     residual = (ranks - 1) * f.boundary
+    scored = np.maximum(at.layers * t.model.scored_share, np.minimum(at.layers, 1.0))
     return [
         _of_layers("norms", at.layers, tokens, f.norms * ranks),
         _of_layers("attention", at.layers, tokens, at.attention + inputs),
-        _of_layers("attention scores", at.layers, tokens, f.scores * at.scores),
+        _of_layers("attention scores", scored, tokens, f.scores * at.scores),
         _of_layers("MLP or experts", at.layers, tokens, f.mlp + inputs),
         _of_layers("dropout masks", at.layers, tokens, f.dropout * ranks),
         _of_tokens(
