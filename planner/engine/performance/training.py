@@ -100,8 +100,8 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     host = one.host * passes["launch"] + t.engine.step_launches * c.launch_s * np.where(j.compiled > 0, COMPILED_LAUNCHES, 1.0)
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
-    waited = _wait_for_last_stage(t, busy, device["head"] + losses * c.train_factor)
     per_micro = busy + exposed_host
+    waited = _wait_for_last_stage(t, busy, device["head"] + losses * c.train_factor, per_micro)
     bubble = _idle(s.pp, np.maximum(s.virtual_stages, 1.0), count) * (per_micro + waited) + waited * count
     by_class = {name: value * count for name, value in device.items()}
     stage = stage_parameters(t)
@@ -168,14 +168,15 @@ def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
     return replace(mean, communication=mean.communication - hidden, host=mean.host * fullest).slowed(fullest)
 
 
-def _wait_for_last_stage(t: Table, busy: Floats, ends: Floats) -> Floats:
+def _wait_for_last_stage(t: Table, busy: Floats, ends: Floats, per_micro: Floats) -> Floats:
     """Seconds that stages wait in each micro batch for the last one, which has no more layers than any other, and head and loss in addition.
 
-    `busy`: time of the fullest stage, including `ends`, its equal share of head and loss.
+    `busy`: device time of the fullest stage, including `ends`, its equal share of head and loss; `per_micro`: the same with the host's
+    launches that it waits for.
     """
     stages, layers = t.layout.pp, t.model.layers / t.layout.pp
     last = (busy - ends) * np.floor(layers) / np.ceil(layers) + ends * stages
-    return np.where(stages > 1, np.maximum(0.0, last - busy), 0.0)
+    return np.where(stages > 1, np.maximum(0.0, last - per_micro), 0.0)
 
 
 def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
