@@ -10,7 +10,15 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
-from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, trained_ranks, whole_stage, zero_ranks
+from planner.engine.memory.stages import (
+    all_layers,
+    exchanged_once,
+    experts_held,
+    stage_adapters,
+    trained_ranks,
+    whole_stage,
+    zero_ranks,
+)
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -189,11 +197,13 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
     """Buffers of the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
     j, s, f = t.job, t.layout, t.footprint
     layers = np.ceil(all_layers(t) / s.pp)
+    alone = (s.expert_streams >= s.shard) & (j.linear_bytes <= 2)  # experts that no other rank has are neither divided nor cast
     layer, at_once = at.linear / layers, np.where(whole_stage(t) > 0, layers, 2.0)
+    divided = layer - experts_held(t) / layers * alone
     trained = _trained(t, at)
     over = trained_ranks(t, 1)
     linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast first
-    gathered = (at_once * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
+    gathered = (at_once * divided * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     made = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients) * j.gradient_bytes
     elsewhere = made * (1 - 1 / trained_ranks(t, 2))  # of other ranks: all that a bucket may hold
     held = np.minimum(np.minimum(2 * BUCKET_ELEMENTS, 2 * trained), elsewhere)
@@ -214,7 +224,7 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
             "gathered weights",
             gathered,
             "{layers} layers · {layer} parameters · {linear_bytes} B + {other} others · {other_bytes} B",
-            {"layers": at_once, "layer": layer, "linear_bytes": linear_bytes, "other": at.other, "other_bytes": other_bytes},
+            {"layers": at_once, "layer": divided, "linear_bytes": linear_bytes, "other": at.other, "other_bytes": other_bytes},
             _SHARDED,
         ),
         Term(
