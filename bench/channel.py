@@ -19,11 +19,11 @@ class Channel:
         self._journal = _opened(journal) if journal else None
         self._lock = threading.Lock()
         self._ended = False
-        """Whether `Bye` has been sent."""
+        """True if `Bye` has been sent."""
 
     @property
     def has_reader(self) -> bool:
-        """Whether messages are still read or written to the journal."""
+        """True if messages are still read or written to the journal."""
         return self._descriptor is not None or self._journal is not None
 
     def send(self, message: Message) -> None:

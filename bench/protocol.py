@@ -46,7 +46,7 @@ REFUSED = ("_NOT_SUPPORTED", "_ARCH_MISMATCH", "_INVALID_VALUE", "no kernel imag
 
 
 def breaks_device(message: str) -> bool:
-    """Whether a CUDA context answers only with errors after this message."""
+    """True if a CUDA context answers only with errors after this message."""
     return any(mark in message for mark in BROKEN_DEVICE) and not any(mark in message for mark in REFUSED)
 
 

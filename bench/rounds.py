@@ -88,7 +88,7 @@ class Rounds:
         return whole
 
     def gave_nothing(self, point: str) -> bool:
-        """Whether no round of `point` gave a value, so that its other rounds are not tried."""
+        """True if no round of `point` gave a value, so that its other rounds are not tried."""
         done = self._done.get(point)
         return bool(done) and all(one.value is None for one in done or ())
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     ReadArchitecture = Callable[[str | dict[str, Any]], Architecture]
 
 BasisChoice = Literal["measured", "spec"]
-"""Whether measurements count."""
+"""Use of measurements ("measured"), or of vendors' figures only ("spec")."""
 
 
 class CeilingsCache:

@@ -33,7 +33,7 @@ class WriteResult(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """Whether it is on disk."""
+        """True if it is on disk."""
         return not self.reason
 
     def __str__(self) -> str:

@@ -157,7 +157,7 @@ def choices_of(kind: type[msgspec.Struct], name: str) -> tuple[str, ...]:
 
 
 def takes_texts(kind: type[msgspec.Struct], name: str) -> bool:
-    """Whether the field `name` of a `kind` is a list of texts."""
+    """True if the field `name` of a `kind` is a list of texts."""
     field = _fields(kind).get(name)
     lists = [get_args(part)[0] for part, _ in alternatives(field.type) if get_origin(part) is list] if field else []
     return any(item is str or get_origin(item) is Literal for item_kind in lists for item, _ in alternatives(item_kind))

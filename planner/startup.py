@@ -59,7 +59,7 @@ def environment_of_others() -> dict[str, str]:
 
 
 def can_draw() -> bool:
-    """Whether a full-screen program can draw: on a terminal both ways, or by the driver in TEXTUAL_DRIVER (`textual serve`)."""
+    """True if a full-screen program can draw: on a terminal both ways, or by the driver in TEXTUAL_DRIVER (`textual serve`)."""
     terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
     return terminal or bool(os.environ.get("TEXTUAL_DRIVER"))
 

@@ -35,7 +35,7 @@ _SCALES = (
 
 
 def is_known(value: float | None) -> bool:
-    """Whether `value` is a finite number."""
+    """True if `value` is a finite number."""
     return value is not None and math.isfinite(value)
 
 

@@ -124,12 +124,12 @@ class BaseApp(MendedApp):
 
     @property
     def zoomed(self) -> bool:
-        """Whether the user gave the whole screen to one pane."""
+        """True if the user gave the whole screen to one pane."""
         return self.main.has_class("-zoomed")
 
     @property
     def single(self) -> bool:
-        """Whether one pane is shown at a time."""
+        """True if one pane is shown at a time."""
         return bool(self.SINGLE & self.main.classes)
 
     def exit(self, *given: Any, **named: Any) -> None:
@@ -141,27 +141,27 @@ class BaseApp(MendedApp):
 
     @property
     def modified(self) -> bool:
-        """Whether the form holds something else than the preset."""
+        """True if the form holds something else than the preset."""
         return self.panes is not None and self.preset is not None and dict(self.form.workload) != self.preset_fields
 
     @property
     def ready(self) -> bool:
-        """Whether the panes have their content; messages that come earlier or later are dropped."""
+        """True if the panes have their content; messages that come earlier or later are dropped."""
         return self.panes is not None and not self.leaving
 
     @property
     def rows_outdated(self) -> bool:
-        """Whether the rows are for another workload than the newest one."""
+        """True if the rows are for another workload than the newest one."""
         return self.asked != self.planned
 
     @property
     def leaving(self) -> bool:
-        """Whether the panes are going, or gone."""
+        """True if the panes are going, or gone."""
         return not self.is_running or not self.screen_stack or not self.main.is_attached
 
     @property
     def benchmark_runs(self) -> bool:
-        """Whether a benchmark runs."""
+        """True if a benchmark runs."""
         return self.benchmark is not None and self.benchmark.running
 
     def get_theme_variable_defaults(self) -> dict[str, str]:

@@ -94,7 +94,7 @@ def prepare_environment() -> None:
 
 
 def _plain_terminal() -> bool:
-    """Whether only ASCII can be shown."""
+    """True if only ASCII can be shown."""
     encoding = (sys.stdout.encoding or "").casefold()
     return not encoding.startswith(ENCODINGS_WITH_GLYPHS) or os.environ.get("TERM") in {"linux", "vt100"}
 

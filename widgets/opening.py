@@ -65,7 +65,7 @@ async def with_model(app: BaseApp) -> None:
 
 
 def is_fresh(app: BaseApp) -> bool:
-    """Whether the screen shows what a first start does."""
+    """True if the screen shows what a first start does."""
     return app.preset is not None and (app.preset.name, app.modified, app.filter_text) == (DEFAULT_PRESET, False, "")
 
 

@@ -56,7 +56,7 @@ class MendedApp(App[None]):
     fault: Exception | None = None
     """Error that ended the program; None: none did."""
     key_unanswered = False
-    """Whether nothing was drawn since the last key."""
+    """True if nothing was drawn since the last key."""
     leave_from_thread = leave_from_thread
 
     async def on_event(self, event: events.Event) -> None:
@@ -102,7 +102,7 @@ class MendedApp(App[None]):
         self._return_code = CRASHED
 
     def _of_closed_screen(self, error: Exception) -> bool:
-        """Whether it was raised by a screen that is not open any more."""
+        """True if it was raised by a screen that is not open any more."""
         raised = error.error if isinstance(error, WorkerFailed) else error
         if not isinstance(raised, GONE):
             return False

@@ -52,7 +52,7 @@ class Device:
 
     @property
     def is_cpu(self) -> bool:
-        """Whether this is the CPU."""
+        """True if this is the CPU."""
         return self.torch_name == "cpu"
 
     @property

@@ -286,7 +286,7 @@ def _handles(library: Any) -> Iterator[tuple[ctypes.c_void_p, str]]:
 
 
 def _sliced(library: Any, handle: ctypes.c_void_p) -> bool:
-    """Whether MIG is on."""
+    """True if MIG is on."""
     now, pending = ctypes.c_uint(), ctypes.c_uint()
     try:
         return library.nvmlDeviceGetMigMode(handle, ctypes.byref(now), ctypes.byref(pending)) == 0 and now.value == 1

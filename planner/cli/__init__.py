@@ -1,6 +1,6 @@
 """The command line: the same answers as the terminal program, for pipes and scripts.
 
-`main` is the door. Nothing but the standard library is imported until it is called, and a command's own module only
+`main` is the entry point. Nothing but the standard library is imported until it is called, and a command's own module only
 when that command is the one invoked.
 """
 
@@ -29,5 +29,5 @@ def main(open_app: OpenApp | None = None, argv: Sequence[str] | None = None) -> 
 
     with clean_streams():
         code = guarded(lambda: run(open_app, argv))
-    gc.freeze()  # the process ends; without this it looks through all objects for cycles once more, for a twentieth of `plan --json`
+    gc.freeze()  # without this, the interpreter searches all objects for cycles before it exits, which takes 5% of the time of `plan --json`
     return code

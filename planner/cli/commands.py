@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LazyCommand(NamedTuple):
-    """A command that is imported when it runs, and its line in the help, which is shown without importing it."""
+    """Location of a command that is imported when it runs, and its line in the help."""
 
     target: str
     """Module below `planner.cli` and function: 'plan.command:plan'."""
@@ -23,13 +23,13 @@ class LazyCommand(NamedTuple):
 
 
 def did_you_mean(given: str, accepted: list[str]) -> str:
-    """' Did you mean 'a' or 'b'?', or nothing when no accepted name is close."""
+    """Suggestion of similar names, " Did you mean 'a' or 'b'?", or '' if no accepted name is similar."""
     nearest = nearest_names(given, accepted)
     return f" Did you mean {' or '.join(repr(name) for name in nearest)}?" if nearest else ""
 
 
 class DefaultGroup(click.Group):
-    """A group with a `default` command; `of_word`: the command that a word which is no command is an argument of."""
+    """A group with a `default` command; `of_word`: the command that takes a first word that is not the name of a command."""
 
     def __init__(
         self, *args: Any, default: str, of_word: str = "", lazy: Mapping[str, LazyCommand] | None = None, **kwargs: Any
@@ -40,11 +40,11 @@ class DefaultGroup(click.Group):
         self.lazy = dict(lazy or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
-        """Every name, in the order they were given."""
+        """All names in the order of their definition."""
         return [*self.lazy, *(name for name in self.commands if name not in self.lazy)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now if it is lazy; None when there is no such name."""
+        """The command of that name, imported if it is lazy; None if there is no such name."""
         if cmd_name in self.commands or cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         command = pkgutil.resolve_name(f"planner.cli.{self.lazy[cmd_name].target}")
@@ -59,7 +59,7 @@ class DefaultGroup(click.Group):
         return name, self.get_command(ctx, name), args[1:]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default command in front when no command is named."""
+        """Insert the name of the default command if no command is named."""
         word = self._first_word(ctx, args)
         if ctx.resilient_parsing and word is None and self.of_word != self.default:
             return super().parse_args(ctx, args)  # a shell completes the word that comes next
@@ -71,7 +71,7 @@ class DefaultGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands, and what may follow the default one when none is named."""
+        """Completions: commands, and arguments of the default command if none is named."""
         found = super().shell_complete(ctx, incomplete)
         default = None if self.of_word == self.default else self.get_command(ctx, self.default)
         if default is not None:
@@ -81,7 +81,7 @@ class DefaultGroup(click.Group):
         return found
 
     def _is_argument(self, ctx: click.Context, word: str | None) -> bool:
-        """Whether a word belongs to the command `of_word`: where another than the default takes it, a command spelled wrongly does not."""
+        """True if a word belongs to the command `of_word`: where another than the default takes it, a command spelled wrongly does not."""
         commands = self.list_commands(ctx)
         return (
             bool(self.of_word and word)
@@ -90,7 +90,7 @@ class DefaultGroup(click.Group):
         )
 
     def _first_word(self, ctx: click.Context, args: list[str]) -> str | None:
-        """The first of `args` that is neither an option nor an option's value."""
+        """First of `args` that is neither an option nor an option's value."""
         with_value = {
             spelling
             for option in self.get_params(ctx)

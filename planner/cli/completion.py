@@ -1,4 +1,4 @@
-"""`gpu-planner completion`: a shell's completion of commands, options, and the names of presets, GPUs and models."""
+"""`gpu-planner completion`: completion of commands, options, and names of presets, GPUs and models in a shell."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def completion(shell: str) -> int:
 
 
 def completed(root: click.Command, instruction: str) -> int:
-    """Answer the shell, which asks through an environment variable; returns the exit code."""
+    """Print completions for the shell, which sets an environment variable; returns the exit code."""
     from click.shell_completion import shell_complete
 
     return shell_complete(root, {}, PROGRAM, VARIABLE, instruction)
 
 
 def _names(list_names: Callable[[Session], list[str]]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Names that begin with the typed text, else the only one that contains it (zsh would delete the text if there were several).
+    """Function that returns names beginning with the typed text, or the only name containing it (zsh would delete the text if there were several).
 
-    Empty where the catalogue cannot be read.
+    It returns none if the catalogue cannot be read.
     """
 
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`gpu-planner doctor`: drivers, GPUs, torch, folders and prices of this machine and installation, a line each."""
+"""`gpu-planner doctor`: drivers, GPUs, torch, folders and prices of this machine and installation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from planner.units import UNKNOWN, age_text, bytes_text, si_text
 
 Facts = dict[str, Any]
 TOPIC = 14
-"""Width of the topics at the left, in cells."""
+"""Width of the column of topics in cells."""
 
 
 @click.command()
@@ -42,23 +42,23 @@ def doctor(invocation: Invocation, python: Path | None, as_json: bool) -> int:
 
 
 class Subject(NamedTuple):
-    """The installation under examination: its session and the interpreter that would measure."""
+    """The examined installation: its session and the interpreter that would measure."""
 
     session: Session
     python: Path | None
-    """Interpreter whose torch would be measured; None: the one this runs under."""
+    """Interpreter whose torch would be measured; None: this process's own."""
 
 
 class Topic(NamedTuple):
-    """One part of the findings."""
+    """One part of the output."""
 
     facts: Callable[[Subject], Facts]
     lines: Callable[[Facts], list[str]]
-    """The facts for people."""
+    """Function that returns the facts as lines of text."""
 
 
 def examine(invocation: Invocation, python: Path | None) -> dict[str, Facts]:
-    """Every topic with its facts; a topic that cannot be read has `error` instead."""
+    """Facts of every topic; a topic that cannot be read has the key `error` instead."""
     subject = Subject(invocation.session(), python)
     return {name: _facts_or_error(topic, subject) for name, topic in TOPICS.items()}
 
@@ -149,7 +149,7 @@ def _prices(subject: Subject) -> Facts:
         try:
             dates.append(dt.date.fromisoformat(offer.as_of))
         except ValueError:
-            continue  # a source may state no more than a year
+            continue  # some sources state only a year
     for offer in session.own_offers:
         own[offer.provider] = max(offer.as_of, own.get(offer.provider, ""))
     newest = max(dates, default=None)
@@ -217,13 +217,13 @@ def _torch_lines(facts: Facts) -> list[str]:
 
 
 def _folder_lines(facts: Facts) -> list[str]:
-    return [f"{name}: {folder['path']}" + ("" if folder["exists"] else " (made when needed)") for name, folder in facts.items()]
+    return [f"{name}: {folder['path']}" + ("" if folder["exists"] else " (created when needed)") for name, folder in facts.items()]
 
 
 def _price_lines(facts: Facts) -> list[str]:
     if facts["newest"] is None:
         return ["no dated offer"]
-    undated = f"; {facts['undated']} offers state a year alone" if facts["undated"] else ""
+    undated = f"; {facts['undated']} offers state only a year" if facts["undated"] else ""
     yours = ", ".join(f"{provider} of {as_of}" for provider, as_of in facts["own"].items())
     return [
         f"newest of {facts['newest']}, {age_text(facts['age_days'])}; oldest of {facts['oldest']}{undated}",

@@ -1,4 +1,4 @@
-"""Exit codes, and the words of each way a command ends: stdout is data, stderr is narration, the code is for scripts."""
+"""Exit codes, and the message for each kind of failure: data goes to stdout, messages to stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ExitCode(enum.IntEnum):
     """Exit status of every command."""
 
     ANSWERED = 0
-    """The question was answered; for `plan`: something fits."""
+    """Success; for `plan`: something fits."""
     NOTHING_FOUND = 1
     """Nothing fits, or nothing was found."""
     WRONG_INPUT = 2
@@ -28,13 +28,13 @@ class ExitCode(enum.IntEnum):
     BUG = 70
     """The program failed; the traceback is on stderr (EX_SOFTWARE of sysexits.h)."""
     OUTPUT_LOST = 74
-    """Output or data could not be written or kept, for example on a full disk; the reason is on stderr (EX_IOERR of sysexits.h)."""
+    """Output or data could not be written, for example to a full disk; the reason is on stderr (EX_IOERR of sysexits.h)."""
     INTERRUPTED = startup.INTERRUPTED
     """Ctrl+C (128 + SIGINT)."""
     TERMINATED = 128 + signal.SIGTERM
-    """Exit code after a signal to end that was handled in an orderly way: results of a benchmark kept, or the screen closed."""
+    """SIGTERM, after results of a benchmark were stored or the screen was closed."""
     PIPE_CLOSED = 141
-    """The reader of stdout went away (128 + SIGPIPE); nothing is said, as for any tool in a pipe."""
+    """The reader of stdout went away (128 + SIGPIPE); there is no message, as for other tools in a pipe."""
 
 
 MEANINGS = {
@@ -45,18 +45,18 @@ MEANINGS = {
     "74": "stdout or a file cannot be written; the reason is on stderr",
     "130": "Ctrl+C",
     "141": "stdout was closed by its reader",
-    "143": "SIGTERM stopped a benchmark cleanly; its results are kept",
+    "143": "SIGTERM stopped a benchmark; its results are stored",
     "128 + N": "killed by signal N, as shown by a shell",
 }
-"""Exit code -> its meaning, as `--help` and docs/evidence/reliability.md say it."""
+"""Exit code -> its meaning, for `--help` and docs/evidence/reliability.md."""
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """Call `run` and turn every way it can end into an exit code and, where something is wrong, words on stderr."""
+    """Call `run` and convert every exception to an exit code and a message on stderr."""
     try:
         startup.raise_at_interrupt()
         code = _ended(run)
-    except KeyboardInterrupt:  # a second one, while the first was reported
+    except KeyboardInterrupt:  # a second Ctrl+C while the first is reported
         code = ExitCode.INTERRUPTED
     startup.end_at_interrupt()
     try:
@@ -95,7 +95,7 @@ def _ended(run: Callable[[], int]) -> int:
 
 
 def _key_hint(wrong: click.NoSuchOption) -> str:
-    """Words on an option that is a key of the workload, where the command has `--set`; '' for any other."""
+    """Hint for an unknown option that is a key of the workload, if the command has `--set`; '' otherwise."""
     from planner.workload.tasks import Workload
 
     key = wrong.option_name.lstrip("-").replace("-", "_")
@@ -113,14 +113,14 @@ def _interrupted() -> int:
 
 
 def _from_interrupt(failure: BaseException | None) -> bool:
-    """Whether Ctrl+C caused it: Python raises RuntimeError instead while a class is being made."""
+    """True if Ctrl+C caused `failure`: while a class is created, Python raises a RuntimeError instead."""
     while failure is not None and not isinstance(failure, KeyboardInterrupt):
         failure = failure.__cause__ or failure.__context__
     return failure is not None
 
 
 def _lost(refused: OSError) -> int:
-    """End of a command whose stdout failed: quietly where its reader went away, else with the reason."""
+    """Exit code of a command whose stdout failed; prints the reason, unless the reader went away."""
     startup.forget(sys.stdout)
     if refused.errno in {errno.EPIPE, errno.ESHUTDOWN}:
         return ExitCode.PIPE_CLOSED
@@ -129,6 +129,6 @@ def _lost(refused: OSError) -> int:
 
 
 def print_problems(wrong: UserError) -> None:
-    """Write every problem to stderr, one line each."""
+    """Write each problem to stderr on one line."""
     for problem in wrong.problems:
         say(f"error: {problem}")

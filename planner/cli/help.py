@@ -1,4 +1,4 @@
-"""`gpu-planner help`: every command and option at once, as a tree, as Markdown, or as a manual page."""
+"""`gpu-planner help`: all commands and options as a tree, as Markdown, or as a manual page."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from planner.cli.exits import ExitCode
 Form = Literal["tree", "markdown", "man"]
 PROGRAM = "gpu-planner"
 ROFF = re.compile(r"^([.'])", re.MULTILINE)
-"""Signs that begin a request of roff at the start of a line."""
+"""Characters that begin a roff request at the start of a line."""
 
 
 class CommandPage(NamedTuple):
-    """One command as its help describes it."""
+    """Help of one command."""
 
     path: str
-    """All of its words: 'gpu-planner offers refresh'."""
+    """Complete name: 'gpu-planner offers refresh'."""
     usage: str
     paragraphs: list[str]
     options: list[tuple[str, str]]
@@ -34,7 +34,7 @@ class CommandPage(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first sentence."""
+        """First sentence."""
         return self.paragraphs[0].partition(". ")[0].rstrip(".") if self.paragraphs else ""
 
 
@@ -62,7 +62,7 @@ def help_command(words: tuple[str, ...], form: Form | None) -> int:
 
 
 def pages(command: click.Command, context: click.Context) -> Iterator[CommandPage]:
-    """`command` and all commands in it, hidden ones left out."""
+    """Pages of `command` and of all commands in it that are not hidden."""
     yield _page(command, context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -98,7 +98,7 @@ def _markdown(found: list[CommandPage]) -> Iterator[str]:
 
 
 def _marked(text: str) -> str:
-    """`text` as Markdown that reads as it stands."""
+    """`text` with Markdown's special characters escaped."""
     return re.sub(r"([\\*_<>|\[\]`])", r"\\\1", " ".join(text.split()))
 
 
@@ -123,7 +123,7 @@ def _man_options(page: CommandPage) -> Iterator[str]:
 
 
 def _roff(text: str) -> str:
-    """`text` as roff prints it."""
+    """`text` with roff's special characters escaped."""
     plain = " ".join(text.split()).replace("\\", "\\e").replace("-", "\\-")
     signs = "".join(sign if sign.isascii() else f"\\[u{ord(sign):04X}]" for sign in plain)
     return ROFF.sub(r"\\&\1", signs)

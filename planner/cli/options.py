@@ -1,4 +1,4 @@
-"""The state of one run of the command line, the options that several commands share, and the types of their values."""
+"""State of one run of the command line, options shared by several commands, and types of their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 OpenApp = Callable[..., int]
-"""Opens the terminal program with the options given by name; returns its exit code once it is closed."""
+"""Function that opens the terminal program with the given options and returns its exit code when it is closed."""
 
 
 class Invocation:
@@ -28,7 +28,7 @@ class Invocation:
         self.opened: list[Session] = []
 
     def session(self) -> Session:
-        """Open the planner on the folders of this invocation."""
+        """Open the planner with the folders of this invocation."""
         from planner.cli.terminal.streams import say
         from planner.session import Session
 
@@ -37,7 +37,7 @@ class Invocation:
         return self.opened[-1]
 
     def warnings(self) -> Iterator[str]:
-        """Faults of the measurements that the command rests on."""
+        """Warnings about the measurements that the command uses."""
         for session in self.opened:
             yield from session.warnings
 
@@ -51,7 +51,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def options(*each: Decorator[Any]) -> Decorator[Any]:
-    """One decorator that adds `each` to a command; the help lists them in this order."""
+    """Decorator that adds all of `each` to a command; the help lists them in this order."""
 
     def add(command: Any) -> Any:
         for option in reversed(each):
@@ -62,13 +62,13 @@ def options(*each: Decorator[Any]) -> Decorator[Any]:
 
 
 class Number(click.FloatRange):
-    """A finite number between two ends, which the help states; `above`: greater than the first."""
+    """A finite number in a range, which the help shows; `above`: the lower end is excluded."""
 
     def __init__(self, least: float, most: float, *, above: bool = False) -> None:
         super().__init__(least, most, min_open=above)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """`value` as a number; fails for one beyond the range, or none."""
+        """`value` as a number; fails if it is none or outside of the range."""
         found = float(super().convert(value, param, ctx))
         if math.isnan(found):
             self.fail(f"{value!r} is not in the range {self._describe_range()}.", param, ctx)
@@ -76,7 +76,7 @@ class Number(click.FloatRange):
 
 
 class Numbers(click.ParamType[Any]):
-    """Numbers with commas between them, each as `one` accepts it, as many as `amounts` allows."""
+    """Numbers separated by commas, each accepted by `one`; `amounts`: accepted lengths of the list."""
 
     name = "numbers"
 
@@ -84,22 +84,22 @@ class Numbers(click.ParamType[Any]):
         self.one, self.amounts = one, amounts
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
-        """The numbers of `value`; fails for one that is not accepted, and for too few or too many."""
+        """Numbers in `value`; fails if one is not accepted, or if there are too few or too many."""
         if not isinstance(value, str):
             return list(value)
         found = [self.one.convert(word.strip(), param, ctx) for word in value.split(",")]
         if self.amounts and len(found) not in self.amounts:
-            self.fail(f"{value!r} is not {' or '.join(map(str, self.amounts))} numbers with commas between.", param, ctx)
+            self.fail(f"{value!r} is not {' or '.join(map(str, self.amounts))} numbers separated by commas.", param, ctx)
         return found
 
 
 def settings_option(words: str) -> Decorator[Any]:
-    """`--set KEY=VALUE`, given any number of times; `words`: its help."""
+    """Option `--set KEY=VALUE`, which can be repeated; `words`: its help."""
     return click.option("--set", "settings", multiple=True, callback=_with_keys, metavar="KEY=VALUE", help=words)
 
 
 def _with_keys(_ctx: click.Context, _option: click.Parameter, settings: tuple[str, ...]) -> tuple[str, ...]:
-    """`settings`, those by a label of the form by its key."""
+    """`settings` with labels of the form replaced by their keys."""
     if not settings:
         return settings
     from planner.present.labels import with_key
@@ -108,7 +108,7 @@ def _with_keys(_ctx: click.Context, _option: click.Parameter, settings: tuple[st
 
 
 def _possible(ctx: click.Context, option: click.Parameter, folder: Path | None) -> Path | None:
-    """`folder`, which need not exist; raises `BadParameter` for a name that no folder can have."""
+    """`folder`, which need not exist; raises `BadParameter` for an invalid name."""
     try:
         if folder is not None:
             folder.stat()
@@ -158,7 +158,7 @@ length_options = options(
 
 
 def given_options(names: Iterable[str]) -> list[str]:
-    """Options of the parameters `names` that are on the command line, as they are written there."""
+    """Names of those options of the parameters `names` that are on the command line."""
     context = click.get_current_context()
     given = {name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     return [parameter.opts[0] for parameter in context.command.params if parameter.name in given]

@@ -26,14 +26,14 @@ MOST_IMPORT_BYTES = 1 << 26
 
 @click.group(cls=DefaultGroup, default="list")
 def predictions() -> None:
-    """Predictions and their results; ranges learn from both, on this machine only."""
+    """Predictions and their results, which adjust the ranges of later predictions on this machine."""
 
 
 @predictions.command("list")
 @json_option
 @pass_invocation
 def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
-    """List predictions with their ranges and results, the newest last, and the learned changes of ranges."""
+    """List predictions with their ranges and results, the newest last, and the adjustments of ranges."""
     session = invocation.session()
     log = session.predictions
     found, seen, learned = log.predicted(), log.seen(), session.own_results()
@@ -65,10 +65,10 @@ def list_predictions(invocation: Invocation, /, as_json: bool) -> int:
 @predictions.command("seen")
 @click.argument("name", metavar="ID")
 @click.argument("values", nargs=-1, required=True, metavar="FIGURE=VALUE...")
-@click.option("--source", default="", metavar="TEXT", help="Place of the measurement.")
+@click.option("--source", default="", metavar="TEXT", help="Origin of the measurement.")
 @pass_invocation
 def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: str) -> int:
-    """Record the result of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens a second."""
+    """Record the result of prediction ID: ttft_s=0.21 output_tokens_per_s=1840, in seconds and tokens per second."""
     from planner.session.prediction_log import results
 
     session = invocation.session()
@@ -84,7 +84,7 @@ def note_seen(invocation: Invocation, name: str, values: Sequence[str], source: 
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @pass_invocation
 def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
-    """Import FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}, each predicted now. All or none are kept."""
+    """Import FILES of results: lines of `estimate` with a key "seen", {"ttft_s": 0.21}, each predicted now. All or none are stored."""
     from planner.session.prediction_log import log_results
 
     session = invocation.session()
@@ -103,7 +103,7 @@ def import_results(invocation: Invocation, files: tuple[Path, ...]) -> int:
 
 
 def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Seen]]:
-    """One result and its prediction now; raises `UserError`."""
+    """One result and its present prediction; raises `UserError`."""
     from planner.session.prediction_log import predicted_and_seen
     from planner.workload.tasks import Request
 
@@ -114,7 +114,7 @@ def _read(session: Session, line: bytes, where: str) -> tuple[Predicted, list[Se
         raise UserError([Problem(where, "", f"{error}.")]) from None
     request = read_struct(Request, fields, where)
     if not seen or not all(1e-30 <= value <= 1e30 for value in seen.values()):
-        raise UserError([Problem(where, "seen", 'has to contain measured values above 0: {"ttft_s": 0.21}.')])
+        raise UserError([Problem(where, "seen", 'has to contain measured values above 0, such as {"ttft_s": 0.21}.')])
     return predicted_and_seen(session, request, seen, "import", where)
 
 
@@ -137,7 +137,7 @@ def remove_predictions(invocation: Invocation, names: tuple[str, ...], everythin
 
 
 def _named(session: Session, names: Sequence[str]) -> list[Predicted]:
-    """The predictions of these ids; raises `UserError`."""
+    """Predictions with these ids; raises `UserError`."""
     known = {one.id: one for one in session.predictions.predicted()}
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -166,7 +166,7 @@ def _parsed(text: str, figures: Sequence[str], where: str) -> tuple[str, float]:
 
 
 def _rows(one: Predicted, seen: dict[tuple[str, str], Seen]) -> list[tuple[str, ...]]:
-    """A row for each figure; the first has the request."""
+    """One row for each figure; the first contains the request."""
     rows = list[tuple[str, ...]]()
     for place, (name, predicted) in enumerate(one.figures.items()):
         known = seen.get((one.id, name))

@@ -1,4 +1,4 @@
-"""`gpu-planner report`: the decision with its reasons and inputs, as a file to keep beside it."""
+"""`gpu-planner report`: a report of the decision with its reasons and inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from planner.present.files.decision import Decision
 
 FORMS = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
-"""Ending of a file's name -> its form."""
+"""Extension of a file -> its form."""
 
 
 @click.command()
@@ -40,7 +40,7 @@ def report(
 ) -> int:
     """Write the decision for the workload PRESET: what to rent or buy and why, the alternatives, and the assumptions.
 
-    Exits with 0 when something fits and 1 when nothing does; the report then lists the changes that would help.
+    Exits with 0 if something fits and 1 if nothing does; the report then lists changes that would help.
     """
     from planner.present.files.decision import decide
 
@@ -76,7 +76,7 @@ def _text(decision: Decision, form: str) -> str:
 
 
 def _write(text: str, out: Path | None) -> None:
-    """Write the file whole or not at all, and its name to stderr; without a file, print."""
+    """Write the file completely or not at all, and its name to stderr; print `text` without a file."""
     if out is None or str(out) == "-":
         sys.stdout.write(text)
         return

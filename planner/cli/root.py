@@ -1,4 +1,4 @@
-"""`gpu-planner` itself: its options, and the default command, which opens the terminal program."""
+"""The main command: its options, and the default command, which opens the terminal program."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ def root(ctx: click.Context, /, config: Path | None, state: Path | None, **app: 
     invocation.config, invocation.state = config, state
     if any(app.values()):
         raise click.UsageError(
-            f"--python, --theme, --ascii, --replay and --demo apply to the terminal program; give them after {ctx.invoked_subcommand!r} if it has them.",
+            f"--python, --theme, --ascii, --replay and --demo apply to the terminal program. Commands that have them take them after their name: {ctx.invoked_subcommand} …",
             ctx,
         )
 
 
 class OpenContext(click.Context):
-    """The context of the default command, whose usage reads `gpu-planner` without its name."""
+    """Context of the default command, whose usage text does not contain its name."""
 
     @property
     def command_path(self) -> str:
-        """The name of the parent."""
+        """Name of the parent."""
         return self.parent.command_path if self.parent else super().command_path
 
 
@@ -95,9 +95,9 @@ def open_command(
 
 
 def _model_or_preset(invocation: Invocation, preset: str) -> str | None:
-    """The model that is named where a preset may be; None: it is a preset.
+    """Name of the model if `preset` names a model; None if it is a preset.
 
-    Fails before the screen opens; suggests commands too, since the word may be a mistyped one.
+    Raises `UserError` for other words; commands are suggested too, because the word may be a mistyped command.
     """
     session = invocation.session()
     try:
@@ -117,7 +117,7 @@ def _model_or_preset(invocation: Invocation, preset: str) -> str | None:
 
 
 def _require_recording(replay: Path | None, *, demo: bool) -> None:
-    """Fail before the screen opens."""
+    """Raise `UserError` if the recording cannot be read, before the screen opens."""
     if replay is not None:
         from planner.cli.watch.source import Origin
 
@@ -125,7 +125,7 @@ def _require_recording(replay: Path | None, *, demo: bool) -> None:
 
 
 def run(open_app: OpenApp | None, argv: Sequence[str] | None) -> int:
-    """Parse `argv` (the process's own when None), run the command, return its exit code."""
+    """Parse `argv` (that of the process if None), run the command and return its exit code."""
     if instruction := os.environ.get(VARIABLE):
         return completed(root, instruction)
     arguments = list(sys.argv[1:] if argv is None else argv)

@@ -1,4 +1,4 @@
-"""`gpu-planner schema`: the JSON Schema of each thing that goes in or comes out, made from the code."""
+"""`gpu-planner schema`: JSON Schemas of inputs and outputs, derived from the code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUBJECTS = {
     "traffic": ("planner.workload.traffic.summary", "Traffic"),
     "replay": ("planner.engine.answers.replay", "Replay"),
 }
-"""Subject -> module and struct; only the chosen one is loaded."""
+"""Subject -> module and struct; only that of the given subject is loaded."""
 
 
 @click.command()
@@ -37,10 +37,10 @@ SUBJECTS = {
     help="Write a file SUBJECT.json for each subject into this folder.",
 )
 def schema(subject: str | None, folder: Path | None) -> int:
-    """Print the JSON Schema of SUBJECT, or write those of all subjects into a folder.
+    """Print the JSON Schema of SUBJECT, or write the schemas of all subjects into a folder.
 
     preset, portfolio, answers: files for `plan`, `portfolio` and `guide --answers`; request: a line for `estimate`, and answer: its answer; plan,
-    fit, study, traffic, replay: what these commands print with --json; advice: the same of `rightsize`, snapshot: a line of `watch`, result: one
+    fit, study, traffic, replay: output of these commands with --json; advice: output of `rightsize`, snapshot: a line of `watch`, result: one
     of `measurements import`; measurement: one point of a benchmark.
     """
     if (subject is None) == (folder is None):
@@ -62,7 +62,7 @@ def schema(subject: str | None, folder: Path | None) -> int:
 
 
 def schema_of(subject: str) -> str:
-    """The JSON Schema of `subject` as text."""
+    """JSON Schema of `subject` as text."""
     import msgspec
 
     module, name = SUBJECTS[subject]

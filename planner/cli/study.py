@@ -1,4 +1,4 @@
-"""`gpu-planner study`: FLOP/s and FLOP per dollar over model or batch sizes, and the sizes where the best GPU changes."""
+"""`gpu-planner study`: FLOP/s and FLOP per dollar over model or batch sizes, and the sizes at which the best GPU changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.study import StudyAnswer
 
 PUBLISHED_LAW = "log2"
-"""The reading of the published study's depth law under which its finding comes out."""
+"""Interpretation of the published study's depth law that reproduces its finding."""
 OTHER_CONDITIONS = "--published sets the prices and the depth law."
 
 
@@ -80,16 +80,16 @@ def study(
     svg: Path | None,
     **sizes: Any,
 ) -> int:
-    """Compute per dollar of one training step: Qwen3 layout, AdamW, autocast to bfloat16, 4 sequences of 256 random tokens.
+    """Compare compute per dollar of one training step: Qwen3 layout, AdamW, autocast to bfloat16, 4 sequences of 256 random tokens.
 
-    Measured points of this machine (`gpu-planner bench --suite study`) replace the predictions of the same steps. Exits with 1
-    when no GPU has both a speed and a price.
+    Measured points of this machine (`gpu-planner bench --suite study`) replace predictions of the same steps. Exits with 1
+    if no GPU has both a speed and a price.
     """
     from planner.engine.study.sizes import Study
 
     varied, other = ("width", "batch") if axis == "width" else ("sequences", "width")
     if sizes[varied] is not None:
-        raise click.UsageError(f"--{varied} is what --axis {axis} varies; it goes with --axis {other}.")
+        raise click.UsageError(f"--{varied} cannot be given with --axis {axis}, which varies it; use --axis {other}.")
     session = invocation.session()
     if published:
         by_default = click.core.ParameterSource.DEFAULT
@@ -125,7 +125,7 @@ def _print(found: StudyAnswer, form: str | None) -> None:
 
 
 def _prices(given: tuple[str, ...]) -> dict[str, float]:
-    """GPU -> USD an hour; raises `UserError` for each that is no such pair."""
+    """GPU -> price in USD per hour; raises `UserError` with every invalid text."""
     found: dict[str, float] = {}
     problems = []
     for text in given:

@@ -1,4 +1,4 @@
-"""`gpu-planner traffic` and `replay`: recorded requests as a summary or a preset, and served in a simulation."""
+"""`gpu-planner traffic` and `replay`: summarise recorded requests, create presets from them, and simulate serving them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     type=click.Choice(["peak", "mean"]),
     default="peak",
     show_default=True,
-    help="The preset's request rate: that of the busiest hour, or the mean.",
+    help="Request rate of the preset: that of the busiest hour, or the mean.",
 )
 @click.option(
     "--seconds",
@@ -72,7 +72,7 @@ def traffic(
     """Summarise the requests in FILES: rate by hour, lengths, bursts, prompts that begin alike.
 
     FILES may be traces (Mooncake, BurstGPT, Azure, ServeGen's offline ones, other CSV), OpenTelemetry spans of model calls, access logs, and
-    pages of metrics of vLLM, SGLang and TGI; two such pages describe what came between them. --out writes a preset of it.
+    pages of metrics of vLLM, SGLang and TGI; two such pages describe the requests between them. --out writes a preset.
     """
     from planner.observe.traffic.reading import read_traffic
 
@@ -99,7 +99,7 @@ def traffic(
 
 
 def with_lengths(found: Traffic, trace: Trace | None, inputs: float | None, outputs: float | None) -> Traffic:
-    """`found` with the lengths that were given where the source has none."""
+    """`found` with the given lengths if the source has none."""
     from planner.workload.traffic.summary import summarised
 
     if trace is not None:
@@ -110,7 +110,7 @@ def with_lengths(found: Traffic, trace: Trace | None, inputs: float | None, outp
 
 
 def base_of(session: Session, preset: str | None, model: str | None, where: str) -> Workload:
-    """The workload that traffic is laid over: a preset, or a model alone; raises `UserError` where neither is named."""
+    """Workload to which traffic is added: a preset, or one with only a model; raises `UserError` if neither is named."""
     if preset is None and model is None:
         raise UserError(Problem(where, "model", "is not in the traffic; give --model, or --preset for model, engine and targets."))
     base = session.presets.load(preset).workload if preset else Workload(model=model or "", task="serve")
@@ -118,7 +118,7 @@ def base_of(session: Session, preset: str | None, model: str | None, where: str)
 
 
 def _preset_of(session: Session, found: Traffic, preset: str | None, model: str | None, rate: RateChoice) -> Workload:
-    """The preset that --out writes; raises `UserError` before anything is said."""
+    """Preset that --out writes; raises `UserError`."""
     from planner.workload.traffic.preset import service_of
 
     return session.workload(service_of(base_of(session, preset, model, found.source), found, rate=rate), found.source)
@@ -159,8 +159,8 @@ def replay(
 ) -> int:
     """Simulate how the best layout for TRACE serves its requests at their recorded times.
 
-    PRESET gives model, engine and targets. Prints percentiles of latencies, overall and by the hour, and how many replicas each hour
-    needs to meet the targets in its busiest ten minutes. Exits with 1 where a target is missed, or no GPU could serve.
+    PRESET gives model, engine and targets. Prints percentiles of latencies, overall and for each hour, and how many replicas each hour
+    needs to meet the targets in its busiest ten minutes. Exits with 1 if a target is missed, or if no GPU can serve.
     """
     from planner.observe.traffic.reading import read_trace
     from planner.workload.traffic.preset import traced
@@ -189,7 +189,7 @@ def replay(
 
 
 def _workload(session: Session, recorded: Any, preset: str, gpu: str | None, settings: tuple[str, ...]) -> Workload:
-    """The service of `preset` under the recorded traffic; raises `UserError` naming the option at fault."""
+    """Service of `preset` under the recorded traffic; raises `UserError` with the option that caused it."""
     from planner.workload.traffic.preset import service_of
     from planner.workload.traffic.summary import summarised
 

@@ -69,7 +69,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inside(self) -> bool | None:
-        """Whether the range contains the measured value; None without a range."""
+        """True if the range contains the measured value; None without a range."""
         return None if self.low is None or self.high is None else self.low <= self.measured <= self.high
 
 

@@ -33,7 +33,7 @@ class PredictionLog:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a file."""
+        """True if there is a file."""
         return self.path.is_file()
 
     def predicted(self) -> list[Predicted]:

@@ -70,7 +70,7 @@ class Column(msgspec.Struct, Generic[Item], frozen=True):
     title: str
     cell: Callable[[Item], Cell | str]
     right: bool = False
-    """Whether it holds numbers, which are aligned right."""
+    """True if it holds numbers, which are aligned right."""
     priority: int = 100
     """Columns with the lowest number are left out first where there is no room."""
     least_width: int | None = None
@@ -80,7 +80,7 @@ class Column(msgspec.Struct, Generic[Item], frozen=True):
     sorts_by: str = ""
     """The sort key in words."""
     best_is_high: bool = False
-    """Whether the first sort shows the highest value on top."""
+    """True if the first sort shows the highest value on top."""
 
     def text(self, item: Item) -> str:
         """The cell of `item` on one line."""
@@ -195,7 +195,7 @@ def _percentages(above: float, below: float) -> str:
 
 
 def _apart(one: float, other: float) -> bool:
-    """Whether one side of a range reaches noticeably further than the other."""
+    """True if one side of a range reaches noticeably further than the other."""
     return min(one, other) < ALIKE_SHARE * max(one, other)
 
 

@@ -21,7 +21,7 @@ class OperatorLine(NamedTuple):
     operator: Operator | None = None
     """None: several short ones."""
     first: bool = False
-    """Whether it is the first of its phase."""
+    """True if it is the first of its phase."""
 
     @property
     def share(self) -> float:

@@ -45,7 +45,7 @@ class Inventory:
         self.state = state
         self.config = config
         self.exact = False
-        """Whether models are described by their own code even where their family is known."""
+        """True if models are described by their own code even where their family is known."""
         self._architectures: dict[str, Architecture] = {}
         self._refused: dict[str, UserError] = {}
         self.narrate: Callable[[str], None] = lambda _: None
@@ -315,7 +315,7 @@ class Inventory:
             raise
 
     def traced(self, config: dict[str, Any]) -> bool:
-        """Whether `config` is planned as its own code was traced: asked for, or done before and of no known family."""
+        """True if `config` is planned as its own code was traced: asked for, or done before and of no known family."""
         from planner.observe.benchmark.description import kept_description
         from planner.workload.huggingface.config import known_family
 

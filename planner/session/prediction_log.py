@@ -81,7 +81,7 @@ def log_plan(session: Session, workload: Workload, plan: Plan) -> str:
     said, begun = of_row(workload, plan.best) if plan.best else None, session.predictions.begun
     if said is None or not session.predictions.add(said).kept or begun:
         return ""
-    return f"what plans say is kept in {session.predictions.path}, to be held against what is seen (gpu-planner predictions)"
+    return f"predictions are stored in {session.predictions.path}, to be compared with results (gpu-planner predictions)"
 
 
 def predicted_and_seen(

@@ -99,7 +99,7 @@ class Session(Inventory):
         return {key: value for key, value in fields.items() if key != "weight_dtype" or not left_behind}
 
     def stores_less(self, model: str | dict[str, Any], weight_dtype: object) -> bool:
-        """Whether `model` is published in clearly fewer bits than `weight_dtype` has, so that nobody stores it so."""
+        """True if `model` is published in clearly fewer bits than `weight_dtype` has, so that nobody stores it so."""
         from planner.engine.fit.variants import FEWER_BITS
         from planner.workload.weights import FORMATS
 

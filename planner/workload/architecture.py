@@ -27,7 +27,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     block: Block
     """Further facts of the family's code."""
     eager_attention: bool
-    """Whether transformers has no fused attention for the family."""
+    """True if transformers has no fused attention for the family."""
     layers: int
     width: int
     heads: int
@@ -36,10 +36,10 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     ffn: int
     """Inner width of the dense MLP."""
     gated: bool
-    """Whether the MLP has a gate matrix (SwiGLU, GeGLU): three matrices instead of two."""
+    """True if the MLP has a gate matrix (SwiGLU, GeGLU): three matrices instead of two."""
     vocabulary: int
     tied: bool
-    """Whether the output head is the input embedding."""
+    """True if the output head is the input embedding."""
     embedding_width: int | None = None
     """Width of the embedding and of the head's input, where it differs from the layers' (OPT 350M)."""
     learned_positions: int = 0
@@ -47,14 +47,14 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     """Rows of the embedding of segments (BERT)."""
     rotary: bool = False
     alibi: bool = False
-    """Whether a bias of the attention scores replaces positions: eager attention stores it as a tensor."""
+    """True if a bias of the attention scores replaces positions: eager attention stores it as a tensor."""
     max_context: int | None = None
     encoder: bool = False
-    """Whether it attends in both directions and keeps no cache: it can be trained or read prompts, but generates nothing."""
+    """True if it attends in both directions and keeps no cache: it can be trained or read prompts, but generates nothing."""
     fused_qkv: bool = False
-    """Whether query, key and value are one matrix, and so one adapter and one tensor of a GGUF file."""
+    """True if query, key and value are one matrix, and so one adapter and one tensor of a GGUF file."""
     fused_gate_up: bool = False
-    """Whether gate and up are one matrix."""
+    """True if gate and up are one matrix."""
 
     instead: tuple[Sublayer, ...] = ()
     """Attentions and MLPs of layers that differ from the fields below."""
@@ -77,7 +77,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     norm_parameters: int
     """Parameters of one of these norms: the width, twice that with a bias."""
     centred: bool = False
-    """Whether the norms subtract the mean (LayerNorm, not RMSNorm)."""
+    """True if the norms subtract the mean (LayerNorm, not RMSNorm)."""
     final_bias: int = 0
     """Biases outside the layers."""
     input_matrix: int = 0
@@ -130,7 +130,7 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
     stored_parts: tuple[StoredPart, ...] = ()
     """Parts of the file in other formats."""
     mtp_copies: bool = True
-    """Whether each of these layers comes with a copy of embedding and head in checkpoints."""
+    """True if each of these layers comes with a copy of embedding and head in checkpoints."""
     tower: Architecture | None = None
     """Layers that process patches of pictures; its parameters are included in `towers`."""
     picture_tokens: int = 0
@@ -207,12 +207,12 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
 
     @property
     def qk_norm(self) -> bool:
-        """Whether query and key are normalised."""
+        """True if query and key are normalised."""
         return self.attention_norm > 0 and not self.latent_rank
 
     @property
     def norms_all_heads(self) -> bool:
-        """Whether query and key are normalised over all of their heads at once, for which ranks that share the heads exchange sums."""
+        """True if query and key are normalised over all of their heads at once, for which ranks that share the heads exchange sums."""
         return self.qk_norm and self.attention_norm > 2 * self.head_dim and not self.centred
 
     @property

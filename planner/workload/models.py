@@ -94,7 +94,7 @@ class ModelShelf:
         return None if is_path(folded) or (folded not in self._paths and folded not in self._aliases) else self.find(name)
 
     def is_known(self, name: str) -> bool:
-        """Whether `name` is a model's, without a request to the hub: of the catalogue, of an upload of one, or of a file."""
+        """True if `name` is a model's, without a request to the hub: of the catalogue, of an upload of one, or of a file."""
         return bool(name.endswith(FILES) or self.known(name) or self._uploads.find(name))
 
     def config(self, name: str) -> dict[str, Any]:
@@ -245,5 +245,5 @@ def _with_quantisation(config: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def is_path(model: str) -> bool:
-    """Whether a model's text can only be the path of a config.json, of its directory, or of a GGUF file."""
+    """True if a model's text can only be the path of a config.json, of its directory, or of a GGUF file."""
     return model.endswith((*FILES, "/")) or model.startswith(_PATHS)

@@ -31,7 +31,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """States of `quantised_bytes` for every trained parameter."""
     quantised_bytes: float = EIGHT_BIT_STATE
     factored: bool = False
-    """Whether there is one state for each row and each column of a matrix, instead of one for each parameter."""
+    """True if there is one state for each row and each column of a matrix, instead of one for each parameter."""
     full_temporaries: float = 0.0
     """Temporaries of w bytes for every trained parameter, which a step makes for all parameters at once."""
     outside_temporaries: float = 0.0
@@ -45,7 +45,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     wide_passes: float = 0.0
     """Reads and writes in FP32 instead, in a step that widens gradient and weight first and rounds the new weight."""
     updates: bool = True
-    """Whether it changes the weights; without an update no gradient is kept and nothing is moved."""
+    """True if it changes the weights; without an update no gradient is kept and nothing is moved."""
     source: str
 
     def state_bytes(self, width_bytes: float, a: Architecture) -> float:

@@ -87,7 +87,7 @@ def study_config(width: int, depth: int, vocabulary: int) -> dict[str, Any]:
 
 
 def is_study_model(measured: Mapping[str, object]) -> bool:
-    """Whether the parameters of a measured point name a model of the study."""
+    """True if the parameters of a measured point name a model of the study."""
     return str(measured.get("model")).startswith(NAME_PREFIX)
 
 

@@ -57,7 +57,7 @@ LORA_TARGETS: tuple[LoraTarget, ...] = get_args(LoraTarget)
 
 
 def trains(task: object) -> bool:
-    """Whether the task changes weights: 'train' and 'finetune'."""
+    """True if the task changes weights: 'train' and 'finetune'."""
     return isinstance(task, str) and task in {"train", "finetune"}
 
 
@@ -138,7 +138,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def varies(tokens: int | Lengths | None) -> bool:
-    """Whether requests differ in length; a mean without a distribution counts as a fixed length."""
+    """True if requests differ in length; a mean without a distribution counts as a fixed length."""
     return isinstance(tokens, Lengths) and (tokens.p50 is not None or tokens.p95 is not None)
 
 

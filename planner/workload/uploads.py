@@ -43,9 +43,9 @@ class Upload(NamedTuple):
     model: str
     stored_as: str
     alike: bool = False
-    """Whether the format is replaced by one of about as many bits."""
+    """True if the format is replaced by one of about as many bits."""
     gguf: bool = False
-    """Whether the files are llama.cpp's."""
+    """True if the files are llama.cpp's."""
 
 
 class Uploads:

@@ -76,7 +76,7 @@ class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     bits: float
     """Bits per parameter of a linear layer, including scales and zero points; for a GGUF mix: mean over the whole of Llama 3.1 8B."""
     quantised_head: bool = False
-    """Whether embedding and head are stored in this format too."""
+    """True if embedding and head are stored in this format too."""
     source: str = ""
     kept_bits: float = 16
     row_bits: float = 0
@@ -84,7 +84,7 @@ class WeightFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     column_bits: float = 0
     """Further bits per input of a matrix."""
     experts_only: bool = False
-    """Whether only experts are quantised in a model that has some."""
+    """True if only experts are quantised in a model that has some."""
     others_bits: float = 0
     """Bits per parameter of a linear layer outside the experts, where only experts have `bits`; 0: `kept_bits`."""
     mix: gguf.Mix | None = None

@@ -65,7 +65,7 @@ def results_in(state: Path) -> int:
 
 
 def goes_on(state: Path, most_s: float = 60) -> bool:
-    """Whether the worker that was noted, without a planner, measures another point; it is asked to end then, and does."""
+    """True if the worker that was noted, without a planner, measures another point; it is asked to end then, and does."""
     until, before = time.monotonic() + most_s, results_in(state)
     while results_in(state) == before:
         if time.monotonic() > until:
@@ -77,7 +77,7 @@ def goes_on(state: Path, most_s: float = 60) -> bool:
 
 
 def all_gone(state: Path, most_s: float = 30) -> bool:
-    """Whether the worker that was noted has ended."""
+    """True if the worker that was noted has ended."""
     until = time.monotonic() + most_s
     with contextlib.suppress(OSError, ValueError):
         pid = int((state / "bench.lock").read_text())

@@ -157,7 +157,7 @@ def test_a_model_may_stand_where_a_preset_does(planner_process: RunPlanner, tmp_
         done = planner_process(model)
         assert done.returncode == 0, done.stderr
         assert "serve · " in done.stdout.splitlines()[0]
-        assert "as in llama-3.1-70b-chat-service" in done.stderr
+        assert "are those of llama-3.1-70b-chat-service" in done.stderr
     done = planner_process("acme/nope-7b")
     assert done.returncode == 2
     assert "'acme/nope-7b' is not in the catalogue" in done.stderr
@@ -422,8 +422,8 @@ def test_every_command_of_the_table_explains_itself(name: str) -> None:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("watch --once --speed 3", ["--speed: goes with --replay or --demo."]),
-        ("watch --once --record-limit 3", ["--record-limit: goes with --record."]),
+        ("watch --once --speed 3", ["--speed: needs --replay or --demo."]),
+        ("watch --once --record-limit 3", ["--record-limit: needs --record."]),
         (
             "bench --suite smoke --rates 1 --set gpu=H100",
             ["--rates: is only measured with --suite serve", "--set: is only measured with --suite serve"],

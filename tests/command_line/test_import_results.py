@@ -47,8 +47,8 @@ def test_prediction_and_result_stand_beside_each_other_and_are_kept_once(run_pla
     (shown,) = json.loads(again.stdout)
     assert shown["request"]["gpu"] == "H100 SXM5 80GB"
     assert {one["quantity"] for one in shown["verdicts"]} == set(shown["seen"])
-    assert "1 result kept" in done.stderr
-    assert "0 results kept for validate, 1 there already" in again.stderr
+    assert "1 result stored" in done.stderr
+    assert "0 results stored for validate, 1 already stored" in again.stderr
     validated = run_planner("--state", str(tmp_path), "validate", "--json")
     scores = {one["kind"]: one for one in json.loads(validated.stdout)["own"]}
     assert scores["own: time per output token"]["n"] == 1
@@ -80,7 +80,7 @@ def test_a_folder_is_read_and_what_is_no_result_is_left_out(run_planner: RunPlan
     done = run_planner("--state", str(tmp_path), "measurements", "import", str(folder))
     assert done.returncode == 0
     assert "notes.txt: no results, left out" in done.stderr
-    assert "1 result kept" in done.stderr
+    assert "1 result stored" in done.stderr
     (folder / "deep" / "cut.json").write_bytes((FILES / "vllm_serve.json").read_bytes()[:-40])
     done = run_planner("--state", str(tmp_path / "other"), "measurements", "import", str(folder))
     assert done.returncode == 2
@@ -114,7 +114,7 @@ def test_an_entry_of_a_folder_that_vanishes_is_passed_over(
     monkeypatch.setattr(os, "scandir", vanishing)
     done = run_planner("--state", str(tmp_path), "measurements", "import", str(tmp_path / "folder"))
     assert done.returncode == 0
-    assert "1 result kept" in done.stderr
+    assert "1 result stored" in done.stderr
 
 
 def test_an_address_is_read(run_planner: RunPlanner, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_address_is_read(run_planner: RunPlanner, tmp_path: Path) -> None:
         missing = run_planner("--state", str(tmp_path), "measurements", "import", f"{address}/nothing.json")
         server.shutdown()
     assert done.returncode == 0
-    assert "1 result kept" in done.stderr
+    assert "1 result stored" in done.stderr
     assert missing.returncode == 2
     assert "HTTP 404" in missing.stderr
 
@@ -154,7 +154,7 @@ def test_nccl_tests_calibrate_the_network(run_planner: RunPlanner, tmp_path: Pat
     (point,) = [one for one in listed if one["suite"] == "nccl-tests"]
     assert point["value"] == pytest.approx(5.43e9, rel=2e-3)
     again = run_planner("--state", str(tmp_path), "measurements", "import", str(FILES / "nccl_tests.txt"), *given)
-    assert "0 measurements taken in, 1 there" in again.stdout or "1 were there" in again.stdout
+    assert "0 measurements imported, 1 already stored" in again.stdout
 
 
 def test_a_data_set_of_the_hub_is_listed_and_read(run_planner: RunPlanner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_a_data_set_of_the_hub_is_listed_and_read(run_planner: RunPlanner, tmp_p
         one = run_planner("--state", str(tmp_path), "measurements", "import", "hf://datasets/owner/name@v2/runs/one.json")
         server.shutdown()
     assert whole.returncode == one.returncode == 0
-    assert "1 result kept" in whole.stderr
+    assert "1 result stored" in whole.stderr
     assert "README.md: no results, left out" in whole.stderr
     assert asked[-1] == "/datasets/owner/name/resolve/v2/runs/one.json"
 

@@ -76,7 +76,7 @@ def test_nothing_fits_is_a_decision_too(run_planner: RunPlanner) -> None:
 
 
 class Tags(html.parser.HTMLParser):
-    """Whether every tag that is opened is closed."""
+    """True if every tag that is opened is closed."""
 
     VOID = ("meta",)
 

@@ -119,7 +119,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def unchanged(seen: list[Snapshot]) -> bool:
-    """Whether nothing more comes for a while."""
+    """True if nothing more comes for a while."""
     count = len(seen)
     time.sleep(0.2)
     return len(seen) == count

@@ -46,7 +46,7 @@ def wait_for(count: int, seen: list[Snapshot], within_s: float = 60.0) -> None:
 
 
 def unchanged(seen: list[Snapshot], seconds: float) -> bool:
-    """Whether nothing more is read in that time."""
+    """True if nothing more is read in that time."""
     count = len(seen)
     time.sleep(seconds)
     return len(seen) == count

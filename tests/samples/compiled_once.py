@@ -41,5 +41,5 @@ def _rewrite(test: Path, compiled: Path, config: pytest.Config) -> None:
 
 
 def _is_newer(compiled: Path, source: Path) -> bool:
-    """Whether it was compiled after the last change."""
+    """True if it was compiled after the last change."""
     return compiled.exists() and compiled.stat().st_mtime >= source.stat().st_mtime

@@ -75,7 +75,7 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 def _takes_text(kind: Any) -> bool:
-    """Whether any text may stand in a field of this type: not where it is one of a few words."""
+    """True if any text may stand in a field of this type: not where it is one of a few words."""
     if kind in {Any, str}:
         return True
     return typing.get_origin(kind) is not Literal and any(_takes_text(one) for one in typing.get_args(kind))

@@ -88,7 +88,7 @@ def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
 
 
 def drawn_at(tmux: Tmux, width: int, height: int, *words: str) -> bool:
-    """Whether the screen has `words`, keeps to its size, and shows the three panes of its width beside each other."""
+    """True if the screen has `words`, keeps to its size, and shows the three panes of its width beside each other."""
     lines = tmux.lines
     text = "\n".join(lines)
     sized = len(lines) == height and all(len(line) <= width for line in lines)

@@ -61,12 +61,12 @@ def started(folder: Path) -> PlannerApp:
 
 
 def planned(app: PlannerApp) -> bool:
-    """Whether the form as it stands is planned, with the answer on the screen."""
+    """True if the form as it stands is planned, with the answer on the screen."""
     return app.planned[0] == app.form.workload
 
 
 def opened(app: PlannerApp, screen: type[Screen[Any]], text: str = "") -> Callable[[], bool]:
-    """Whether such a screen lies over the panes, with this text in its lines."""
+    """True if such a screen lies over the panes, with this text in its lines."""
     return lambda: (
         isinstance(app.screen, screen)
         and text in "".join(str(line.content) for line in app.screen.query("#text Static").results(Static))
@@ -228,7 +228,7 @@ async def few_gpus(app: PlannerApp, pilot: Pilot[None]) -> tuple[str, int, str, 
 
 
 def few(app: PlannerApp) -> bool:
-    """Whether every offer shown is of the one provider and market that were asked for."""
+    """True if every offer shown is of the one provider and market that were asked for."""
     return {(row.offer.provider, row.offer.market) for row in app.table.rows if row.offer} == {("aws", "spot")}
 
 

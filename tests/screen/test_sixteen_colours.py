@@ -30,7 +30,7 @@ def styles(strip: Strip) -> list[Style]:
 
 
 def uniform(strip: Strip) -> bool:
-    """Whether every word is in the terminal's own colours, reversed."""
+    """True if every word is in the terminal's own colours, reversed."""
     return all(one.reverse and (one.color is None or one.color.is_default) for one in styles(strip)) and bool(styles(strip))
 
 

@@ -75,7 +75,7 @@ def state_of(pid: int | None) -> str:
 
 
 def runs(pid: int | None) -> bool:
-    """Whether there is such a process; an ended one that nobody has waited for is none."""
+    """True if there is such a process; an ended one that nobody has waited for is none."""
     return state_of(pid) not in {"", "Z"}
 
 

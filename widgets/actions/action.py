@@ -41,7 +41,7 @@ class Action(NamedTuple):
     widget_action: str = ""
     """Textual's name for what the widget does."""
     first: bool = False
-    """Whether it precedes the keys of the focused widget, and later keys of a burst."""
+    """True if it precedes the keys of the focused widget, and later keys of a burst."""
 
     def why_not(self, app: Any) -> str | None:
         """The reason why it cannot run now; None: it can."""

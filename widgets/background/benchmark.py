@@ -47,7 +47,7 @@ class RunChanged(Message):
 
     run: Run
     measured: bool = False
-    """Whether a new measurement was stored, so that the plan has to be made again."""
+    """True if a new measurement was stored, so that the plan has to be made again."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class BenchmarkRunner:
         self._reference = Reference()
         self._rows_before: dict[str, PlanRow] = {}
         self._unplanned = False
-        """Whether a result came that no plan was asked for yet."""
+        """True if a result came that no plan was asked for yet."""
         self._planned_at_s = 0.0
         self.run = Run()
         self.marks = Marks()
@@ -103,12 +103,12 @@ class BenchmarkRunner:
 
     @property
     def timing(self) -> bool:
-        """Whether points are being timed: from the first one's beginning to the end of the run."""
+        """True if points are being timed: from the first one's beginning to the end of the run."""
         return self.running and any(point.state != "waiting" for point in self.run.points)
 
     @property
     def running(self) -> bool:
-        """Whether a worker measures now."""
+        """True if a worker measures now."""
         return self.run.state == "running"
 
     async def measure(self, plan: Plan | None, *, suite: str | None = None, model: str | Mapping[str, Any] | None = None) -> None:
@@ -221,7 +221,7 @@ class BenchmarkRunner:
         self._tell(measured=self._replans(isinstance(event, happened.PointDone)))
 
     def _replans(self, measured: bool) -> bool:
-        """Whether the plan has to be made again now: some seconds after the last time, and at the end."""
+        """True if the plan has to be made again now: some seconds after the last time, and at the end."""
         self._unplanned = self._unplanned or measured
         now_s = time.monotonic()
         if not self._unplanned or (self.running and now_s - self._planned_at_s < REPLAN_S):

@@ -33,7 +33,7 @@ class SessionThread:
         self._open = open_session
         self._session: Session | None = None
         self.busy = False
-        """Whether it is answering."""
+        """True if it is answering."""
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
         self.process: PlannerProcess | None = None
         """A process for questions that take long; None: they are asked here too."""
@@ -125,7 +125,7 @@ class PlanLoop:
         self._wanted: PlanQuestion | None = None
         self._running = False
         self._first = True
-        """Whether nothing was planned yet: the answer of the process's own is taken once, as a later question is a new one, even in the same words."""
+        """True if nothing was planned yet: the answer of the process's own is taken once, as a later question is a new one, even in the same words."""
         self.answered = asyncio.Event()
         """Set once there was a plan, or a refusal."""
 
@@ -147,7 +147,7 @@ class PlanLoop:
         self._wanted = None
 
     async def foretells(self, asked: PlanQuestion) -> bool:
-        """Whether the first plan of the planner process answers `asked`; waits for that plan."""
+        """True if the first plan of the planner process answers `asked`; waits for that plan."""
         return self._first and await self._thread.first_plan(asked) is not None
 
     async def _plan(self, asked: PlanQuestion) -> None:

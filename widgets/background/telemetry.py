@@ -27,7 +27,7 @@ class SnapshotRead(Message):
     snapshot: Snapshot
 
     def can_replace(self, message: Message) -> bool:
-        """Whether `message` is an older reading: on a slow terminal only the newest is drawn."""
+        """True if `message` is an older reading: on a slow terminal only the newest is drawn."""
         return isinstance(message, SnapshotRead)
 
 
@@ -49,12 +49,12 @@ class TelemetryWatch:
 
     @property
     def running(self) -> bool:
-        """Whether there is a source."""
+        """True if there is a source."""
         return self._telemetry is not None
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is read for now."""
+        """True if nothing is read for now."""
         return self._telemetry is not None and self._telemetry.paused
 
     @property
@@ -65,7 +65,7 @@ class TelemetryWatch:
 
     @property
     def sees_gpus(self) -> bool:
-        """Whether the last reading has a GPU."""
+        """True if the last reading has a GPU."""
         with self._window_lock:
             return bool(self._window and self._window[-1].devices)
 

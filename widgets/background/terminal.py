@@ -95,7 +95,7 @@ class Typed:
         self.begun = ""
         """Characters that the next ones may go on with; of a sequence too long for a key the first ones."""
         self.pasting = False
-        """Whether the terminal said that a paste begins, and not yet that it ends."""
+        """True if the terminal said that a paste begins, and not yet that it ends."""
         self.burst_until_s = 0.0
         """Time until which what comes belongs to the paste before it."""
 

@@ -49,9 +49,9 @@ class Naming(NamedTuple):
     """Cells of a pattern beside its name."""
     unit: str = ""
     left: bool = False
-    """Whether it includes what is left."""
+    """True if it includes what is left."""
     limit: bool = False
-    """Whether it includes the share that may be used."""
+    """True if it includes the share that may be used."""
 
 
 NAMINGS = (

@@ -214,7 +214,7 @@ def _classes_in(rule: RuleSet) -> Iterator[str]:
 
 
 def is_styled(node: DOMNode) -> bool:
-    """Whether the styles of `node` are looked at: it has come on a screen, and the program is not ending."""
+    """True if the styles of `node` are looked at: it has come on a screen, and the program is not ending."""
     return node.parent is not None and node.app.is_running
 
 

@@ -68,7 +68,7 @@ class LeanCompositor(Compositor):
 
 
 def _has_room(widget: Widget) -> bool:
-    """Whether the widget, and all around it, is displayed."""
+    """True if the widget, and all around it, is displayed."""
     return all(node.display for node in widget.ancestors_with_self)
 
 

@@ -166,7 +166,7 @@ def _names(field: Field) -> set[str]:
 
 
 def _is_folder_of_a_model(typed: str) -> bool:
-    """Whether a folder of this name here holds a model: few begin its path with a dot."""
+    """True if a folder of this name here holds a model: few begin its path with a dot."""
     try:
         return Path(typed, "config.json").is_file()
     except (OSError, ValueError):  # too long, or with a character that no name has

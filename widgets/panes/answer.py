@@ -61,7 +61,7 @@ class AnswerLine(Static):
 
     @property
     def is_of_before(self) -> bool:
-        """Whether the answer is not to the workload in the form, which cannot be planned."""
+        """True if the answer is not to the workload in the form, which cannot be planned."""
         return bool(self._problem)
 
     def on_resize(self) -> None:

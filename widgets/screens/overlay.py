@@ -57,7 +57,7 @@ class Overlay(ModalScreen[Result]):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to draw on: an answer may come after the user has left."""
+        """True if there is something to draw on: an answer may come after the user has left."""
         return self.is_mounted and self.is_attached and self.app.is_running and self in self.app.screen_stack
 
     def renew(self) -> None:

@@ -38,7 +38,7 @@ STEPS = read_shipped_part(tuple[Step, ...], "steps", "screen", "tour.toml")
 
 
 def wanted(app: BaseApp) -> bool:
-    """Whether this is the first start, and nothing else was asked for."""
+    """True if this is the first start, and nothing else was asked for."""
     new = SEEN not in app.choices and not state_files.load_session(app.options.state)
     return new and app.options.tour and app.options.preset is None and app.options.replay is None
 

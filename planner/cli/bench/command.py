@@ -1,4 +1,4 @@
-"""`gpu-planner bench`: measure this machine; results on stdout as they arrive, progress on stderr, everything kept."""
+"""`gpu-planner bench`: measure this machine; results are stored, and printed to stdout as they arrive, progress to stderr."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 CALIBRATING = ("quick", "standard")
-"""Suites after which plans rest on other ceilings."""
+"""Suites whose results change the ceilings that plans use."""
 PROVING = "prove"
 GPUS_A_NODE = 8
-"""GPUs of a node that is measured together with others, without --ranks."""
+"""GPUs of each node, where several nodes are measured and --ranks is not given."""
 WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device", "no-suite", "no-peers"}
 """Failures that another option would have avoided."""
 
@@ -45,7 +45,7 @@ WRONG_INPUT = {"no-interpreter", "not-python", "too-old", "no-torch", "no-device
     default="quick",
     show_default=True,
     help="quick: under a minute; standard: everything, in rounds, ten minutes at most; study: training steps over model sizes; "
-    "collectives: what several GPUs do together, over nodes too where torchrun starts it; prove: a first run on a new kind of device, its results beside the expected ones; "
+    "collectives: communication between GPUs, also between nodes if started by torchrun; prove: a first run on a new kind of device, with expected results; "
     "serve: an OpenAI-compatible server at --url, without torch; smoke: a self-test, not used by plans.",
 )
 @click.option(
@@ -123,7 +123,7 @@ def bench(
 ) -> int:
     """Benchmark this machine with torch. Later plans use the results.
 
-    Every result is kept as it arrives, so that an interrupted run (Ctrl+C) is not lost. With --json a line is one
+    Every result is stored when it arrives, so results of an interrupted run (Ctrl+C) are not lost. With --json each line is one
     measurement: `gpu-planner schema measurement`.
     """
     if suite == SERVE and emit is None:
@@ -179,7 +179,7 @@ def _check_combination(
 
 
 def _rank(suite: str) -> int | None:
-    """This process's number among those that torchrun started together; None where it runs alone."""
+    """Rank of this process if torchrun started it; None otherwise."""
     from planner.observe.benchmark.worker import SUITE, rank_of
 
     return rank_of(os.environ) if suite == SUITE else None
@@ -188,7 +188,7 @@ def _rank(suite: str) -> int | None:
 def _worker_options(
     session: Session, suite: str, model: str | None, preset: str | None, options: Mapping[str, str | float | None]
 ) -> tuple[str, ...]:
-    """Arguments of the worker: the options that were given, then the products of a model where one is named."""
+    """Arguments of the worker: the given options, and the matrix products of the model if one is named."""
     from planner.observe.benchmark.worker import WITH_PRODUCTS, product_options
 
     if (law := options.get("--depth-law")) is not None:
@@ -203,7 +203,7 @@ def _worker_options(
 
 
 def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
-    """Run it to its end, reporting as it goes; returns the exit code."""
+    """Run the benchmark and report its events; returns the exit code."""
     from planner.cli.bench.narrator import Narrator
     from planner.observe.benchmark.process import BenchRun
 
@@ -223,7 +223,7 @@ def _measure(session: Session, request: BenchRequest, *, as_json: bool) -> int:
 
 
 def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_json: bool) -> bool:
-    """Print the verdict on each point; returns whether they prove the device."""
+    """Print how each point compares with its prediction; returns True if they prove the device."""
     from planner.cli.terminal.sections import console, print_json, print_sections
     from planner.engine.estimate.proof import is_proven, load_expected, prove
     from planner.present.benchmark.measurement import proof_section
@@ -238,7 +238,7 @@ def _proven(session: Session, part: Gpu, points: Sequence[Measurement], *, as_js
 
 
 def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | None]:
-    """(points, fingerprint) measured by runs of `suite` with the fingerprint of the last one."""
+    """Points that `suite` measured under the fingerprint of its last run, and that fingerprint."""
     runs = [run for run in store.runs() if run.suite == suite]
     if not runs:
         return (), None
@@ -247,7 +247,7 @@ def _measured_before(store: Store, suite: str) -> tuple[tuple[str, ...], str | N
 
 
 async def _as_rank(python: Path | None, device: str) -> int:
-    """Be one of the ranks that torchrun started beside the first, which measures and keeps the results."""
+    """Run as one of the further ranks that torchrun started; the first one measures and stores the results."""
     from planner.observe.benchmark.interpreter import NoInterpreter, probe_interpreter_async
     from planner.observe.benchmark.worker import follow
 
@@ -258,15 +258,15 @@ async def _as_rank(python: Path | None, device: str) -> int:
     return ExitCode.ANSWERED if await follow(found, device) == 0 else ExitCode.NOTHING_FOUND
 
 
-async def _follow(run: BenchRun, narrator: Narrator, asked: list[signal.Signals]) -> Finished | Failed:
-    """Report every event to the last. Ctrl+C and SIGTERM, noted in `asked`, stop the worker; the run then ends as cancelled."""
+async def _follow(run: BenchRun, narrator: Narrator, signals: list[signal.Signals]) -> Finished | Failed:
+    """Report every event and return the last one. Ctrl+C and SIGTERM are added to `signals` and stop the worker; the run then ends as cancelled."""
     from planner.observe.benchmark.events import Failed, Finished
 
     loop = asyncio.get_running_loop()
     stopping: list[asyncio.Task[None]] = []
 
     def stop(number: signal.Signals) -> None:
-        asked.append(number)
+        signals.append(number)
         stopping.append(loop.create_task(run.stop()))
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -281,9 +281,9 @@ async def _follow(run: BenchRun, narrator: Narrator, asked: list[signal.Signals]
     raise AssertionError("a benchmark run ends with Finished or Failed")
 
 
-def _exit_code(last: Finished | Failed, asked: Sequence[signal.Signals]) -> int:
+def _exit_code(last: Finished | Failed, signals: Sequence[signal.Signals]) -> int:
     if last.state == "cancelled":
-        return ExitCode.TERMINATED if asked[:1] == [signal.SIGTERM] else ExitCode.INTERRUPTED
+        return ExitCode.TERMINATED if signals[:1] == [signal.SIGTERM] else ExitCode.INTERRUPTED
     if last.state in WRONG_INPUT:
         return ExitCode.WRONG_INPUT
     if last.waiting:

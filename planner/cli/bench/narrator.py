@@ -20,17 +20,17 @@ class Narrator:
     """Prints measurements to stdout and everything else to stderr."""
 
     def __init__(self, *, as_json: bool, measured: Callable[[Measurement], Prediction | None]) -> None:
-        """`measured` takes every result and returns what had been predicted of it."""
+        """`measured` is called with every result and returns its prediction."""
         self._as_json = as_json
         self._measured = measured
         self._redraws = sys.stderr.isatty()
-        """Whether a line of progress can be written over."""
+        """True if a progress line can be overwritten."""
         self.measurements: list[Measurement] = []
-        """Measurements so far."""
+        """Number of measurements so far."""
 
     @property
     def device(self) -> str:
-        """Name of the measured part as plans know it; empty as long as nothing was."""
+        """Name of the measured part as plans know it; empty before the first measurement."""
         return self.measurements[-1].device if self.measurements else ""
 
     def report(self, event: Event) -> None:
@@ -77,7 +77,7 @@ class Narrator:
         self._passing(f"{event.point.label} {event.fraction:4.0%}, {duration_text(event.eta_s)} left{note}")
 
     def _passing(self, text: str) -> None:
-        """A line that the next one replaces; nothing where stderr is not a terminal."""
+        """Write a line that the next one replaces; nothing if stderr is not a terminal."""
         if self._redraws:
             say_passing(text)
 

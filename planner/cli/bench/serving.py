@@ -1,4 +1,4 @@
-"""`gpu-planner bench --suite serve`: an OpenAI-compatible server under load, beside its prediction."""
+"""`gpu-planner bench --suite serve`: an OpenAI-compatible server under load, compared with its prediction."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ serve_options = options(
 
 
 def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
-    """Load the server, print each load beside its prediction, and keep the pairs; list the settings that are missing."""
+    """Send requests to the server, print each result with its prediction, and store both; list missing settings."""
     import msgspec
 
     from planner.cli.plan.options import given_settings
@@ -86,7 +86,7 @@ def measure_server(session: Session, *, as_json: bool, **given: Any) -> int:
         _check_folder(given["out"])
 
     def check(model: str) -> None:
-        """Refuse what cannot be predicted before the server is loaded, which may take an hour."""
+        """Raise `UserError` for a model that cannot be predicted, before the measurement, which may take an hour."""
         _compared(session, [_expected(point, model, *lengths) for point in points[:1]], settings, refuse=True)
 
     try:
@@ -105,7 +105,7 @@ def _check_folder(out: Path) -> None:
 
 
 def _expected(point: Point, model: str, input_tokens: int, output_tokens: int) -> Result:
-    """A result such as `point` will give, with nothing seen yet."""
+    """Result for `point` without measured values."""
     from planner.observe.results.result import Result
     from planner.observe.serving.load import TOOL, settings_of
 
@@ -160,7 +160,7 @@ def _tell(session: Session, results: Sequence[Result], settings: dict[str, Any],
 
 
 def _compared(session: Session, results: Sequence[Result], settings: dict[str, Any], *, refuse: bool = False) -> list[Compared]:
-    """Every result beside its prediction; none, with a note on stderr, where settings are missing. `refuse`: raise other faults."""
+    """Each result with its prediction; none, with a note on stderr, if settings are missing. `refuse`: raise other errors."""
     from planner.observe.machine import match_gpu
     from planner.observe.results.compared import ResultFile, compare
 

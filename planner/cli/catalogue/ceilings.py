@@ -18,7 +18,7 @@ from planner.session import Session
 from planner.units import UNKNOWN, percent_text, quantity_text, si_text
 
 MOST_SOURCE = 100
-"""Characters of a source in a table; JSON has all of it."""
+"""Characters of a source that a table shows; JSON has the complete text."""
 
 
 @click.command()
@@ -60,7 +60,7 @@ def _report(session: Session, part: Gpu, basis: Literal["measured", "spec"]) -> 
 
 
 def _parts(session: Session) -> list[Gpu]:
-    """This machine's, then the others that were measured."""
+    """Parts of this machine, then others that were measured."""
     names = [device.name for device in session.machine.devices]
     names += [one.device for one in session.measurements() if one.reliable]
     return [part for name in dict.fromkeys(names) if (part := session.part_named(name)) is not None]

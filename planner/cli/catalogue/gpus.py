@@ -1,4 +1,4 @@
-"""`gpu-planner gpus`: the GPUs of the catalogue, and what each gives for its price."""
+"""`gpu-planner gpus`: the GPUs of the catalogue, and their performance per dollar."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def list_gpus(invocation: Invocation, value: bool, as_json: bool) -> int:
 
 
 def _print_value(known: Sequence[Gpu]) -> int:
-    """The GPUs whose price is known, those with the most bandwidth for it first."""
+    """Print GPUs with a known price, most bandwidth per dollar first."""
 
     def per_thousand(amount: float | None, price: Purchase, unit: float) -> str:
         return digits(None if amount is None else amount / price.price_usd * 1000 / unit)

@@ -58,7 +58,7 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
     """Show one model: parameters, FLOPs and cache per token, file sizes, and the source of each.
 
     NAME is a model of the catalogue, PATH a config.json, a folder with one, or a GGUF file, HUB-ID an id of the Hugging Face hub.
-    With --exact the code of the installed transformers is run on the meta device; that of a model's repository never is.
+    With --exact, the code of the installed transformers runs on the meta device. Code from a model's repository never runs.
     """
     session = invocation.session()
     shelf = session.models
@@ -101,13 +101,13 @@ def show_model(invocation: Invocation, name: str, exact: bool, python: Path | No
 
 
 def _as_read(known: Model) -> dict[str, Any]:
-    """The entry with the sizes of its language model at the top of the config, where those of models without towers are."""
+    """The entry as JSON, with the sizes of the language model at the top level of the config, as in models without towers."""
     found: dict[str, Any] = msgspec.to_builtins(known)
     return found | {"config": found["config"].get("text_config", {}) | found["config"]}
 
 
 def _parameters(architecture: Architecture) -> dict[str, int]:
-    """Parameters of the whole model, of those one token uses, of layers that predict further tokens, and of towers."""
+    """Counts of parameters: all, those that one token uses, those of layers that predict further tokens, and those of towers."""
     further = {"mtp": architecture.mtp_parameters} if architecture.mtp_layers else {}
     further |= {"vision": architecture.towers} if architecture.towers else {}
     return {"total": architecture.total, "active": architecture.active, "embedding": architecture.embedding, **further}
@@ -121,7 +121,7 @@ def _picture(config: dict[str, Any], architecture: Architecture) -> str:
 
 
 def _weights(a: Architecture) -> str:
-    """Bytes of the checkpoint by the formats that its config names; 16 bit where it names none."""
+    """Size of the checkpoint in the formats that its config names, otherwise in 16 bit."""
     stored_as = a.stored_as or "bf16"
     if stored_as not in FORMATS:
         return ""
@@ -130,7 +130,7 @@ def _weights(a: Architecture) -> str:
 
 
 def _source(config: dict[str, Any], architecture: Architecture, *, traced: bool) -> str:
-    """Source of the count of parameters, in words."""
+    """Description of where the parameter count comes from."""
     if traced:
         return "its own code, traced"
     if known_family(config):
@@ -139,14 +139,14 @@ def _source(config: dict[str, Any], architecture: Architecture, *, traced: bool)
 
 
 def _size_text(field: str, size: float) -> str:
-    """'64.0 GFLOP' of a token, '131,072 values' of a cache, '64' layers."""
+    """Text of a size, such as '64.0 GFLOP', '131,072 values' or '64'."""
     if field.startswith("flop"):
         return si_text(size, "FLOP")
     return count_text(size) + (" values" if field.startswith("cached") else "")
 
 
 def _sizes(a: Architecture) -> dict[str, int | float]:
-    """Sizes that decide time and memory: FLOP, and elements of scores, cache and states."""
+    """Sizes that determine time and memory: FLOP, and elements of scores, cache and states."""
     return {
         "layers": a.layers,
         "flop_per_token": 2 * a.active_matrix + a.scan_flop,

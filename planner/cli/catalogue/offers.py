@@ -1,4 +1,4 @@
-"""`gpu-planner offers`: rental prices, listed or those of one GPU."""
+"""`gpu-planner offers`: rental prices of all GPUs or of one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PRICES = {
 
 
 def _print_offers(found: Sequence[Offer], session: Session, as_json: bool) -> int:
-    """Print `found` and say by the exit code whether there were any."""
+    """Print `found`; the exit code is 1 if there are none."""
     from planner.present.prices import kind_text, sold_network_text
 
     yours, records = {offer.provider for offer in session.own_offers}, session.providers

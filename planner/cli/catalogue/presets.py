@@ -1,4 +1,4 @@
-"""`gpu-planner presets`: workloads, the shipped ones and the user's own."""
+"""`gpu-planner presets`: shipped workloads and the user's own."""
 
 from __future__ import annotations
 

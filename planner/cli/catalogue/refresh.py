@@ -1,4 +1,4 @@
-"""`gpu-planner offers refresh`: today's prices from a public catalogue, in place of the shipped ones."""
+"""`gpu-planner offers refresh`: today's prices from a public catalogue, which replace the shipped ones."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ NAMED = 6
 def refresh(invocation: Invocation, /, providers: Sequence[str], dry_run: bool, as_json: bool, **how: Any) -> int:
     """Fetch today's prices from the SkyPilot catalogue.
 
-    They go to offers/ of your config folder, a file a provider, and replace its shipped offers until you remove the file. A provider that cannot
-    be read, or not within the time, keeps the offers it has. Exit code 1: none could be read; 74: prices that were read could not be written.
+    Each provider's prices are written to a file in offers/ of your config folder. They replace its shipped offers until you remove the file. A provider that cannot
+    be read within the time limit keeps its present offers. Exit code 1: none could be read; 74: prices were read but could not be written.
     """
     found = []
     today = dt.datetime.now(dt.UTC).date()
@@ -108,7 +108,7 @@ def _print_summary(found: Sequence[Refreshed]) -> None:
 
 
 def _most(changes: Sequence[Change]) -> str:
-    """The largest relative change of a list price; they come in that order."""
+    """Text of the largest relative change of a list price, which is the first of `changes`."""
     return next((_share_text(change) for change in changes if change.kind == "changed"), UNKNOWN)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def _accepted(_ctx: click.Context, _param: click.Parameter, on: str | None) -> str | None:
     """Check that `on` names a cluster; raises `UserError`."""
     if on is not None and on != "ray" and not on.startswith("ray://"):
-        raise UserError(Problem("--on", "", f"{on!r} is not accepted; give ray, or an address as ray://HOST:10001."))
+        raise UserError(Problem("--on", "", f"{on!r} is not accepted; give ray, or an address such as ray://HOST:10001."))
     return on
 
 
@@ -26,13 +26,13 @@ on_option = click.option(
     "--on",
     metavar="CLUSTER",
     callback=_accepted,
-    help="Simulate on ray (a cluster that this machine is part of, else this machine) or at an address, ray://HOST:PORT.",
+    help="Run on a Ray cluster: ray (this machine's cluster, or this machine alone) or an address, ray://HOST:PORT.",
 )
 
 
 @contextlib.contextmanager
 def cluster_of(on: str | None) -> Iterator[RayCluster | None]:
-    """The cluster named by `--on`, joined while this context is open; None: this process alone. Raises `UserError`."""
+    """The cluster named by `--on`, connected while this context is open; None without the option. Raises `UserError`."""
     if on is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""Chunks of work on a Ray cluster (docs.ray.io), returned in order and repeated where a node is lost."""
+"""Chunks of work on a Ray cluster (docs.ray.io); results are returned in order, and chunks of a lost node are repeated."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 MOST_RETRIES = 5
-"""Times that a chunk is begun again when its worker or node is lost."""
+"""Maximum number of retries of a chunk whose worker or node was lost."""
 AHEAD = 3
-"""Chunks handed out for each processor: enough that none waits, few enough that arguments and results fit into memory."""
+"""Chunks in progress for each processor: enough to keep all busy, few enough for arguments and results to fit into memory."""
 SENT = ("planner", "presets", "bench")
-"""Packages that workers are sent."""
+"""Packages that are sent to workers."""
 SILENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DEDUP_LOGS": "0"}
 
 
 class RayCluster:
-    """A cluster that was joined; it serves functions of this package, which its workers are sent."""
+    """A connected cluster, which runs functions of this package."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class RayCluster:
     @classmethod
     @contextlib.contextmanager
     def join(cls, on: str) -> Iterator[Self]:
-        """Join the cluster at `on`, or the one this machine is part of, or begin one of this machine; raises `UserError`."""
+        """Connect to the cluster at `on`, or to that of this machine, or start one on it; raises `UserError`."""
         os.environ.update({name: os.environ.get(name, value) for name, value in SILENT.items()})
         before = ray.is_initialized()
         options: dict[str, Any] = {"runtime_env": {"py_modules": [_folder(name) for name in SENT]}}
@@ -59,7 +59,7 @@ class RayCluster:
                 ray.shutdown()
 
     def __call__(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[R]:
-        """The results of `function` in the order of its `arguments`; a chunk whose worker is lost is begun again."""
+        """Results of `function` in the order of its `arguments`; a chunk whose worker is lost is repeated."""
         remote = ray.remote(max_retries=MOST_RETRIES, num_cpus=1)(function)
         waiting: deque[Any] = deque()
         rest, done = iter(arguments), 0
@@ -78,7 +78,7 @@ class RayCluster:
 
 
 def _folder(package: str) -> str:
-    """Folder of a package, found without importing it."""
+    """Folder of a package, which is not imported."""
     found = importlib.util.find_spec(package)
     assert found is not None
     assert found.submodule_search_locations
@@ -86,7 +86,7 @@ def _folder(package: str) -> str:
 
 
 def _begin(address: str, options: dict[str, Any]) -> None:
-    """Join the cluster at `address`; where "auto" finds none, begin one of this machine."""
+    """Connect to the cluster at `address`; if "auto" finds none, start one on this machine."""
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False, **options}
     try:
         ray.init(address=address, **quiet)

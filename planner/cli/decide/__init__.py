@@ -1,1 +1,1 @@
-"""Commands that decide: what given GPUs run, which steps lead to a choice, and how several workloads share a stock."""
+"""Commands for decisions: models for given GPUs, a guided choice, and several workloads on shared hardware."""

@@ -1,4 +1,4 @@
-"""`gpu-planner fit`: the inverse question, what hardware that is given can run."""
+"""`gpu-planner fit`: the models that given hardware can run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 DEFAULT_ROWS = 25
-"""Rows of a table for people; JSON holds all of them without `--top`."""
+"""Rows of a printed table; JSON has all rows unless `--top` is given."""
 TASKS = ("serve", "generate", "prefill", "train", "finetune")
 SPEED_HINT = "--least-speed 20 asks for faster answers to each user, --least-speed 0 for any."
 
@@ -44,14 +44,14 @@ SPEED_HINT = "--least-speed 20 asks for faster answers to each user, --least-spe
 @settings_option("One key of the workload or the layout (input_tokens=2000, targets.p95_ttft_s=1, tp=8, model=qwen3-32b).")
 @click.option(
     "--by", "order", type=click.Choice(get_args(Order)), default="size", show_default=True, help="Sort by the largest "
-    "model in the best precision, the most tokens a second, the most users, or the longest context.",
+    "model in the best precision, the most tokens per second, the most users, or the longest context.",
 )  # fmt: skip
 @click.option(
     "--least-speed",
     type=click.FloatRange(0, 10**6),
     metavar="N",
-    help="Tokens a second that each user of a service gets at least; 0: any. The default is 10. A load or a latency target that is set "
-    "counts instead.",
+    help="Minimum tokens per second for each user of a service; 0: any. The default is 10. A load or a latency target that is set "
+    "is used instead.",
 )
 @click.option("--top", type=click.IntRange(1, 10**6), metavar="N", help="At most this many rows.")
 @click.option("--all", "every", is_flag=True, help="Show every precision of a model, and the models that do not fit.")
@@ -73,9 +73,9 @@ def fit(
     basis: BasisChoice,
     as_json: bool,
 ) -> int:
-    """List the models of the catalogue that run on given GPUs, each in every weight precision, with context, users and speed.
+    """List models of the catalogue that run on given GPUs, in every weight precision, with context, users and speed.
 
-    Every row is the answer of `estimate` for the line in its "request". Exits with 1 when no model fits.
+    Every row is the answer of `estimate` to the line in its "request". Exits with 1 if no model fits.
     """
     session = invocation.session()
     pools = session.machines(own) if own else [_hardware(session, gpu, gpus)]
@@ -94,7 +94,7 @@ def fit(
 
 
 def _answer(ask: Callable[..., Fit], pool: Own, gpus: int | None, fields: dict[str, Any]) -> Fit:
-    """Rows of one pool of equal GPUs, or of `gpus` of them; keys of the pool go before those of the workload that are absent."""
+    """The models that run on a pool of equal GPUs, or on `gpus` of them; the pool's own keys fill in what the workload leaves out."""
     usual: dict[str, Any] = {} if pool.link is None else {"link": pool.link}
     if pool.power_limit_w is not None:
         usual["power_limit_w"] = pool.power_limit_w
@@ -103,7 +103,7 @@ def _answer(ask: Callable[..., Fit], pool: Own, gpus: int | None, fields: dict[s
 
 
 def _chosen(session: Session, pools: list[Own], gpu: str | None) -> list[Own]:
-    """The pools of the named GPU."""
+    """Pools of the named GPU, all pools if none is named."""
     if gpu is None:
         return pools
     name = _hardware(session, gpu, None).gpu
@@ -120,7 +120,7 @@ def _cut(found: Fit, top: int | None) -> Fit:
 
 
 def _hardware(session: Session, gpu: str | None, gpus: int | None) -> Own:
-    """The GPUs that are named, or those of this machine; raises `UserError` where none is named and this machine has none."""
+    """The named GPUs, or those of this machine; raises `UserError` if there are neither."""
     if gpu is not None:
         known = session.gpus
         try:
@@ -130,7 +130,7 @@ def _hardware(session: Session, gpu: str | None, gpus: int | None) -> Own:
     here = session.local_counts()
     here.pop(session.machine.cpu.name, None)
     if not here:
-        raise UserError(Problem("--gpu", "", "missing: no GPU of the catalogue is found in this machine; name the GPUs there are."))
+        raise UserError(Problem("--gpu", "", "missing: this machine has no GPU of the catalogue; name a GPU."))
     name = max(here, key=lambda name: here[name])
     say(f"on {gpus or here[name]} × {name} of this machine")
     return Own(gpu=name, count=gpus or here[name])

@@ -1,4 +1,4 @@
-"""`gpu-planner guide`: from a running job, or from five answers, to a contract and the report."""
+"""`gpu-planner guide`: recommends a commitment, with the report, from a running job or five answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from planner.workload.tasks import Workload
 
 GLANCE_S = 10.0
-"""Seconds for which this machine's GPUs are watched without --seconds."""
+"""Seconds for which this machine's GPUs are observed without --seconds."""
 
 
 @click.command()
@@ -45,9 +45,9 @@ GLANCE_S = 10.0
 def guide(
     invocation: Invocation, /, answers: Path | None, seconds: float | None, replay: Path | None, out: Path | None, as_json: bool
 ) -> int:
-    """Lead from a workload to a decision in five steps: profile, bottleneck, right size, provider, and commitment.
+    """Decide for a workload in five steps: profile, bottleneck, right size, provider, and commitment.
 
-    Asks five questions on a terminal. --answers reads the answers from JSON (`gpu-planner schema answers`). Exits with 1 when nothing fits.
+    Asks five questions on a terminal. --answers reads the answers from JSON (`gpu-planner schema answers`). Exits with 1 if nothing fits.
     """
     from planner.engine.procurement.guide import Answers
     from planner.present.files.decision import decide
@@ -67,7 +67,7 @@ def guide(
 
 
 def _asked() -> Answers:
-    """The answers of whoever sits at the terminal; raises `UserError` where nobody does."""
+    """Answers from the terminal; raises `UserError` without one."""
     if not _has_terminal():
         raise UserError(Problem("--answers", "", "missing: there is no terminal to ask at; give the answers as a JSON file."))
     from planner.engine.procurement.guide import Answers
@@ -84,12 +84,12 @@ def _asked() -> Answers:
 
 
 def _has_terminal() -> bool:
-    """Whether somebody can be asked."""
+    """True if questions can be asked on a terminal."""
     return sys.stdin.isatty()
 
 
 def _observed(session: Session, seconds: float | None, replay: Path | None) -> list[Observed]:
-    """Observed use of GPUs, where that was asked for."""
+    """Observed use of GPUs; empty if there is nothing to observe."""
     if seconds is None and replay is None:
         return []
     observed, _, reason = window_of(session, Origin(replay=replay), seconds)
@@ -99,7 +99,7 @@ def _observed(session: Session, seconds: float | None, replay: Path | None) -> l
 
 
 def _command(session: Session, workload: Workload, invocation: Invocation) -> PlanCommand:
-    """The command line that plans `workload`; keys of the default preset that it lacks are unset."""
+    """Command line that plans `workload` and unsets keys of the default preset that the workload does not have."""
     from planner.paths import DEFAULT_PRESET
     from planner.present.command_line import PlanCommand, spelled
 

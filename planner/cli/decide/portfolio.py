@@ -1,4 +1,4 @@
-"""`gpu-planner portfolio`: several workloads on one stock of GPUs and offers."""
+"""`gpu-planner portfolio`: several workloads on shared GPUs and offers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def portfolio(invocation: Invocation, /, file: Path, own: Path | None, basis: BasisChoice, as_json: bool) -> int:
     """Plan the workloads of FILE (.toml) on owned and rented GPUs at the lowest monthly cost.
 
-    Prints where each workload runs, what to commit to, and what to rent by the hour or on spot over the day. Exits with 1 where they cannot
+    Prints where each workload runs, what to commit to, and what to rent by the hour or on spot over the day. Exits with 1 if they cannot
     be placed.
     """
     from planner.engine.procurement.portfolio.records import PortfolioFile

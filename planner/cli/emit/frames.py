@@ -1,4 +1,4 @@
-"""Frames of job files for SkyPilot and Slurm, shell that gives each node of a job NODES, NODE_RANK, HEAD and PORT, and names of parts in other tools."""
+"""Common parts of job files: SkyPilot, Slurm, shell that sets NODES, NODE_RANK, HEAD and PORT, other tools' names of GPUs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SLURM_JOB = (
     f'PORT="$(({PORT} + SLURM_JOB_ID % 10000))"',
     "export HEAD PORT",
 )
-"""Run once, before srun; jobs that share a node get separate ports."""
+"""Lines that run once, before srun; jobs that share a node get separate ports."""
 SLURM_NODE = ('NODES="$SLURM_NNODES"', 'NODE_RANK="$SLURM_NODEID"')
-"""Run on each node, under srun."""
+"""Lines that run on each node, under srun."""
 JOB_INDEX = '"$JOB_COMPLETION_INDEX"'
-"""Number of a pod of an Indexed Job."""
-ADAPTERS = "# Adapters of the GPUs reach a pod by their own device plugin: add its resource to the limits."
+"""Variable with the index of a pod of an Indexed Job."""
+ADAPTERS = "# Network adapters reach a pod through their own device plugin: add its resource to the limits."
 
 
 class Machines(msgspec.Struct, frozen=True):
@@ -47,18 +47,18 @@ class Machines(msgspec.Struct, frozen=True):
 
 
 def lines_text(lines: Iterable[str]) -> str:
-    """The text of a file: no name in a line ends it, and so a comment, a key or a command."""
+    """Text of a file; line breaks within a line are removed, so that no name can end a comment, a key or a command."""
     return "".join(f"{one_line(line)}\n" for line in lines)
 
 
 def kubernetes(nodes: int | str, rank: str, head: str) -> tuple[str, ...]:
-    """Lines for a pod of Kubernetes; `rank` and `head` are shell. Pods may start before the first one has an address."""
+    """Lines for a pod of Kubernetes, which wait until the first pod has an address; `rank` and `head` are shell expressions."""
     wait = 'until getent hosts "$HEAD" > /dev/null; do sleep 1; done'
     return (f"NODES={nodes}", f"NODE_RANK={rank}", f"HEAD={head}", f"PORT={PORT}", wait)
 
 
 def torchrun(gpus: int, program: str) -> str:
-    """One line that starts `program` as a rank for each of the `gpus` GPUs of each node."""
+    """Command that starts `program` once for each of the `gpus` GPUs of each node."""
     where = '--nnodes "$NODES" --node-rank "$NODE_RANK" --master-addr "$HEAD" --master-port "$PORT"'
     return f"torchrun {where} --nproc-per-node {gpus} {program}"
 
@@ -76,9 +76,9 @@ def sky_task(
     setup: Iterable[str],
     lines: Iterable[str],
 ) -> str:
-    """A task of SkyPilot: `setup` makes the environment `venv` below the home folder, `lines` run in it on each node."""
+    """A SkyPilot task: `setup` creates the environment `venv` in the home folder, and `lines` run in it on each node."""
     several = job.nodes > 1
-    network = ["# network_tier: best   # adapters of the GPUs' own, on the clouds that have them"] if several else []
+    network = ["# network_tier: best   # fast network adapters, on clouds that have them"] if several else []
     of_resources = [f"accelerators: {{{accelerator}: {job.gpus}}}", *resources, *network, *more_resources]
     steps = ["set -e", f'export PATH="$HOME/{venv}/bin:$PATH"', *(SKY if several else ()), *lines]
     return lines_text(
@@ -105,9 +105,9 @@ def slurm_script(
     install: Iterable[str],
     lines: Sequence[str],
 ) -> str:
-    """A script for sbatch, one task a node: `install` fills VENV where `missing` holds, then `lines` run on each node.
+    """A script for sbatch with one task per node: `install` fills VENV if the test `missing` is true, then `lines` run on each node.
 
-    `limit`: the time of the job, None for the site's default; `begin`: shell commands that come first and set VENV.
+    `limit`: time limit of the job, None for the site's default; `begin`: shell commands that run first and set VENV.
     """
     several = job.nodes > 1
     on_every_node = [
@@ -116,7 +116,7 @@ def slurm_script(
         *SLURM_NODE,
         *lines,
         "EOF",
-        # srun asks for as many cores as the job has, which it does not do by itself since Slurm 22.05
+        # since Slurm 22.05 srun does not take the number of cores from the job
         'srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" bash -euc "$NODE"',
     ]
     return lines_text(
@@ -144,12 +144,12 @@ def slurm_script(
 
 @cache
 def sky_names() -> dict[str, str]:
-    """Canonical name -> accelerator of SkyPilot's catalogues."""
+    """Canonical name of a GPU -> its name in SkyPilot's catalogues."""
     return read_shipped(PriceCatalogue, "catalogues", "skypilot.toml").asked
 
 
 def accelerators(gpus: Sequence[str]) -> tuple[str, ...]:
-    """SkyPilot's names, each once; raises `UserError` with every GPU that has none."""
+    """SkyPilot's names without duplicates; raises `UserError` with every GPU that has none."""
     known = sky_names()
     missing = [name for name in gpus if name not in known]
     if missing:
@@ -159,6 +159,6 @@ def accelerators(gpus: Sequence[str]) -> tuple[str, ...]:
 
 
 def site_name(name: str) -> str:
-    """A guess at a cluster's name for it: 'H100 SXM5 80GB' -> 'h100'."""
+    """Likely name of a GPU on a cluster: 'H100 SXM5 80GB' -> 'h100'."""
     first = name.split(maxsplit=1)[0].lower()
     return first if first not in {"rtx", "quadro"} else "".join(name.lower().split()[:2])

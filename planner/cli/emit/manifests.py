@@ -17,7 +17,7 @@ from planner.cli.emit.frames import JOB_INDEX, kubernetes, lines_text
 from planner.errors import Problem, UserError
 
 RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
-"""Vendor -> what its device plugin calls a GPU."""
+"""Vendor -> resource name of a GPU in its device plugin."""
 
 
 class Pod(msgspec.Struct, frozen=True):
@@ -29,14 +29,14 @@ class Pod(msgspec.Struct, frozen=True):
     gpus: int
     vendor: str
     products: Sequence[str]
-    """Names that the driver gives the part; none: any GPU."""
+    """Names of the GPU in its driver; empty: any GPU."""
     port: int | None = None
     token: bool = False
-    """Whether the secret with the token for Hugging Face is passed on."""
+    """True if the pod gets the secret with the token for Hugging Face."""
 
 
 def text_of(objects: Sequence[Mapping[str, Any]]) -> str:
-    """The objects as YAML, one document each: maps in blocks, shell as a literal block, the rest as JSON, which YAML contains."""
+    """The objects as YAML documents: mappings as blocks, shell as literal blocks, the rest as JSON, which is valid YAML."""
     return "---\n".join(lines_text(_block(one, 0)) for one in objects)
 
 
@@ -74,13 +74,13 @@ def kubernetes_object(version: str, kind: str, name: str, spec: Mapping[str, Any
 
 
 def headless(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The Service that gives the pods with `labels` names, before they are ready too."""
+    """A headless Service, which names the pods with `labels` even before they are ready."""
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(labels)}
     return kubernetes_object("v1", "Service", name, spec)
 
 
 def balanced(name: str, labels: Mapping[str, str], port: int) -> dict[str, Any]:
-    """The Service that requests go to."""
+    """A Service that distributes requests."""
     return kubernetes_object("v1", "Service", name, {"selector": dict(labels), "ports": [{"port": port, "targetPort": port}]})
 
 
@@ -95,25 +95,25 @@ def indexed_job(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str
 
 
 def stateful_set(pod: Pod, nodes: int, service: str) -> dict[str, Any]:
-    """A service whose one replica needs all of `nodes` pods; `service` gives them names."""
+    """A service with one replica that needs all `nodes` pods, which are named by `service`."""
     labels = {"app": pod.name}
     spec = {"serviceName": service, "replicas": nodes, "podManagementPolicy": "Parallel", "selector": {"matchLabels": labels}}
     return kubernetes_object("apps/v1", "StatefulSet", pod.name, spec | {"template": labelled(pod, labels)})
 
 
 def deployment(pod: Pod, replicas: int) -> dict[str, Any]:
-    """A service each of whose replicas is one pod."""
+    """A service with one pod per replica."""
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": pod.name}}}
     return kubernetes_object("apps/v1", "Deployment", pod.name, spec | {"template": labelled(pod, {})})
 
 
 def labelled(pod: Pod, apart: Mapping[str, str]) -> dict[str, Any]:
-    """The template of a service's pods, which carry its name as their label `app`."""
+    """Template of a service's pods, with its name as their label `app`."""
     return {"metadata": {"labels": {"app": pod.name}}, "spec": template_of(pod, apart, {})}
 
 
 def template_of(pod: Pod, apart: Mapping[str, str], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The pod's own spec; pods with the labels `apart` lie on different nodes."""
+    """Template of a pod; pods with the labels `apart` are placed on different nodes."""
     if pod.vendor not in RESOURCES:
         known = ", ".join(RESOURCES)
         raise UserError(Problem("--emit", "kubernetes", f"no resource name is known for GPUs of {pod.vendor}; known: {known}."))
@@ -152,32 +152,32 @@ def _affinity(pod: Pod, apart: Mapping[str, str]) -> dict[str, Any]:
 
 
 QUEUE = "gpu-queue"
-"""A LocalQueue of the namespace; its name is the cluster's own."""
+"""Placeholder for the name of a LocalQueue of the namespace."""
 JOB = "node"
-"""The replicated job of a JobSet."""
+"""Name of the replicated job of a JobSet."""
 LEADER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
 LEADER_NAME = "leaderworkerset.sigs.k8s.io/name"
 NEEDED = {
     "jobset": "Needs JobSet in the cluster (jobset.sigs.k8s.io).",
-    "kueue": f"Needs Kueue in the cluster (kueue.sigs.k8s.io); put your LocalQueue's name for {QUEUE}.",
-    "lws": "Needs LeaderWorkerSet in the cluster (lws.sigs.k8s.io), as llm-d has it: an InferencePool of its gateway selects the same pods.",
+    "kueue": f"Needs Kueue in the cluster (kueue.sigs.k8s.io); replace {QUEUE} by the name of your LocalQueue.",
+    "lws": "Needs LeaderWorkerSet in the cluster (lws.sigs.k8s.io), as used by llm-d: an InferencePool of its gateway selects the same pods.",
     "kserve": "Needs KServe in the cluster (kserve.github.io).",
 }
-"""Form -> what has to be installed there."""
+"""Form -> software that has to be installed in the cluster."""
 
 
 def jobset_nodes(name: str, nodes: int) -> tuple[str, ...]:
-    """Shell that gives each pod of a JobSet NODES, NODE_RANK, HEAD and PORT; its own Service names the pods."""
+    """Shell that sets NODES, NODE_RANK, HEAD and PORT in each pod of a JobSet, whose own Service names the pods."""
     return kubernetes(nodes, JOB_INDEX, f"{name}-{JOB}-0-0.{name}")
 
 
 def group_nodes() -> tuple[str, ...]:
-    """Environment in each pod of a LeaderWorkerSet, by the variables that it sets."""
+    """Shell that sets the same variables in each pod of a LeaderWorkerSet."""
     return kubernetes('"$LWS_GROUP_SIZE"', '"$LWS_WORKER_INDEX"', '"$LWS_LEADER_ADDRESS"')
 
 
 def jobset(pod: Pod, nodes: int, *, limit_s: int | None = None) -> dict[str, Any]:
-    """A JobSet of one Indexed Job, a pod a node; it fails as a whole."""
+    """A JobSet of one Indexed Job with one pod per node, which fails as a whole."""
     job = indexed_job(pod, nodes, limit_s=limit_s)["spec"]
     network = {"enableDNSHostnames": True, "subdomain": pod.name, "publishNotReadyAddresses": True}
     job["template"]["spec"].pop("subdomain", None)  # the JobSet gives its own
@@ -196,14 +196,14 @@ def queued(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def job_nodes(form: str, name: str, nodes: int) -> Sequence[str]:
-    """Shell by which the pods of a job find each other; none where there is one."""
+    """Shell by which the pods of a job find each other; empty for one pod."""
     if nodes == 1:
         return ()
     return jobset_nodes(name, nodes) if form == "jobset" else kubernetes(nodes, JOB_INDEX, f"{name}-0.{name}")
 
 
 def job_objects(form: str, pod: Pod, nodes: int, *, limit_s: int | None = None) -> list[dict[str, Any]]:
-    """A job as the objects of `form`: a JobSet, or an Indexed Job, which waits in a queue of Kueue, and what names its pods."""
+    """Kubernetes objects of a job in `form`: a JobSet, or an Indexed Job (queued by Kueue if asked for) with a Service that names its pods."""
     if form == "jobset":
         return [jobset(pod, nodes, limit_s=limit_s)]
     job = indexed_job(pod, nodes, limit_s=limit_s)
@@ -212,7 +212,7 @@ def job_objects(form: str, pod: Pod, nodes: int, *, limit_s: int | None = None) 
 
 
 def leader_worker_set(pod: Pod, nodes: int, replicas: int) -> dict[str, Any]:
-    """`replicas` groups of `nodes` pods, each group one server; a group whose pod fails restarts. The first pod of a group alone answers requests."""
+    """A LeaderWorkerSet: each group of `nodes` pods is a server, answers through its first pod, and restarts if a pod fails."""
     others = {"leaderTemplate": labelled(pod, {}), "workerTemplate": labelled(msgspec.structs.replace(pod, port=None), {})}
     pods = others if nodes > 1 else {"workerTemplate": labelled(pod, {})}
     spec = {
@@ -223,7 +223,7 @@ def leader_worker_set(pod: Pod, nodes: int, replicas: int) -> dict[str, Any]:
 
 
 def leaders(name: str) -> dict[str, str]:
-    """Labels of the first pod of every group, which requests go to."""
+    """Labels of the first pod of every group, which receives the requests."""
     return {LEADER_NAME: name, LEADER_INDEX: "0"}
 
 

@@ -22,30 +22,30 @@ Form = Literal["sky", "slurm", "docker", "kubernetes", "jobset", "kueue", "ray"]
 FORMS: tuple[Form, ...] = get_args(Form)
 RESULT = "gpu-planner-result.json"
 LIMIT_MIN = 30
-"""Minutes after which a job ends itself: installation, ten minutes of the standard suite, and a margin."""
+"""Time limit of a job in minutes: installation, ten minutes of the standard suite, and a margin."""
 PYTHON = "3.12"
 IMAGE = "gpu-planner-bench"
 NAME = "gpu-planner"
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A job that measures."""
+    """A benchmark job."""
 
     gpus: tuple[str, ...]
-    """Canonical names, the most wanted first."""
+    """Canonical names of GPUs, in order of preference."""
     suite: str
     model: str | None = None
     count: int = 1
-    """GPUs of a machine; two or more measure collectives too."""
+    """GPUs of each machine; with two or more, collectives are measured too."""
     nodes: int = 1
-    """Machines of one job; two or more measure communication between them."""
+    """Machines of the job; with two or more, communication between them is measured."""
     vendor: str = "NVIDIA"
     products: tuple[str, ...] = ()
-    """Names that drivers give `gpus`."""
+    """Names of `gpus` in their drivers."""
 
     @property
     def bench(self) -> str:
-        """The command that measures, as a line of shell."""
+        """Shell command that measures."""
         words = ["gpu-planner", "--state", "$STATE", "bench", "--suite", self.suite, "--device", "cuda:0"]
         words += ["--model", shlex.quote(self.model)] if self.model else []
         line = " ".join(['"$STATE"' if word == "$STATE" else word for word in words])
@@ -53,19 +53,19 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def amount(self) -> str:
-        """'2 nodes of 8 × L40S, H100', for people."""
+        """Description of what is measured, such as 'L40S, H100'."""
         names = ", ".join(self.gpus)
-        return names if self.nodes == 1 else f"what {self.nodes} nodes of {self.count} × {names} do together"
+        return names if self.nodes == 1 else f"communication between {self.nodes} nodes of {self.count} × {names}"
 
 
 def written(form: Form, job: Job) -> str:
-    """The job as a file of `form`; raises `UserError` for a GPU unknown to SkyPilot, and for several nodes of an image."""
+    """Text of the job in `form`; raises `UserError` for a GPU unknown to SkyPilot, and for several nodes in a form for one machine."""
     forms = {"sky": _sky, "slurm": _slurm, "docker": _docker, "ray": _ray}
     return forms[form](job) if form in forms else _kubernetes(job, form)
 
 
 def _measuring(job: Job, export: str) -> list[str]:
-    """Lines of shell that end with `export`, of the first node, also when the suite was cut short."""
+    """Lines of shell that measure and then export the results on the first node, even if the suite was cut short."""
     keep = f'gpu-planner --state "$STATE" measurements export{export}'
     head = [f'if [ "$NODE_RANK" = 0 ]; then {keep}; fi'] if job.nodes > 1 else [keep]
     return ['STATE="$(mktemp -d)"', f"{job.bench} || true", *head]
@@ -74,7 +74,7 @@ def _measuring(job: Job, export: str) -> list[str]:
 def _sky(job: Job) -> str:
     names = accelerators(job.gpus)
     several = " ".join(names)
-    machines = "Machines stop themselves when they have" if job.nodes > 1 else "The machine stops itself when it has"
+    machines = "Machines stop themselves after they have" if job.nodes > 1 else "The machine stops itself after it has"
     head = [
         f"# Measures {job.amount} on rented machines, one after the other, and brings the results back.",
         "# Save it as gpu-planner.yaml in a clone of gpu-planner, then:",
@@ -104,7 +104,7 @@ def _sky(job: Job) -> str:
 
 def _slurm(job: Job) -> str:
     head = [
-        f"# Measures {job.amount} on a cluster. What your site calls them is its own:",
+        f"# Measures {job.amount} on a cluster. The name of a GPU depends on your site:",
         *(f"#   sbatch --gres=gpu:{site_name(name)}:{job.count} gpu-planner.sbatch   # {name}" for name in job.gpus),
         "# Each job leaves gpu-planner-JOBID.json where it was submitted: gpu-planner measurements import gpu-planner-*.json",
     ]
@@ -145,7 +145,7 @@ def _docker(job: Job) -> str:
 
 
 def _ray(job: Job) -> str:
-    """A job for a cluster of Ray (docs.ray.io/en/latest/cluster/running-applications/job-submission, read 2026-11-22)."""
+    """A job for a Ray cluster (docs.ray.io/en/latest/cluster/running-applications/job-submission, read 2026-11-22)."""
     if job.nodes > 1:
         only = "a job of Ray starts on one machine; sky, slurm, kubernetes and jobset write jobs over several nodes."
         raise UserError(Problem("--emit", "ray", only))
@@ -153,7 +153,7 @@ def _ray(job: Job) -> str:
     environment = json.dumps({"working_dir": ".", "pip": [".[bench]"], "excludes": [".git", ".venv"]})
     lines = [
         "#!/bin/bash",
-        f"# Measures {job.amount} on a cluster of Ray. In a clone of gpu-planner, with RAY_ADDRESS set to the cluster's:",
+        f"# Measures {job.amount} on a Ray cluster. In a clone of gpu-planner, with RAY_ADDRESS set to the cluster's:",
         "#   bash gpu-planner.ray.sh",
         f"#   gpu-planner measurements import {RESULT}",
         "# GPU_TYPE is a label of ray.util.accelerators, such as H100; without it any GPU of the cluster is measured.",
@@ -167,7 +167,7 @@ def _ray(job: Job) -> str:
 
 
 def _kubernetes(job: Job, form: Form) -> str:
-    """An Indexed Job, a JobSet, or a Job that Kueue admits: one pod per node; the first prints the result."""
+    """An Indexed Job, a JobSet, or a Job queued by Kueue, with one pod per node, of which the first prints the result."""
     script = [*manifests.job_nodes(form, NAME, job.nodes), *_measuring(job, "")]
     pod = manifests.Pod(name=NAME, image=IMAGE, script=script, gpus=job.count, vendor=job.vendor, products=job.products)
     kind, first = ("job", f"job-name={NAME}") if form != "jobset" else ("jobset", f"jobset.sigs.k8s.io/jobset-name={NAME}")
@@ -175,7 +175,7 @@ def _kubernetes(job: Job, form: Form) -> str:
     head = [
         f"# Measures {job.amount} in a cluster (Kubernetes 1.28 or later).",
         *([f"# {manifests.NEEDED[form]}"] if form in manifests.NEEDED else []),
-        f"# Build the image with gpu-planner bench --emit docker, push it to your registry, and put its name for {IMAGE}. Then:",
+        f"# Build the image with gpu-planner bench --emit docker, push it to your registry, and replace {IMAGE} by its name. Then:",
         "#   kubectl apply --filename gpu-planner.k8s.yaml",
         f"#   kubectl wait --for=condition={done} --timeout={LIMIT_MIN}m {kind}/{NAME}",
         f"#   kubectl logs --tail=-1 --selector {first},batch.kubernetes.io/job-completion-index=0 | sed -n '/^{{$/,$p' > {RESULT}",
@@ -187,20 +187,20 @@ def _kubernetes(job: Job, form: Form) -> str:
 
 
 FIRST_GPUS = 3
-"""Number of a plan's first GPUs that are measured when none is named."""
+"""Number of GPUs that are measured if none is named: the best ones of the plan."""
 
 
 def suite_elsewhere(chosen: str | None, *, over: bool) -> str:
-    """The suite of a job for other machines, `over` several nodes or not; raises `UsageError` for one that nodes do not share."""
+    """Suite of a job for other machines; `over` several nodes only `collectives` is possible, others raise `UsageError`."""
     if over and chosen not in (None, "collectives"):
-        raise click.UsageError(f"--nodes measures what nodes do together: the suite collectives, not {chosen}.")
+        raise click.UsageError(f"--nodes measures communication between nodes: it needs the suite collectives, not {chosen}.")
     return chosen or ("collectives" if over else "standard")
 
 
 def write_job(
     session: Session, form: Form, suite: str, gpus: tuple[str, ...], preset: str | None, model: str | None, spread: tuple[int, int]
 ) -> int:
-    """Write a job for the named GPUs, or those the plan ranks first, to stdout; `spread`: (GPUs of a node, nodes)."""
+    """Write a job for the named GPUs, or the best ones of the plan, to stdout; `spread`: (GPUs of a node, nodes)."""
     if model is not None:
         session.architecture(model)
     named = [session.gpus.find(name).name for name in gpus]

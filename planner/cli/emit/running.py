@@ -1,4 +1,4 @@
-"""`gpu-planner plan --emit`: the first row of a plan as a job: ranks of a training program, or a service."""
+"""`gpu-planner plan --emit`: the first row of a plan as a job: a training program under torchrun, or a service."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ PROGRAM = '"${TRAIN:-train.py}"'
 
 
 class Running(msgspec.Struct, frozen=True):
-    """One kind of machine, how many, and what each of them does."""
+    """A job: its machines, and the commands that each of them runs."""
 
     name: str
     """Name of the job: letters, digits and dashes."""
     comments: tuple[str, ...]
-    """Description for people, by lines."""
+    """Lines that describe the job to its reader."""
     gpu: Gpu
     gpus: int
     """GPUs of one machine."""
     nodes: int
-    """Machines that work together."""
+    """Machines over which one copy of the job is spread."""
     replicas: int
-    """Copies of those machines; with more than one, a load balancer stands before them."""
+    """Copies of the job; several are behind a load balancer."""
     lines: tuple[str, ...]
-    """Shell for each machine; several find each other by NODES, NODE_RANK, HEAD and PORT."""
+    """Lines of shell for each machine; several find each other by NODES, NODE_RANK, HEAD and PORT."""
     installed: tuple[str, ...]
-    """Packages pip installs there."""
+    """Packages that pip installs."""
     image: str
     server: str = ""
     """Engine of a service."""
@@ -55,7 +55,7 @@ class Running(msgspec.Struct, frozen=True):
     """Port of a service; None for training."""
     limit_s: float | None = None
     offer: OfferAnswer | None = None
-    """Offer that the plan's price belongs to."""
+    """Offer whose price the plan uses."""
 
     @property
     def head(self) -> list[str]:
@@ -69,17 +69,17 @@ class Running(msgspec.Struct, frozen=True):
 
     @property
     def spot(self) -> bool:
-        """Whether the plan's price is that of machines that may be taken away."""
+        """True if the plan uses a spot price, so the machines may be interrupted."""
         return self.offer is not None and self.offer.market == "spot"
 
     @property
     def machines(self) -> frames.Machines:
-        """The machines that work together, by the job's name."""
+        """Machines of one copy of the job."""
         return frames.Machines(self.name, self.nodes, self.gpus)
 
 
 def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str) -> str:
-    """`row` as a file of `form`; raises `UserError` naming what cannot be expressed. `hub_id`: '' where the model has none."""
+    """Text of the job of `row` in `form`; raises `UserError` that lists what cannot be expressed. `hub_id`: '' if the model has none."""
     name = _job_name(plan_name)
     assert row.answer.layout is not None
     running = _training(name, row, job, gpu) if job.train else _service(name, row, job, gpu, hub_id, groups=form == "lws")
@@ -93,7 +93,7 @@ def written(form: Form, plan_name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id
 
 
 def _job_name(plan_name: str) -> str:
-    """A name that all three tools accept: a letter, then lower-case letters, digits and dashes."""
+    """A name that all tools accept: a letter, then lower-case letters, digits and dashes."""
     plain = re.sub(r"[^a-z0-9]+", "-", plan_name.casefold()).strip("-")[:40].strip("-")
     return plain if plain[:1].isalpha() else f"plan-{plain}".strip("-")
 
@@ -116,7 +116,7 @@ def _training(name: str, row: PlanRow, job: Job, gpu: Gpu) -> Running:
     )
     comments = (
         *_heading(name, row, gpu),
-        "The program is yours: TRAIN names it (train.py). GPU_PLANNER_LAYOUT says what it has to do for the plan to hold.",
+        "TRAIN names your program (train.py). GPU_PLANNER_LAYOUT contains the settings that it has to use for the plan to be valid.",
     )
     wanted = row.job_h.high * 3600 if row.job_h else None
     export = f"export GPU_PLANNER_LAYOUT={shlex.quote(_layout_text(layout, job))}"
@@ -132,7 +132,7 @@ def _layout_text(layout: LayoutAnswer, job: Job) -> str:
 
 
 def _data(job: Job) -> dict[str, Any]:
-    """Training state, adapters, how documents share sequences, and what the model generates before each update, where the workload has them."""
+    """Settings of the workload, if it has them: training state, adapters, packing of documents, and tokens generated before each update."""
     w = job.workload
     state = {name: getattr(w, name) or job.assumed.get(name) for name in ("recipe", "optimizer")}
     packing = {"packing": w.packing or job.assumed.get("packing")} if w.document_tokens else {}
@@ -146,13 +146,13 @@ def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str, *, groups
     service = SERVICES.get(job.engine.name)
     if reasons := [*_left_out(job, layout), *(service.left_out(job, layout, hub_id) if service else ())]:
         raise _not_written("; ".join(reasons))
-    assert service is not None  # `_left_out` has said so
+    assert service is not None  # ensured by `_left_out`
     spread = spread_of(job, layout, groups=groups)
     if spread is None:
         replica = layout.tp * layout.pp
         raise _not_written(
-            f"{layout.dp} replicas over nodes, each of {replica} GPUs over several itself, or GPUs that do not fill their nodes; "
-            "of services over nodes one replica is written (targets or max_gpus that leave dp = 1), many by lws"
+            f"{layout.dp} replicas of {replica} GPUs each, which span several nodes or do not fill their nodes; "
+            "only one replica can span nodes (targets or max_gpus that leave dp = 1); lws can have several"
         )
     comments = (*_heading(name, row, gpu), *service.notes(job))
     lines = tuple(service.lines(job, row, spread, hub_id))
@@ -165,7 +165,7 @@ def _service(name: str, row: PlanRow, job: Job, gpu: Gpu, hub_id: str, *, groups
 
 
 def _left_out(job: Job, layout: LayoutAnswer) -> Iterator[str]:
-    """Reasons why no job can be written of a service, each a clause without its full stop."""
+    """Reasons why a service cannot be written as a job, without full stops."""
     asked = job.workload
     if job.task != "serve":
         yield f"the task {job.task!r} cannot be written as a job; train, finetune and serve can"
@@ -196,8 +196,8 @@ def _sky(run: Running) -> str:
     probe = ["service:", "  readiness_probe: /v1/models", f"  replicas: {run.replicas}"] if balanced else []
     head = [
         *run.rented_head,
-        f"# Save it as {run.name}.yaml beside what it runs, then: {start}{' --env HF_TOKEN' if served else ''}",
-        f"# It costs money until: {end}",
+        f"# Save this as {run.name}.yaml next to the program, then: {start}{' --env HF_TOKEN' if served else ''}",
+        f"# The machines cost money until you run: {end}",
     ]
     return frames.sky_task(
         head,
@@ -213,10 +213,10 @@ def _sky(run: Running) -> str:
 
 
 def _installing(run: Running, folder: str) -> list[str]:
-    """Lines of shell; raises `UserError` where pip's package is of another vendor's GPUs."""
+    """Lines of shell that install the packages; raises `UserError` if pip's package does not support the GPU's vendor."""
     if not run.installed:
         raise _not_written(
-            f"{run.server} as pip installs it is for GPUs of NVIDIA, not of {run.gpu.vendor}; kubernetes has an image for AMD"
+            f"the pip package of {run.server} is for NVIDIA GPUs, not {run.gpu.vendor}; kubernetes has an image for AMD"
         )
     extra = [f"if [ -f requirements.txt ]; then {folder}/bin/pip install --quiet --requirement requirements.txt; fi"]
     install = f"{folder}/bin/pip install --quiet {shlex.join(run.installed)}"
@@ -226,7 +226,7 @@ def _installing(run: Running, folder: str) -> list[str]:
 def _slurm(run: Running) -> str:
     if run.replicas > 1:
         raise _not_written(f"{run.replicas} replicas need a load balancer, which Slurm does not have; sky and kubernetes have one")
-    site = f"# What your site calls the GPU is its own: sbatch --gres=gpu:{site_name(run.gpu.name)}:{run.gpus} {run.name}.sbatch"
+    site = f"# The name of the GPU depends on your site: sbatch --gres=gpu:{site_name(run.gpu.name)}:{run.gpus} {run.name}.sbatch"
     return frames.slurm_script(
         [*run.head, site],
         run.machines,
@@ -239,7 +239,7 @@ def _slurm(run: Running) -> str:
 
 
 def _limit(seconds: float | None) -> str | None:
-    """'2-06:00:00': whole hours, up; None leaves it to the site."""
+    """Time limit for Slurm, rounded up to hours, such as '2-06:00:00'; None for the site's default."""
     if seconds is None or not math.isfinite(seconds):
         return None
     days, hours = divmod(max(1, math.ceil(seconds / 3600)), 24)
@@ -264,7 +264,10 @@ def _dstack(run: Running) -> str:
     document |= {"commands": ["\n".join([*setup, *(frames.DSTACK if run.nodes > 1 else ()), *run.lines]) + "\n"]}
     document |= {"spot_policy": "spot"} if run.spot else {}
     document |= {"resources": {"gpu": gpu, "shm_size": "16GB", "disk": "512GB"}}
-    head = [*run.rented_head, f"# dstack apply --file {run.name}.dstack.yml; it costs money until: dstack stop {run.name}"]
+    head = [
+        *run.rented_head,
+        f"# dstack apply --file {run.name}.dstack.yml; the machines cost money until you run: dstack stop {run.name}",
+    ]
     return frames.lines_text(head) + manifests.text_of([document])
 
 
@@ -273,7 +276,7 @@ def _kubernetes(run: Running, form: Form = "kubernetes") -> str:
     if served and not run.image:
         raise _not_written(f"no image of {run.server} for GPUs of {run.gpu.vendor} is known")
     if form == "kserve" and several:
-        raise _not_written("a predictor of KServe is one pod here; kubernetes and lws write a service over nodes")
+        raise _not_written("a KServe predictor is written as one pod; kubernetes and lws can write a service over nodes")
     peers = f"{run.name}-peers" if served else run.name
     pod = manifests.Pod(
         name=run.name,
@@ -289,7 +292,7 @@ def _kubernetes(run: Running, form: Form = "kubernetes") -> str:
 
 
 def _who(run: Running, form: Form, peers: str) -> Sequence[str]:
-    """Shell by which the pods of several nodes find each other."""
+    """Lines of shell by which the pods of several nodes find each other."""
     if run.nodes == 1:
         return ()
     if form == "lws":
@@ -303,9 +306,9 @@ def _kubernetes_head(run: Running, form: Form) -> list[str]:
     head = [*run.head, *([f"# {manifests.NEEDED[form]}"] if form in manifests.NEEDED else [])]
     head.append(f"# kubectl apply --filename {run.name}.k8s.yaml")
     if run.port is None:
-        head.append(f"# The image has to hold the program, in its working folder: put its name for {run.image}.")
+        head.append(f"# The image has to contain the program in its working folder: replace {run.image} by its name.")
     else:
-        head.append("# A model behind a token: kubectl create secret generic hugging-face --from-literal=token=hf_…")
+        head.append("# For a model that needs a token: kubectl create secret generic hugging-face --from-literal=token=hf_…")
     if run.nodes > 1:
         head.append(frames.ADAPTERS)
     return head

@@ -1,4 +1,4 @@
-"""Services that `plan --emit` can write, each an entry of `presets/engines/services.toml`, and how its replicas lie on machines."""
+"""Services that `plan --emit` can write, which are entries of `presets/engines/services.toml`, and the distribution of replicas over machines."""
 
 from __future__ import annotations
 
@@ -17,75 +17,75 @@ if TYPE_CHECKING:
     from planner.engine.job.job import Job
 
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-"""Compute dtype -> its name on the command lines of all engines here."""
+"""Compute dtype -> its name on the command lines of the engines."""
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Machines of a service, and its replicas on them."""
+    """Distribution of a service's replicas over machines."""
 
     gpus: int
     """GPUs of one machine."""
     nodes: int
-    """Machines of one replica; more than one where it does not fit one of them."""
+    """Machines of one replica; several if it does not fit on one."""
     replicas: int
-    """Separate servers."""
+    """Number of separate servers."""
     local: int = 1
-    """Replicas within one server."""
+    """Number of replicas within each server."""
     tied: bool = False
-    """Whether these share their experts."""
+    """True if replicas within a server share their experts."""
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Command line of one engine's server."""
+    """Options by which one engine's server is started."""
 
     name: str
-    """Name of the engine, as its makers write it."""
+    """Name of the engine in the spelling of its developers."""
     installed: str
-    """Package pip installs for GPUs of NVIDIA."""
+    """Package that pip installs for NVIDIA GPUs."""
     port: int
     images: Mapping[str, str]
     """Vendor -> container image."""
     rounded: Mapping[str, str]
-    """Storage format -> the engine's option that rounds 16-bit weights on loading; other formats have to be in the checkpoint."""
+    """Weight format -> option that quantises 16-bit weights on loading; other formats have to be in the checkpoint."""
     caches: Mapping[str, str]
-    """Format of the cache -> the engine's word for it."""
+    """Format of the cache -> the engine's name for it."""
     starts: str
-    """Program, up to its options; the shell's MODEL names the model."""
+    """Program and arguments before the options; the shell variable MODEL names the model."""
     reads: tuple[str, ...]
-    """Words by which it serves an encoder."""
+    """Options for serving an encoder."""
     degrees: tuple[str, str, str, str]
     """Options of the degrees tp, pp, dp and ep."""
     counts_experts: bool = True
-    """Whether the option of ep takes its degree; else it is a flag."""
+    """True if the option of ep takes the degree; else it is a flag."""
     attention: str = ""
-    """Option that makes replicas which share experts of the GPUs that the option of tp counts; '': its ranks of dp share them as they are."""
+    """Option for the replicas that share experts, if the option of tp counts all GPUs; '': replicas of dp share experts anyway."""
     memory: str
-    """Option of the share of memory that the engine takes."""
+    """Option for the share of memory that the engine may use."""
     length: str
-    """Option of the longest context."""
+    """Option for the maximum context length."""
     whole_requests: bool = False
-    """Whether it is as long as the longest request of a workload that gives lengths; else as the cache holds."""
+    """True if that option gets the longest request of a workload with known lengths; else what the cache holds."""
     eager: str
-    """Option that turns CUDA graphs off."""
+    """Option that disables CUDA graphs."""
     adapters: tuple[str, str, str]
-    """Options of the number of adapters, of their rank, and that names them."""
+    """Options for the number of adapters, their rank and their names."""
     adapters_on: tuple[str, ...]
-    """Words that turn adapters on."""
+    """Options that enable adapters."""
     adapter_ranks: tuple[int, ...] = ()
-    """Ranks that the option of the rank takes; none: any."""
+    """Values that the option of the rank accepts; empty: any."""
     ranks: tuple[str, ...] = ()
-    """Shell that comes before the program where a replica is over several nodes."""
+    """Shell line before the program if a replica spans several nodes."""
     across: str
     """Options by which several nodes find each other."""
 
     def lines(self, job: Job, row: PlanRow, spread: Spread, hub_id: str) -> Iterator[str]:
-        """Shell that serves until it is stopped."""
+        """Lines of shell that run the server."""
         layout = row.answer.layout
         assert layout is not None
         tp, pp, dp, ep = self.degrees
         share = self.attention if spread.tied else ""
         cut = layout.tp * spread.local if share else layout.tp
-        words: dict[str, Any] = {"--host": "0.0.0.0", "--port": self.port, tp: cut, pp: layout.pp}  # noqa: S104  # inside its own machine or pod
+        words: dict[str, Any] = {"--host": "0.0.0.0", "--port": self.port, tp: cut, pp: layout.pp}  # noqa: S104  # the server has its own machine or pod
         words |= {dp: spread.local} if spread.local > 1 else {}
         words |= {share: None} if share else {}
         words |= {ep: layout.ep if self.counts_experts else None} if layout.ep > 1 else {}
@@ -104,38 +104,38 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         yield f"exec {self.starts} {given}{yours}{self.across if spread.nodes > 1 else ''}"
 
     def _adapted(self, job: Job) -> Iterator[str]:
-        """Options of adapters; a rank the engine does not take is the next it takes."""
+        """Options of adapters; a rank that the engine does not accept is rounded up to one that it does."""
         lora, (number, rank, _) = job.workload.lora, self.adapters
         if lora is not None:
             wide = next((one for one in self.adapter_ranks if one >= lora.rank), lora.rank)
             yield from (*self.adapters_on, number, str(job.workload.adapters or 1), rank, str(wide))
 
     def left_out(self, job: Job, layout: LayoutAnswer, hub_id: str) -> Iterator[str]:
-        """Settings of a service that the engine's command line cannot express; each a sentence without its full stop."""
+        """Sentences on settings that the engine's command line cannot express, without full stops."""
         if layout.cp > 1:
-            yield f"{self.name} has no context parallelism in this form"
+            yield f"{self.name} jobs cannot be written with context parallelism"
         if layout.ep > 1 and (layout.ep % layout.tp or (layout.ep > layout.tp and layout.pp > 1)):
-            yield f"{self.name}'s experts are spread over all GPUs of a server, not over ep = {layout.ep} at tp = {layout.tp}, pp = {layout.pp}"
+            yield f"{self.name} spreads experts over all GPUs of a server, not over ep = {layout.ep} with tp = {layout.tp}, pp = {layout.pp}"
         if layout.ep > max(layout.tp, layout.gpus_per_node):
             yield f"replicas that share experts are written on one machine, not ep = {layout.ep} over several"
         if (job.workload.kv_dtype or "bf16") not in self.caches:
             yield f"{self.name} has no cache of {job.workload.kv_dtype}"
         if not hub_id:
-            yield f"the model has no id on the Hugging Face hub, which {self.name} loads it by"
+            yield f"the model has no id on the Hugging Face hub, which {self.name} needs to load it"
 
     def notes(self, job: Job) -> Iterator[str]:
-        """Notes for people before they start it."""
+        """Notes to read before the service is started."""
         if job.stored not in DTYPES and not self._rounds(job) and job.stored != job.architecture.stored_as:
-            yield f"MODEL has to be a checkpoint whose weights are stored as {job.stored}; the one named here is its original."
+            yield f"MODEL has to be a checkpoint with weights stored as {job.stored}; the one named here is the original."
         if job.workload.lora:
-            yield "ADAPTERS names the adapters, which are yours: NAME=PATH, several apart by spaces."
+            yield "ADAPTERS has to name your adapters: NAME=PATH, separated by spaces."
         if job.workload.kv_offload:
-            yield f"{self.name} keeps prefixes in the host's memory once its own option says how much of it; that is left to you."
+            yield f"{self.name} stores prefixes in the host's memory only if you add its option with the size."
 
     def _longest(self, job: Job, row: PlanRow) -> int | str | None:
-        """Tokens of the longest context, or the engine's word for as many as its cache holds; None: the model's own.
+        """Maximum context length in tokens, or the engine's word for as much as its cache holds; None: that of the model.
 
-        vLLM does not start with a number above what its cache holds, and so finds it where requests are not all alike.
+        vLLM does not start with a number above what its cache holds. It determines the number itself if lengths of requests differ.
         """
         if not self.whole_requests:
             return row.answer.max_context
@@ -145,16 +145,16 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return "auto" if row.answer.max_context else None
 
     def _rounds(self, job: Job) -> bool:
-        """Whether the engine rounds the checkpoint on loading: it is in 16 bit, and the engine has an option for the format."""
+        """True if the engine quantises the checkpoint on loading: it is in 16 bit, and the engine has an option for the format."""
         return job.stored in self.rounded and job.stored != job.architecture.stored_as
 
 
 def spread_of(job: Job, layout: LayoutAnswer, *, groups: bool = False) -> Spread | None:
-    """Machines of a service; None where its replicas span machines without `groups`, or leave part of a machine unused.
+    """Distribution of a service over machines; None if replicas span machines without `groups`, or leave part of a machine unused.
 
-    `groups`: the scheduler has groups of machines, so several replicas may each span some.
-    Replicas of a dense model on one machine are one server, which balances between them. A server of a model with experts ties its
-    replicas together: those that share experts are one server, and others have one each.
+    `groups`: the scheduler supports groups of machines, so several replicas can span machines.
+    Replicas of a dense model on one machine are one server, which balances between them. Replicas of a model with experts are one
+    server if they share experts; otherwise each has its own server.
     """
     replica, room = layout.tp * layout.pp, layout.gpus_per_node
     if tied := layout.ep // layout.tp * (layout.ep > layout.tp):

@@ -1,4 +1,4 @@
-"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; lines are answered as they arrive, here or by a cluster."""
+"""`gpu-planner estimate`: JSON lines in, JSON lines out, in order; lines are answered as they arrive, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 CLUSTER_CHUNK_LINES = 4096
-"""Lines of a chunk: half a second of one processor, many times what it takes to send them."""
+"""Lines of a chunk: they take half a second of one processor, much longer than sending them."""
 CHUNKS_READ = 256
-"""Chunks that are read before their answers are written."""
+"""Maximum number of chunks whose answers are not written yet."""
 
 
 class LineChunk(NamedTuple):
-    """A chunk of lines, and the folders it is answered from."""
+    """A chunk of lines, and the folders that its answers depend on."""
 
     config: Path | None
     state: Path | None
@@ -45,12 +45,12 @@ class LineChunk(NamedTuple):
 
 
 def answer_on(on: str, invocation: Invocation, arriving: Iterator[list[bytes]], out: BinaryIO) -> None:
-    """Answer the lines that are `arriving` on the cluster named `on`, in order; raises `UserError`."""
+    """Answer the `arriving` lines in order on the cluster named `on`; raises `UserError`."""
     with cluster_of(on) as cluster:
         assert cluster is not None
         chunks = _chunks(invocation, arriving)
         while some := list(islice(chunks, CHUNKS_READ)):
-            for answers in cluster(answered, some):
+            for answers in cluster(answer_chunk, some):
                 out.write(answers)
                 out.flush()
 
@@ -66,15 +66,15 @@ def _chunks(invocation: Invocation, arriving: Iterator[list[bytes]]) -> Iterator
         yield LineChunk(invocation.config, invocation.state, invocation.exact, kept)
 
 
-def answered(asked: LineChunk) -> bytes:
-    """The answers to a chunk, a line each."""
-    session = _session(asked.config, asked.state, asked.exact)
-    return escaped_json(encoder.encode_lines(answer_lines(session, asked.lines)))
+def answer_chunk(chunk: LineChunk) -> bytes:
+    """Answers to a chunk, one line each."""
+    session = _session(chunk.config, chunk.state, chunk.exact)
+    return escaped_json(encoder.encode_lines(answer_lines(session, chunk.lines)))
 
 
 @cache
 def _session(config: Path | None, state: Path | None, exact: bool) -> Session:
-    """The session of a worker, kept for its next chunk."""
+    """Session of a worker, cached for its next chunk."""
     from planner.session import Session
 
     session = Session.open(config=config, state=state)
@@ -83,13 +83,13 @@ def _session(config: Path | None, state: Path | None, exact: bool) -> Session:
 
 
 CHUNK_LINES = 2048
-"""Lines evaluated together in one process: enough to spread the cost of a call, few enough to keep answers coming."""
+"""Lines evaluated together in one process: enough to amortise the cost of a call, few enough for answers to appear steadily."""
 READ_BYTES, BULK_BYTES, MOST_BULK_BYTES = 1 << 18, 1 << 15, 1 << 25
-"""Bytes of one read; bytes that no one writes line by line, so that more is gathered; and the most gathered."""
+"""Bytes of one read; size of a read above which further input is collected; and the maximum that is collected."""
 YOUNG_OBJECTS = 200_000
 """Objects allocated before a garbage collection. Answers have no cycles; with Python's default of 700 collections take a twentieth of the time."""
 PAUSE_S = 0.005
-"""Seconds without further input after which the lines gathered so far are answered."""
+"""Seconds without further input after which the lines collected so far are answered."""
 
 
 @click.command()
@@ -98,14 +98,14 @@ PAUSE_S = 0.005
 @exact_option
 @pass_invocation
 def estimate(invocation: Invocation, file: Path, on: str | None) -> int:
-    """Evaluate the given candidates without a search. Each line of FILE (or stdin) is a JSON object.
+    """Evaluate given candidates without a search. Each line of FILE (or stdin) is a JSON object.
 
-    Only model, gpu and task are required. The answer lists all defaults used in "assumed". A line that cannot be used
-    answers {"id", "error"} and the rest go on. `gpu-planner schema request` describes a line.
+    Only model, gpu and task are required. The answer lists all defaults under "assumed". The answer to an unusable line is
+    {"id", "error"}; other lines are answered as usual. `gpu-planner schema request` describes a line.
     """
     if str(file).lstrip().startswith("{"):
         raise UserError(
-            Problem("", "FILE", "is a line, not a file: write it into one, or pass it on, as in echo '{…}' | gpu-planner estimate")
+            Problem("", "FILE", "is a line, not a file: write it into a file, or pipe it: echo '{…}' | gpu-planner estimate")
         )
     out = sys.stdout.buffer
     with contextlib.nullcontext(sys.stdin.buffer) if str(file) == "-" else open_file(file) as source:
@@ -134,11 +134,11 @@ def _answer_all(session: Session, source: BinaryIO, out: BinaryIO) -> None:
 
 
 def arriving_lines(descriptor: int, most: int) -> Iterator[list[bytes]]:
-    """Lists of the whole lines that have arrived: one line from a slow writer, about `most` from a file."""
+    """Lists of complete lines that have arrived: one line from a slow writer, about `most` from a file."""
     begun, mark = b"", codecs.BOM_UTF8
     while block := _arrived(descriptor, most):
         *lines, begun = (begun + block.removeprefix(mark)).split(b"\n")
-        begun, mark = begun[: LONGEST_LINE + 1], b""  # of a line that is too long no more is kept
+        begun, mark = begun[: LONGEST_LINE + 1], b""  # a line that is too long is cut here
         if lines:
             yield lines
     if begun:
@@ -146,7 +146,7 @@ def arriving_lines(descriptor: int, most: int) -> Iterator[list[bytes]]:
 
 
 def _arrived(descriptor: int, most: int) -> bytes:
-    """Lines of one read, or of a bulk written without a pause, up to about `most` lines."""
+    """Bytes of one read, or of input written without a pause, up to about `most` lines."""
     blocks = [os.read(descriptor, READ_BYTES)]
     size, lines = len(blocks[0]), blocks[0].count(b"\n")
     while BULK_BYTES <= size < MOST_BULK_BYTES and lines < most and select.select([descriptor], [], [], PAUSE_S)[0]:

@@ -1,6 +1,6 @@
-"""Copies of this process that answer a part of its lines, each on a processor of its own.
+"""Forked copies of this process that answer a part of its lines, to use several processors.
 
-A copy lives as long as its pipes: it ends with the process that made it, however that ends.
+A copy ends when its pipes are closed, so it never outlives the process that created it.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 Lines = list[bytes]
 MOST_FORKS = 3
-"""With more copies each share is too small to be worth making one."""
+"""Maximum number of copies; with more, each part is too small."""
 FEWEST_LINES = 768
-"""Fewer lines at once are not worth copies, which take some ten milliseconds to make."""
+"""Minimum number of lines for which copies are created, which takes about ten milliseconds."""
 
 
 def spare_processors() -> int:
-    """Copies that would find a processor to run on; 0 where processes cannot be copied safely."""
+    """Number of processors for copies; 0 if processes cannot be forked safely."""
     if sys.platform != "linux":
         return 0
     return min(MOST_FORKS, len(os.sched_getaffinity(0)) - 1)
 
 
 class Fork:
-    """A copy of this process that calls `answer` with the lines it is sent. Raises OSError where none can be made."""
+    """A copy of this process that calls `answer` with the lines sent to it. Raises `OSError` if it cannot be created."""
 
     def __init__(self, answer: Callable[[Lines], bytes], older: Sequence[Fork]) -> None:
         from multiprocessing.connection import Pipe
 
         self.pipe, other_end = Pipe()
         sys.stdout.flush()
-        gc.freeze()  # what is there stays where it is, and shared
+        gc.freeze()  # the collector leaves existing objects alone, so their memory stays shared
         try:
             with warnings.catch_warnings():  # Python 3.12 counts the idle threads of NumPy's library, which outlive a fork
                 warnings.simplefilter("ignore", DeprecationWarning)
@@ -53,33 +53,33 @@ class Fork:
         other_end.close()
 
     def send(self, lines: Lines) -> None:
-        """Hand over `lines`, whose answers `receive` returns."""
-        with contextlib.suppress(ConnectionError):  # `receive` will see that the copy is gone
+        """Send `lines`, whose answers `receive` returns."""
+        with contextlib.suppress(ConnectionError):  # `receive` notices that the copy has ended
             self.pipe.send_bytes(b"\n".join(lines))
 
     def receive(self) -> bytes | None:
-        """The answers to the lines sent last, once they are there; None if the copy has ended."""
+        """Wait for the answers to the lines sent last; None if the copy has ended."""
         try:
             return self.pipe.recv_bytes()
         except (EOFError, ConnectionError):
             return None
 
     def end(self) -> None:
-        """End the copy, whatever it is at."""
+        """End the copy immediately."""
         os.kill(self._process, signal.SIGKILL)
         os.waitpid(self._process, 0)
         self.pipe.close()
 
 
 class Shared:
-    """Lines answered by this process and its copies, which are made for the first lines that are worth it."""
+    """Answers lines in this process and its copies, which are created when there are enough lines."""
 
     def __init__(self, answer: Callable[[Lines], bytes], forks: int) -> None:
         self._answer, self._wanted = answer, forks
         self._forks: list[Fork] = []
 
     def __call__(self, lines: Lines) -> Iterator[bytes]:
-        """Answers to `lines` in their order, a part from each process; a few are answered here alone."""
+        """Answers to `lines` in their order, a part from each process; a few lines are answered without copies."""
         if not self._wanted or len(lines) < FEWEST_LINES:
             yield self._answer(lines)
             return
@@ -87,7 +87,7 @@ class Shared:
             while len(self._forks) < self._wanted:
                 with _uninterrupted():
                     self._forks.append(Fork(self._answer, self._forks))
-        except OSError:  # no more processes are allowed, or there is no memory for one
+        except OSError:  # the limit of processes or memory is reached
             self._wanted = len(self._forks)
         each = -(-len(lines) // (1 + len(self._forks)))
         own, *parts = [lines[begin : begin + each] for begin in range(0, len(lines), each)]
@@ -96,7 +96,7 @@ class Shared:
         yield self._answer(own)
         for fork, part in zip(self._forks, parts, strict=False):
             answers = fork.receive()
-            if answers is None:  # it was killed: its part is answered here, and so is all that comes after
+            if answers is None:  # the copy was killed: this process answers its part and all later lines
                 self._wanted = 0
                 answers = self._answer(part)
             yield answers
@@ -109,7 +109,7 @@ class Shared:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the block ends; a copy forked inside it exits silently.
+    """Delay Ctrl+C until the block ends; a copy forked in it exits silently.
 
     Python runs library functions in a new copy and would print the traceback of an interrupt there. Blocking the signal in this
     thread is not enough: another thread of the process takes it.
@@ -121,7 +121,7 @@ def _uninterrupted() -> Iterator[None]:
             os._exit(1)
         came.append(number)
 
-    if not callable(before):  # it is ignored, or ends the process: nothing is raised
+    if not callable(before):  # the signal is ignored, or ends the process: nothing is raised
         yield
         return
     signal.signal(signal.SIGINT, noted)
@@ -134,13 +134,13 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _serve(answer: Callable[[Lines], bytes], pipe: Connection, others: Sequence[Connection]) -> None:
-    """Answer until the other end is closed, then end this process; the process that made it notices a failure and reports it."""
+    """Answer until the other end is closed, then end this process; the parent process notices and reports a failure."""
     code = 1
     try:
-        for other in others:  # their ends have to be seen
+        for other in others:  # otherwise they would not notice that the parent has ended
             other.close()
         nowhere = os.open(os.devnull, os.O_RDWR)
-        for standard in range(3):  # whoever waits for the end of these waits for the first process alone
+        for standard in range(3):  # so that a reader of these streams does not wait for the copies
             os.dup2(nowhere, standard)
         with contextlib.suppress(EOFError):
             while True:

@@ -1,4 +1,4 @@
-"""One answer for every line of `estimate`, whatever the line holds, within a limit of processor time."""
+"""One answer for every line of `estimate`, valid or not, within a limit of processor time."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 LONGEST_LINE = 1 << 20
-"""Bytes of a line, a hundred times those of one with a whole config."""
+"""Maximum bytes of a line, a hundred times the length of one with a complete config."""
 LONGEST_S, USUAL_S = 5.0, 0.005
-"""Processor seconds for one line, and for each further line that is answered together with it."""
+"""Maximum processor seconds for one line, and for each further line that is answered together with it."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -62,18 +62,18 @@ encoder = msgspec.json.Encoder()
 
 
 def answer_lines(session: Session, lines: list[bytes]) -> list[Any]:
-    """One answer or `Refusal` per line that is not blank, in order, whatever the lines hold."""
+    """One answer or `Refusal` for each line that is not blank, in order."""
     read = [_request(line) for line in lines if line.strip()]
     evaluated = iter(_evaluated(session, [item for item in read if isinstance(item, Request)]))
     return [_presentable(item, next(evaluated)) if isinstance(item, Request) else item for item in read]
 
 
 def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserError]:
-    """One answer for each request; on failure each half is tried, on time-out each request, so that only faulty ones are refused."""
+    """One answer for each request. After a failure each half is tried again, after a timeout each request, so that only faulty ones are refused."""
     try:
         with time_limit(LONGEST_S + USUAL_S * len(requests)):
             return session.estimate(requests)
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with one line, the others are answered
+    except Exception as error:  # noqa: BLE001  # a failure on one line must not affect the others
         if len(requests) == 1:
             reason = (
                 f"took more than {LONGEST_S:g} s of processor time"
@@ -87,7 +87,7 @@ def _evaluated(session: Session, requests: list[Request]) -> list[Answer | UserE
 
 
 def _presentable(request: Request, answer: Answer | UserError) -> Answer | Refusal:
-    """`answer` as it is written: a number that JSON has no word for would read as unknown, and is refused."""
+    """`answer`, or a refusal if it contains an infinite number or NaN, which JSON would show as unknown."""
     if isinstance(answer, UserError):
         return Refusal(request.id, _words(answer.problems))
     absent = (answer.reason, answer.bottleneck).count(None)
@@ -97,7 +97,7 @@ def _presentable(request: Request, answer: Answer | UserError) -> Answer | Refus
 
 
 def _not_finite(found: object) -> str:
-    """The key of a number in `found` that is infinite or none; '' without one."""
+    """Key of an infinite number or NaN in `found`; '' without one."""
     if isinstance(found, float):
         return "" if math.isfinite(found) else "it"
     inner = found.items() if isinstance(found, dict) else ()

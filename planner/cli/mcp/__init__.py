@@ -1,1 +1,1 @@
-"""`mcp`: the planner as tools of an agent, by the Model Context Protocol (modelcontextprotocol.io)."""
+"""`mcp`: tools for agents over the Model Context Protocol (modelcontextprotocol.io)."""

@@ -16,9 +16,9 @@ from planner.errors import Problem, UserError
 @basis_option
 @pass_invocation
 def mcp(invocation: Invocation, basis: str) -> int:
-    """Serve the tools plan, estimate, memory, offers and rightsize by the Model Context Protocol on stdin and stdout.
+    """Serve the tools plan, estimate, memory, offers and rightsize over the Model Context Protocol on stdin and stdout.
 
-    An agent starts this itself: register the command `gpu-planner mcp` with it. Needs the extra mcp.
+    Register the command `gpu-planner mcp` with your agent, which starts it. Needs the extra mcp.
     """
     if importlib.util.find_spec("mcp") is None:
         raise UserError(Problem("", "mcp", "needs the protocol's SDK: pip install 'gpu-planner[mcp]'."))

@@ -1,4 +1,4 @@
-"""The tools over standard input and output, by the protocol's own SDK."""
+"""Server of the tools on standard input and output, built on the protocol's SDK."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from planner.errors import UserError
 from planner.text import clean
 
 INSTRUCTIONS = (
-    "Find which GPUs, and how many, to rent or buy for a transformer workload. Start with `plan`; figures come with a range that should "
-    "hold the truth nine times in ten, and a basis. Unknown is null, never 0."
+    "Find which GPUs, and how many, to rent or buy for a transformer workload. Start with `plan`; figures have a range that should "
+    "contain the true value nine times in ten, and a basis. Unknown is null, never 0."
 )
 
 
@@ -33,7 +33,7 @@ async def serve(session: Planner) -> None:
 
 
 def _streams() -> AbstractAsyncContextManager[Any]:
-    """The streams of the process, which the SDK protects from stray output, or their replacements by a caller in this process."""
+    """Streams of the process, which the SDK protects from stray output, or the replacements set by a caller in this process."""
     try:
         if sys.stdin.fileno() == 0:
             return stdio_server()
@@ -43,7 +43,7 @@ def _streams() -> AbstractAsyncContextManager[Any]:
 
 
 def server_of(session: Planner) -> Server[dict[str, object]]:
-    """A server whose tools ask `session`, one call at a time."""
+    """A server whose tools call `session`, one call at a time."""
     turn = anyio.Lock()
     offered = [
         types.Tool(
@@ -78,7 +78,7 @@ def server_of(session: Planner) -> Server[dict[str, object]]:
 
 def _answer(answered: Answered) -> types.CallToolResult:
     found = _result(answered.text, wrong=False)
-    data = msgspec.json.decode(msgspec.json.encode(answered.data))  # as JSON has it: infinite numbers read null
+    data = msgspec.json.decode(msgspec.json.encode(answered.data))  # as in JSON, where infinite numbers are null
     return found.model_copy(update={"structured_content": data})
 
 

@@ -1,4 +1,4 @@
-"""The tools that an agent is offered: their inputs as structs, from which the schemas are made, and what each answers."""
+"""Tools for agents: their inputs and outputs as structs, from which the schemas are derived."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class PlanInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     changes: dict[str, Any] = {}
     """Keys of the workload to change, dotted where nested: {"targets.p95_request_s": 3}."""
     gpus: list[Name] = []
-    """Consider these GPUs alone; empty: the whole catalogue."""
+    """Consider only these GPUs; empty: the whole catalogue."""
     objective: Objective | None = None
     top: Rows = 5
     """Largest number of rows, best first."""
 
 
 class EstimateInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Candidates given in full."""
+    """Arguments of the tool `estimate`: the candidates."""
 
     requests: Annotated[list[Request], Meta(min_length=1, max_length=1000)]
 
 
 class MemoryInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workload on one GPU type."""
+    """Arguments of the tool `memory`: a workload on one GPU type."""
 
     workload: Name | Workload
     gpu: Name
@@ -79,7 +79,7 @@ class Estimates(msgspec.Struct, frozen=True):
 
 
 class Offers(msgspec.Struct, frozen=True):
-    """Rental offers; prices are of the whole instance, in USD an hour."""
+    """Rental offers; prices are in USD per hour for the whole instance."""
 
     offers: list[Offer]
 
@@ -102,14 +102,14 @@ class Tool(NamedTuple):
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of `kind`, an object at its root as the protocol wants it."""
+    """JSON Schema of `kind` with an object at its root, as the protocol requires."""
     found = msgspec.json.schema(kind)
     inner: dict[str, Any] = found["$defs"].pop(kind.__name__)
     return {**inner, "$defs": found["$defs"]} if found["$defs"] else inner
 
 
 def call(planner: Planner, name: str, given: dict[str, Any]) -> Answered:
-    """The answer of the tool `name`; raises `UserError` with every problem of its arguments."""
+    """Answer of the tool `name`; raises `UserError` with all problems of its arguments."""
     tool = next((tool for tool in TOOLS if tool.name == name), None)
     if tool is None:
         raise UserError(Problem("", "", f"there is no tool {name!r}; there are {', '.join(tool.name for tool in TOOLS)}."))
@@ -174,7 +174,7 @@ TOOLS = (
     ),
     Tool(
         "memory",
-        "Itemise the GPU memory of a workload on one GPU type, each item with its formula.",
+        "List the items of GPU memory of a workload on one GPU type, each with its formula.",
         MemoryInput,
         MemoryDetail,
         _memory,

@@ -34,11 +34,11 @@ chosen_by = options(
     click.option("--origin", type=click.Choice(get_args(Origin)), help="Your own, imported, or shipped with the program."),
     click.option("--quarantined", is_flag=True, help="Only measurements in quarantine."),
 )
-"""Options that choose measurements."""
+"""Options that select measurements."""
 
 
 def chosen(session: Session, **wanted: Any) -> list[Measurement]:
-    """The measurements that the options choose: shipped ones first, then in the order they came."""
+    """Measurements that the options select: shipped ones first, then in the order of their arrival."""
     if (device := wanted.get("device")) is not None:
         part = session.part_named(device)
         wanted["device"] = part.name if part else device
@@ -46,7 +46,7 @@ def chosen(session: Session, **wanted: Any) -> list[Measurement]:
 
 
 def fits(one: Measurement, **wanted: Any) -> bool:
-    """Whether the options choose this measurement."""
+    """True if the options select this measurement."""
     if wanted.get("quarantined") and not one.quarantine:
         return False
     names = ("device", "run", "suite", "kind", "origin")
@@ -54,7 +54,7 @@ def fits(one: Measurement, **wanted: Any) -> bool:
 
 
 def named(session: Session, names: Iterable[str]) -> list[Measurement]:
-    """The measurements of these ids, or of the runs of these ids; raises `UserError` with the nearest."""
+    """Measurements with these ids, or of runs with these ids; raises `UserError` with the nearest ids."""
     every = [*session.shipped, *session.store.all()]
     found: dict[str, Measurement] = {}
     problems = []
@@ -103,7 +103,7 @@ def list_measurements(invocation: Invocation, /, as_json: bool, **wanted: Any) -
 @json_option
 @pass_invocation
 def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
-    """Show one measurement, or all of a run: ID is that of either."""
+    """Show the measurement with this ID, or all of the run with this ID."""
     session = invocation.session()
     found = named(session, [name])
     runs = {run.id: run for run in session.store.runs()}
@@ -124,7 +124,7 @@ def show_measurement(invocation: Invocation, name: str, as_json: bool) -> int:
 @chosen_by
 @pass_invocation
 def export_measurements(invocation: Invocation, /, out: Path | None, **wanted: Any) -> int:
-    """Write your own measurements as one JSON file: with the machine's fingerprint, without host, user or path names."""
+    """Write your own measurements as one JSON file with the machine's fingerprint, without host, user or path names."""
     from planner.hardware.measurements.exchange import export_document
 
     session = invocation.session()
@@ -151,7 +151,7 @@ measurements.add_command(import_measurements)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: bool, **wanted: Any) -> int:
-    """Delete measurements: by ID (of a measurement or a run), or all that the options choose. Asks first."""
+    """Delete measurements by ID (of a measurement or a run), or all that the options select. Asks first."""
     if not names and not any(wanted.values()):
         raise click.UsageError("Give an ID, or an option that selects measurements (--run, --device, --quarantined, …).")
     session = invocation.session()
@@ -178,12 +178,12 @@ def remove_measurements(invocation: Invocation, /, names: tuple[str, ...], yes: 
 
 
 def as_object(one: Measurement) -> dict[str, Any]:
-    """A measurement with its id and unit."""
+    """JSON object of a measurement, with its id and unit."""
     return {"id": one.id, **msgspec.to_builtins(one), "unit": UNITS[one.kind]}
 
 
 def private_words() -> Sequence[str]:
-    """Names of this host and user, and the home folder: what must not be passed on."""
+    """Names of this host and user, and the home folder, which must not be exported."""
     import getpass
     import socket
 

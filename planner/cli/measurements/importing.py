@@ -1,4 +1,4 @@
-"""`gpu-planner measurements import`: measurements exported elsewhere, and result files of other tools beside their prediction."""
+"""`gpu-planner measurements import`: measurements exported elsewhere, and result files of other tools, compared with predictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def keep_results(session: Session, compared: Iterable[Compared]) -> None:
-    """Keep each result that was predicted and is not there yet, and say how many; raises `NotKeptError`."""
+    """Store predicted results that are not stored yet, and print their number; raises `NotKeptError`."""
     from planner.session.prediction_log import GENERATING, log_results, predicted_and_seen
 
     log = session.predictions
@@ -47,11 +47,11 @@ def keep_results(session: Session, compared: Iterable[Compared]) -> None:
     if pairs:
         log_results(session, pairs)
     if pairs or known:
-        say(f"{counted(len(pairs), 'result')} kept for validate" + (f", {known:,} there already" if known else ""))
+        say(f"{counted(len(pairs), 'result')} stored for validate" + (f", {known:,} already stored" if known else ""))
 
 
 def say_outliers(session: Session, devices: Collection[str]) -> None:
-    """Name the boards of these devices that are slower than their peers, which plans leave out."""
+    """Print the boards of these devices that are slower than others of their kind; plans do not use them."""
     from planner.present.benchmark.measurement import outlier_texts
 
     for text in outlier_texts((one for one in session.store.fleet_outliers() if one.device in devices), session.store.runs()):
@@ -62,12 +62,12 @@ MOST_NAMED = 5
 
 
 class FileContents(msgspec.Struct):
-    """Everything read from the files that were given, before anything of it is kept."""
+    """Contents of all given files; nothing is stored before all are read."""
 
     exported: list[tuple[str, tuple[Run, ...], tuple[Measurement, ...]]] = msgspec.field(default_factory=list)
     results: list[Compared] = msgspec.field(default_factory=list)
     left_out: list[str] = msgspec.field(default_factory=list)
-    """Files of folders that are no results."""
+    """Files in folders that contain no results."""
 
 
 @click.command("import")
@@ -76,11 +76,11 @@ class FileContents(msgspec.Struct):
 @json_option
 @pass_invocation
 def import_measurements(invocation: Invocation, files: tuple[str, ...], settings: Sequence[str], as_json: bool) -> int:
-    """Import measurements of others: files exported by gpu-planner, and result files of other tools.
+    """Import files exported by gpu-planner, and result files of other tools.
 
-    Every row of gpu-planner's files is checked; what the part cannot reach is kept in quarantine and never planned with.
+    Every row of gpu-planner's files is checked; values above what the part can reach are quarantined, and plans never use them.
     Results of vllm bench, sglang.bench_serving, GuideLLM, AIPerf, GenAI-Perf, inference-perf, trtllm-bench, llama-bench and MLPerf are
-    held against the prediction and kept for `validate`; nccl-tests calibrate the links. Also a folder, https:// or
+    compared with predictions and stored for `validate`; results of nccl-tests calibrate links. A FILE can also be a folder, https:// or
     hf://datasets/OWNER/NAME.
     """
     from planner.cli.plan.options import given_settings
@@ -96,7 +96,7 @@ def import_measurements(invocation: Invocation, files: tuple[str, ...], settings
 
 
 def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> FileContents:
-    """Raises `UserError` with the problems of all files."""
+    """Read all files; raises `UserError` with the problems of all of them."""
     from planner.observe.results.sources import sources
 
     taken, problems = FileContents(), list[Problem]()
@@ -112,12 +112,12 @@ def _read(session: Session, files: Iterable[str], given: dict[str, Any]) -> File
     if problems:
         raise UserError(_each_once(problems))
     if not taken.exported and not taken.results:
-        raise UserError(Problem(", ".join(files), "", f"holds no measurements and no results in {len(taken.left_out):,} files."))
+        raise UserError(Problem(", ".join(files), "", f"contains no measurements and no results in {len(taken.left_out):,} files."))
     return taken
 
 
 def _each_once(problems: Sequence[Problem]) -> list[Problem]:
-    """One problem for the same fault of several files, such as a setting that all of them lack."""
+    """Problems without repetition: the same one in several files, such as a missing setting, becomes one."""
     files: dict[tuple[str, str], dict[str, Problem]] = {}
     for one in problems:
         files.setdefault((one.key, one.message), {}).setdefault(one.where, one)
@@ -164,13 +164,14 @@ def _read_one(session: Session, source: Source, given: dict[str, Any], taken: Fi
 
 
 def _keep(session: Session, taken: FileContents) -> None:
-    """Store everything; raises `NotKeptError` where it is not on disk."""
+    """Store everything; raises `NotKeptError` if it could not be written to disk."""
     for where, runs, rows in taken.exported:
         new, result = session.store.add_all(rows, runs)
         if not result.kept:
             raise NotKeptError(Problem(where, "", f"{counted(new, 'measurement')} not imported: {result.path} {result.reason}."))
         print_line(
-            f"{where}: {counted(new, 'measurement')} imported" + (f", {len(rows) - new:,} were there" if new < len(rows) else "")
+            f"{where}: {counted(new, 'measurement')} imported"
+            + (f", {len(rows) - new:,} already stored" if new < len(rows) else "")
         )
     keep_results(session, taken.results)
 

@@ -1,4 +1,4 @@
-"""`gpu-planner plan`: one workload, every GPU, count and layout that could run it, ranked."""
+"""`gpu-planner plan`: a ranking of GPUs, counts and layouts for one workload."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from planner.session import Session
 
 DEFAULT_GPUS = 12
-"""GPUs of a table for people, each by its best row; JSON, CSV and Markdown hold all rows without `--top`."""
+"""GPUs in a printed table, each with its best row; JSON, CSV and Markdown have all rows unless `--top` is given."""
 
 
 @click.command()
@@ -47,11 +47,13 @@ DEFAULT_GPUS = 12
     "--top",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="At most this many rows, and the best of every --gpu. By default a table has the best row of each GPU, and other formats have every row.",
+    help="Maximum number of rows, in addition to the best of every --gpu. By default a table has the best row of each GPU, and other formats have every row.",
 )
-@click.option("--memory", is_flag=True, help="Itemise the memory of the best row of each --gpu (with --json of every row).")
-@click.option("--time", "operators", is_flag=True, help="Itemise the time of the same rows, operator by operator.")
-@click.option("--load", is_flag=True, help="Show the latency of the best row against the load, and where it misses a target.")
+@click.option("--memory", is_flag=True, help="List the items of memory of the best row of each --gpu (with --json of every row).")
+@click.option("--time", "operators", is_flag=True, help="List the time of each operator for the same rows.")
+@click.option(
+    "--load", is_flag=True, help="Show how the latency of the best row depends on the load, and at which load it misses a target."
+)
 @click.option(
     "--money",
     is_flag=True,
@@ -83,16 +85,16 @@ def plan(
 
     Without PRESET, --set describes the whole workload if it gives model and task; otherwise it changes llama-3.1-70b-chat-service.
 
-    Keys of --set, the commonest: model, task, weight_dtype, engine; of a service input_tokens, output_tokens, request_rate_per_s or
-    daily_users or concurrency, targets.p95_request_s; of training sequence, global_batch, train_tokens, recipe, lora.rank; everywhere
-    max_gpus, market, providers, regions. `gpu-planner schema preset` describes all of them, and docs/guide/serving.md those of a service.
+    The most common keys of --set: model, task, weight_dtype, engine; for a service input_tokens, output_tokens, request_rate_per_s or
+    daily_users or concurrency, targets.p95_request_s; for training sequence, global_batch, train_tokens, recipe, lora.rank; for all tasks
+    max_gpus, market, providers, regions. `gpu-planner schema preset` describes all keys, and docs/guide/serving.md those of a service.
 
-    Exits with 0 when something fits and 1 when nothing does; the changes that would help are listed.
+    Exits with 0 if something fits and 1 if nothing does; changes that would help are listed.
     """
     wanted = [name for name, asked in (("memory", memory), ("time", operators), ("load", load), ("money", money)) if asked]
     _refuse_combinations(wanted, form, emit)
     if not money and (alone := given_options(NAMES)):
-        raise click.UsageError(f"{alone[0]} says how costs are compared: add --money.")
+        raise click.UsageError(f"{alone[0]} applies only to --money: add it.")
     terms = {name: given.pop(name) for name in NAMES}
     from planner.engine.search.plan import cut
 
@@ -143,7 +145,7 @@ def plan(
 
 def _refuse_combinations(wanted: list[str], form: str | None, emit: str | None) -> None:
     if wanted and form in {"csv", "markdown"}:
-        raise click.UsageError(f"--{wanted[0]} goes with the table or --json, not with --{form}.")
+        raise click.UsageError(f"--{wanted[0]} applies to the table and --json, not to --{form}.")
     if emit and (form or wanted):
         raise click.UsageError(
             "--emit writes only a job; it cannot be combined with --json, --csv, --markdown, --memory, --time, --load or --money."
@@ -151,7 +153,7 @@ def _refuse_combinations(wanted: list[str], form: str | None, emit: str | None) 
 
 
 def _keep_prediction(session: Session, workload: Workload, found: Plan, *, say_so: bool) -> None:
-    """Keep the plan's predictions after the answer is out, so that a slow disk does not delay it."""
+    """Store the plan's predictions, after the answer is printed so that a slow disk does not delay it."""
     from planner.session.prediction_log import log_plan
 
     sys.stdout.flush()
@@ -162,7 +164,7 @@ def _keep_prediction(session: Session, workload: Workload, found: Plan, *, say_s
 def _detailed(
     found: Plan, workload: Workload, details: Callable[[PlanRow], Mapping[str, MemoryDetail | TimeDetail | None]], *, each: bool
 ) -> Plan:
-    """`found` with details of `each` row, else of the best row of every named GPU, else of the first row."""
+    """`found` with details of every row if `each`, else of the best row of every named GPU, else of the first row."""
     named = bool(workload.gpus_considered)
     rows: list[PlanRow] = []
     seen: set[str] = set()
@@ -176,7 +178,7 @@ def _detailed(
 
 
 def _emit(session: Session, form: Form, name: str, workload: Workload, found: Plan) -> int:
-    """The row that ranks first as a job, on stdout."""
+    """Print the first row as a job."""
     row = found.best
     if row is None:
         say("nothing in the plan fits, so there is no job to write")
@@ -190,20 +192,20 @@ def _emit(session: Session, form: Form, name: str, workload: Workload, found: Pl
 
 
 class _More(NamedTuple):
-    """Answers about the first row beside the plan."""
+    """Further answers about the first row."""
 
     loaded: PlanRow | None
-    """The row whose latency by load was asked for."""
+    """Row whose latency by load is shown."""
     load: UnderLoad | None
     costs: Costs | None
     chart: Chart | None
-    """Cost against time."""
+    """Chart of cost against time."""
     doubt: str = ""
-    """Chance of the first row, and the best row that is sure, of all rows."""
+    """Probability that the first row is sufficient, and the best row for which this is certain."""
 
     @property
     def as_object(self) -> dict[str, Any]:
-        """Answers that JSON adds to the plan, by key."""
+        """JSON key -> answer that is added to the plan."""
         return {name: one for name, one in (("under_load", self.load), ("costs", self.costs)) if one is not None}
 
 

@@ -1,4 +1,4 @@
-"""Options of `plan` and `report`: a workload, changes of it, the basis of the answer, and the terms of costs over years."""
+"""Options of `plan` and `report`: the workload, changes to it, the basis of the answer, and terms of costs over years."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
-    """`key=value` texts as a mapping of dotted keys; raises `UserError` with every text that is not one."""
+    """Mapping of dotted keys to values, from `key=value` texts; raises `UserError` with every invalid text."""
     problems = Problems("--set")
     changes: dict[str, Any] = {}
     for setting in settings:
@@ -43,19 +43,19 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _as_listed(key: str, value: Any) -> Any:
-    """`value`, as a list where it is names with commas between for a key that takes a list of them."""
+    """`value`, split at commas into a list if `key` takes a list of names."""
     if isinstance(value, str) and takes_texts(Workload, key):
         return [name for part in value.split(",") if (name := part.strip())]
     return value
 
 
 def given_settings(settings: Sequence[str]) -> dict[str, Any]:
-    """`parse_settings` without the keys that are left open."""
+    """`parse_settings` without keys that have no value."""
     return {name: value for name, value in parse_settings(settings).items() if value is not ABSENT}
 
 
 def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str], where: str) -> UserError:
-    """The problems, each attributed to the option that caused it, else to the preset file `where`."""
+    """Problems attributed to the option that caused them, otherwise to the preset file `where`."""
     given = [setting.partition("=")[0].strip() for setting in settings]
 
     def source(problem: Problem) -> Problem:
@@ -72,7 +72,7 @@ def name_sources(wrong: UserError, settings: Sequence[str], gpus: Sequence[str],
 
 
 NAMES = ("months", "use", "api", "api_rate", "against")
-"""Parameters that `terms_of` takes by name."""
+"""Names of the parameters of `terms_of`."""
 
 
 money_options = options(
@@ -94,7 +94,7 @@ money_options = options(
 def terms_of(
     session: Session, *, months: int, use: float, api: str | None, api_rate: list[float] | None, against: float | None
 ) -> Terms:
-    """Terms the options ask for; raises `UserError` for an API that is not in the table."""
+    """Terms given by the options; raises `UserError` for an API that is not in the table."""
     from planner.engine.procurement.paying import Terms
     from planner.hardware.prices.api_prices import api_price
 
@@ -103,7 +103,7 @@ def terms_of(
 
 
 def _own_rate(input_usd: float, output_usd: float, cached_usd: float | None = None) -> ApiPrice:
-    """A price by the token as it was given, in dollars per million tokens."""
+    """The user's own price per token, from dollars per million tokens."""
     from planner.hardware.prices.api_prices import ApiPrice
 
     return ApiPrice(
@@ -121,7 +121,7 @@ class Ranked(NamedTuple):
     """A workload with its plan."""
 
     name: str
-    """Name of the preset the workload was made from, or of its model."""
+    """Name of the preset of the workload, or of its model."""
     workload: Workload
     plan: Plan
 
@@ -142,22 +142,22 @@ UNREAD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("generate", "prefill"), (*OF_TRAINING, "concurrency")),
     "serve": (*OF_TRAINING, "batch"),
 }
-"""Task -> keys that say nothing of it."""
+"""Task -> keys that have no effect on it."""
 
 
 def unread_settings(command: PlanCommand, workload: Workload) -> str | None:
-    """Note on the keys of `--set` that say nothing of the task; a rollout answers while it trains."""
+    """Note on keys of `--set` that have no effect on the task; training with rollouts generates text too."""
     given = [key for key in parse_settings(command.settings) if key in UNREAD[workload.task] and not workload.rollout]
     return f"--set: {', '.join(given)} does not apply to task={workload.task} and has no effect" if given else None
 
 
 def rest_of_preset(command: PlanCommand, workload: Workload) -> str:
-    """Note on the keys of `workload` that come from the usual preset, as the command names none."""
+    """Note on keys of `workload` that come from the default preset because the command names none."""
     kept = [
         f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
         for key, value in kept_values(msgspec.to_builtins(workload), parse_settings(command.settings)).items()
     ]
-    return f"keys that --set does not give are as in {command.preset} (if you give model and task, the planner chooses them): {' '.join(kept)}"
+    return f"keys not given by --set are those of {command.preset} (if you give model and task, the planner chooses them): {' '.join(kept)}"
 
 
 workload_options = options(
@@ -172,17 +172,17 @@ workload_options = options(
     click.option("--objective", type=click.Choice(get_args(Objective)), help="Objective of the ranking."),
     basis_option,
 )
-"""The argument PRESET and the options that change it, which `plan_command` takes by name."""
+"""Argument PRESET and the options that change the preset, which are keyword arguments of `plan_command`."""
 
 
 def plan_command(invocation: Invocation, *, preset: str | None, **given: Any) -> PlanCommand:
-    """The command that the options of `workload_options` spell: settings that give model and task need no preset."""
+    """Command given by `workload_options`; settings that give model and task need no preset."""
     whole = parse_settings(given["settings"]).keys() >= {"model", "task"}
     return PlanCommand(preset=preset or ("" if whole else DEFAULT_PRESET), config=invocation.config, **given)
 
 
 def ranked(session: Session, command: PlanCommand, top: int | None, *, each_gpu: bool = False) -> Ranked:
-    """The plan that `command` describes, cut as in `Session.plan`; raises `UserError` naming the options at fault."""
+    """Plan that `command` describes, cut as in `Session.plan`; raises `UserError` with the options that caused it."""
     changes = parse_settings(command.settings)
     preset = session.preset(command.preset) if command.preset else None
     if command.gpus:

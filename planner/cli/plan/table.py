@@ -1,4 +1,4 @@
-"""The ranking on a terminal: its table, the meaning of its signs, and the reasons that do not fit into it."""
+"""The ranking on a terminal: its table, the legend, and reasons that do not fit into the table."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from planner.present.plan import legend, plan_table, reason, reasons
 from planner.text import one_line
 
 MOST_COLUMNS_CUT = 2
-"""Number of columns left out above which the reasons go below the table instead."""
+"""Maximum number of columns that are left out to make room for reasons; beyond it, reasons are printed below the table."""
 
 
 def print_plan(plan: Plan, out: Console, *, each_gpu: bool, doubt: str) -> None:
-    """Print the rows as a table fitted to `out`, its legend, a `doubt` of the first, and reasons without room; `each_gpu`: as for `cut`."""
+    """Print the rows as a table fitted to `out`, its legend, the `doubt` about the first row, and reasons without room; `each_gpu`: as in `cut`."""
     if not plan.rows:
         return
     table = plan_table(plan)
@@ -50,7 +50,7 @@ def print_plan(plan: Plan, out: Console, *, each_gpu: bool, doubt: str) -> None:
 
 
 def _fitted(table: Table[PlanRow], width: int) -> TextTable:
-    """The table with its reasons, which name the limit only where no column does; without them where they cost too many columns."""
+    """Table with reasons, which name the limit only if no column does; without reasons if they need the room of too many columns."""
     *figures, why = table.columns
 
     def with_reasons(text: Callable[[PlanRow], str]) -> TextTable:

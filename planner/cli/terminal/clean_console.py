@@ -1,4 +1,4 @@
-"""Rich's console, through which no control character of a text passes."""
+"""Rich's console without control characters from the printed texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planner.text import clean
 
 
 class CleanConsole(Console):
-    """A console on stdout whose styles and cursor movements are its own: the text between them is cleaned."""
+    """A console on stdout that removes control characters from texts, but not its own styles and cursor movements."""
 
     def __init__(self, width: int | None = None) -> None:
         super().__init__(file=beneath(sys.stdout), width=width, highlight=False, markup=False, emoji=False)

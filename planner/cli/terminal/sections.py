@@ -1,4 +1,4 @@
-"""Sections, tables and cards on stdout: laid out for people on a terminal, as JSON for programs."""
+"""Output of sections, tables, facts and JSON on stdout."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 UNBOUNDED_WIDTH = 10_000
-"""Columns when stdout is no terminal and COLUMNS is not set: nothing is left out."""
+"""Width if stdout is not a terminal and COLUMNS is not set, so that nothing is left out."""
 CHART_STYLES = ("cyan", "magenta", "green", "yellow", "blue", "red")
 MOST_CHART_WIDTH = 110
-"""Cells beyond which a chart grows no wider."""
+"""Maximum width of a chart in cells."""
 LINES_AROUND = 6
-"""Lines of a terminal that the title and the legend of a chart take."""
+"""Lines of the terminal that are kept for the title and legend of a chart."""
 STYLES = {"": "", "strong": "bold", "faint": "dim"}
 
 
@@ -82,7 +82,7 @@ def _print_part(part: Part, out: Console) -> None:
 
 
 def _print_chart(chart: Chart, out: Console) -> None:
-    """Draw `chart` where there is a terminal to draw it on; a file or a program gets the sentences beside it."""
+    """Draw `chart` if stdout is a terminal; other readers get only the sentences next to it."""
     from rich.text import Text
 
     if out.width >= UNBOUNDED_WIDTH:
@@ -114,12 +114,12 @@ def print_columns(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 
 def print_items(items: Sequence[Item], columns: Mapping[str, Callable[[Item], str]], numeric: Iterable[str] = ()) -> None:
-    """Write a row for each of `items`; `columns`: the text of an item under each head."""
+    """Write one row for each of `items`; `columns`: heading -> function that returns the text of an item."""
     print_columns(list(columns), [[text(item) for text in columns.values()] for item in items], numeric)
 
 
 def print_table(table: Table[Any], out: Console) -> None:
-    """Write `table` fitted to `out`, and say which columns a wider terminal would show."""
+    """Write `table` fitted to `out`, and name the columns that only a wider terminal would show."""
     from planner.present.lines.text_table import fitted
 
     fit = fitted(table, out.width)
@@ -144,7 +144,7 @@ def print_left_out(titles: Sequence[str]) -> None:
 
 
 def print_card(title: str, facts: Mapping[str, str]) -> None:
-    """Write one thing: its title, then its facts, a line each, those without a value left out."""
+    """Write a title, then each fact with a value on a line."""
     print(one_line(title))
     known = {one_line(name): one_line(text) for name, text in facts.items() if text}
     widest = max(map(len, known), default=0)

@@ -1,4 +1,4 @@
-"""Streams of the command line: control characters are removed from all text written to stdout and stderr.
+"""Output streams that remove control characters from all text written to stdout and stderr.
 
 Cursor movements and colours bypass them: `console` and the progress line write to the terminal directly.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CleanStream:
-    """A text stream whose text is cleaned before it reaches the stream `beneath`."""
+    """A text stream that cleans text and writes it to the stream `beneath`."""
 
     def __init__(self, beneath: Any) -> None:
         self.beneath = beneath
@@ -38,11 +38,11 @@ class CleanStream:
 
 
 class StdoutLostError(OSError):
-    """Output that did not arrive at stdout."""
+    """Writing to stdout failed."""
 
 
 class Stdout:
-    """stdout, whose errors differ from those of other files."""
+    """stdout with its own exception, so that its errors differ from those of other files."""
 
     def __init__(self, beneath: Any) -> None:
         self._beneath = beneath
@@ -59,7 +59,7 @@ class Stdout:
 
     @property
     def buffer(self) -> Stdout:
-        """The stream for bytes."""
+        """Stream for bytes."""
         return Stdout(self._beneath.buffer)
 
     def __getattr__(self, name: str) -> Any:
@@ -90,7 +90,7 @@ def clean_streams() -> Iterator[None]:
 
 @contextlib.contextmanager
 def plain_streams() -> Iterator[None]:
-    """The original streams, for a full-screen program that cleans its own text."""
+    """Restore the original streams for a full-screen program, which cleans its own text."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = beneath(sys.stdout), beneath(sys.stderr)
     try:
@@ -100,7 +100,7 @@ def plain_streams() -> Iterator[None]:
 
 
 def beneath(stream: Any) -> Any:
-    """The stream that a cleaned one writes to."""
+    """Stream that a cleaned one writes to."""
     return stream.beneath if isinstance(stream, CleanStream) else stream
 
 
@@ -110,13 +110,13 @@ def print_line(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write one line of narration to stderr."""
+    """Write one line of a message to stderr."""
     with stderr_may_fail():
         print(one_line(text), file=sys.stderr)
 
 
 def say_passing(text: str) -> None:
-    """Write a line to the terminal that the next one replaces."""
+    """Write a line that the next one replaces, if stderr is a terminal."""
     out = beneath(sys.stderr)
     out.write(f"\r\x1b[K{one_line(text)}")
     out.flush()

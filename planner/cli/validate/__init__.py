@@ -1,1 +1,1 @@
-"""`validate`: predictions against measurements."""
+"""`validate`: compare predictions with measurements."""

@@ -1,4 +1,4 @@
-"""`gpu-planner validate`: predictions against published measurements and against this machine's own."""
+"""`gpu-planner validate`: compare predictions with published measurements and with those of this machine."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ ROW_COLUMNS = ("source", "experiment", "line", "framework", "gpu", "gpus", "mode
 def validate(invocation: Invocation, folder: Path | None, form: str | None, only: str, rows: Path | None) -> int:
     """Compare predictions with the published measurements in DIR, and with your own.
 
-    DIR holds CSV files with a measured value a row; docs/evidence/validation.md describes their columns. Everything is predicted from the
-    vendors' figures and what is published, without this machine's measurements. For each kind of figure: how many there are, how
+    DIR contains CSV files with one measured value per row; docs/evidence/validation.md describes their columns. Predictions use
+    vendors' and published figures, not this machine's measurements. Prints for each kind of figure: the number of values, how
     many were answered, the error (predicted ÷ measured − 1: median, 90th percentile, signed median), the share inside the range
     low–high and the range's width. Exit code 1: nothing could be compared.
     """
@@ -70,7 +70,7 @@ def validate(invocation: Invocation, folder: Path | None, form: str | None, only
 
 
 def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet, list[Comparison], Counter[str]]:
-    """The folder's experiments, their comparisons, and the reasons of refused ones."""
+    """Experiments of the folder, their comparisons, and the reasons for refused ones."""
     shelf = frozenset(session.models.names())
     found = read_published(
         folder,
@@ -84,7 +84,7 @@ def _published(session: Session, folder: Path, only: str) -> tuple[PublishedSet,
 
 
 def write_rows(comparisons: list[Comparison], path: Path) -> None:
-    """Every comparison as a line of CSV, values in SI. Raises `NotKeptError`."""
+    """Write every comparison as a line of CSV with SI values; raises `NotKeptError`."""
     from planner.present.files.csv_text import csv_text
 
     write_out(path, csv_text(ROW_COLUMNS, [[getattr(one, name) for name in ROW_COLUMNS] for one in comparisons]))

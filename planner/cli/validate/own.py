@@ -1,6 +1,6 @@
-"""Measurements of this user's machines beside predictions from the vendors' figures alone.
+"""Comparisons of measurements on the user's machines with predictions from vendors' figures alone.
 
-Training steps, as the whole step; matrix products, by the product formula of `planner.hardware.ceilings.ceilings`; copies, as the memory's
+Training steps are compared as a whole, matrix products with the formula of `planner.hardware.ceilings.ceilings`, copies with the memory's
 rate. Points that were disturbed (throttled, shared, out of memory) are left out.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 KINDS = {"train": "own training steps", "gemm": "own matrix products", "copy": "own memory copies"}
-"""Kind of a point -> what its row is called."""
+"""Kind of a point -> name of its row."""
 
 
 def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
-    """Every solid point of the store beside its prediction, and how many points were left out, by reason."""
+    """Comparisons of all undisturbed points of the store, and the number of points left out for each reason."""
     from planner.engine.estimate.benchmark_point import predicted_figure, request_of
 
     found, left_out = list[Comparison](), Counter[str]()
@@ -49,7 +49,7 @@ def own_comparisons(session: Session) -> tuple[list[Comparison], Counter[str]]:
 
 
 def logged_comparisons(session: Session) -> list[Comparison]:
-    """Running error: predictions of plans for each point before it was measured."""
+    """Comparisons of points with the predictions that were made before their measurement."""
     return [
         Comparison(
             kind="predicted before it was measured",
@@ -67,7 +67,7 @@ def logged_comparisons(session: Session) -> list[Comparison]:
 
 
 def seen_comparisons(session: Session) -> list[Comparison]:
-    """Predictions of whole candidates beside their results, by kind of figure and month."""
+    """Comparisons of predicted candidates with their results, by kind of figure and month."""
     return [
         Comparison(
             kind=f"own: {one.kind}",

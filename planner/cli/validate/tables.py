@@ -1,4 +1,4 @@
-"""Scores of predictions against measurements: as one structure, as tables, as CSV."""
+"""Scores of predictions against measurements, as a struct, as tables and as CSV."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_ASKED_SHOWN = 12
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An explanation of the errors on a source; absent framework or kind: any."""
+    """An explanation of the errors for a source; without framework or kind: for any."""
 
     source: str
     framework: str | None = None
@@ -33,7 +33,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     text: str
 
     def fits(self, score: Score) -> bool:
-        """Whether it is about what `score` is about."""
+        """True if it applies to `score`."""
         pairs = ((self.source, score.source), (self.framework, score.framework), (self.kind, score.kind))
         return all(mine is None or mine == its for mine, its in pairs)
 
@@ -43,7 +43,7 @@ class _Reasons(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Validation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Predictions against measurements."""
+    """Scores of predictions against measurements."""
 
     folder: str | None = None
     """Name of the folder of published measurements."""
@@ -52,11 +52,11 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sources: list[Score] = []
     worst: list[Score] = []
     own: list[Score] = []
-    """Measured on this user's machines."""
+    """Scores for the user's machines."""
     not_asked: dict[str, int] = {}
-    """Rows that became no request, by reason."""
+    """Reason -> number of rows that could not be converted to requests."""
     refused: dict[str, int] = {}
-    """Experiments the planner could not evaluate, by reason."""
+    """Reason -> number of experiments that the planner could not evaluate."""
     own_left_out: dict[str, int] = {}
     version: str
 
@@ -68,7 +68,7 @@ def gathered(
     own: Sequence[Comparison],
     own_left_out: Counter[str],
 ) -> Validation:
-    """The scores of both kinds of measurements, the worst ones with their reasons."""
+    """Scores of both kinds of measurements, the worst ones with reasons."""
     reasons = known_reasons()
     return Validation(
         folder=published.folder if published else None,
@@ -85,18 +85,18 @@ def gathered(
 
 
 def known_reasons() -> tuple[Reason, ...]:
-    """Reasons for the errors of sources, as far as they are known; the most specific first."""
+    """Known reasons for the errors of sources, the most specific first."""
     reasons = read_struct(_Reasons, read_toml(REASONS), REASONS.name).reason
     return tuple(sorted(reasons, key=lambda one: (one.framework is None) + (one.kind is None)))
 
 
 def reason_of(score: Score, reasons: Sequence[Reason]) -> str | None:
-    """The most specific reason that is about `score`; None where none is known."""
+    """Most specific reason that applies to `score`; None if none is known."""
     return next((reason.text for reason in reasons if reason.fits(score)), None)
 
 
 def cells(score: Score) -> list[str]:
-    """The statistics of a score as text, in the order of `HEADS`."""
+    """Statistics of a score as text, in the order of `HEADS`."""
     answered = percent_text(score.answered / score.n) if score.n else UNKNOWN
     if score.right is not None:
         wrong = f"{score.wrongly_fit} wrongly fit" if score.wrongly_fit else ""
@@ -109,10 +109,10 @@ def cells(score: Score) -> list[str]:
 
 
 def sections(result: Validation, *, on_terminal: bool) -> list[Section]:
-    """The tables that have rows; the reasons of the worst scores in a column, on a terminal below their table."""
+    """Tables with rows; reasons for the worst scores are in a column, on a terminal below their table."""
     folder = f" ({result.folder}: {result.experiments} experiments)" if on_terminal else ""
     worst = [[one.kind, one.source or "", one.framework or "not stated", *cells(one)] for one in result.worst]
-    reasons = [one.reason or "not looked into" for one in result.worst]
+    reasons = [one.reason or "not examined" for one in result.worst]
     found = [
         _section(f"By kind{folder}", ("kind",), [[one.kind, *cells(one)] for one in result.kinds]),
         _section("By source", ("kind", "source"), [[one.kind, one.source or "", *cells(one)] for one in result.sources]),
@@ -146,10 +146,10 @@ def print_tables(result: Validation) -> None:
 
 
 def remarks(result: Validation) -> list[str]:
-    """Lines on rows left out or refused, one a kind."""
+    """One line for each kind of rows that were left out or refused."""
     lines = []
     for words, counted in (
-        ("rows not asked", result.not_asked),
+        ("rows not converted", result.not_asked),
         ("experiments refused", result.refused),
         ("own points left out", result.own_left_out),
     ):
@@ -164,7 +164,7 @@ def remarks(result: Validation) -> list[str]:
 
 
 def scores_csv(result: Validation) -> str:
-    """Every score as a line: fractions as numbers, an empty cell for an unknown value."""
+    """CSV with one line per score: fractions as numbers, an empty cell for an unknown value."""
     columns = [name for name in Score.__struct_fields__ if name != "reason"]
     tables = (("kind", result.kinds), ("source", result.sources), ("own", result.own))
     lines = [[table, *(getattr(one, name) for name in columns)] for table, scores in tables for one in scores]

@@ -1,1 +1,1 @@
-"""`watch` and `rightsize`: telemetry, and advice from it."""
+"""`watch` and `rightsize`: telemetry, and advice based on it."""

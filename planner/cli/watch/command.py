@@ -1,4 +1,4 @@
-"""`gpu-planner watch`: what this machine's GPUs and processor do, as a table, as JSON lines, as Prometheus text, or into a file."""
+"""`gpu-planner watch`: telemetry of this machine's GPUs and processor, as a table, as JSON lines, as Prometheus text, or in a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Ended(BaseException):
 
 @contextmanager
 def unwound_by_signals() -> Iterator[None]:
-    """A block that signals leave like an exception, so that it cleans up before the signal ends the process; ignored ones stay so."""
+    """Raise signals as exceptions in the block, so that it cleans up before the process ends; ignored signals stay ignored."""
     came: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -58,7 +58,7 @@ def unwound_by_signals() -> Iterator[None]:
 
 
 UNBOUNDED_WIDTH = 200
-"""Columns when stdout is no terminal."""
+"""Width if stdout is not a terminal."""
 
 
 @click.command()
@@ -69,7 +69,9 @@ UNBOUNDED_WIDTH = 200
 @click.option("--prometheus", is_flag=True, help="Print one reading in the text format of Prometheus, and exit.")
 @click.option("--serve-metrics", "serve", is_flag=True, help="Serve the readings to a Prometheus server until Ctrl+C, at /metrics.")
 @click.option(
-    "--listen", metavar="ADDRESS:PORT", help=f"With --serve-metrics: where. [default: {DEFAULT_LISTEN}, this machine alone]"
+    "--listen",
+    metavar="ADDRESS:PORT",
+    help=f"With --serve-metrics: address to listen on. [default: {DEFAULT_LISTEN}, only this machine]",
 )
 @origin_options
 @click.option("--record", type=FILE, metavar="FILE", help="Append every reading to FILE as JSON lines.")
@@ -101,11 +103,11 @@ def watch(
     if as_json and prometheus:
         raise UserError(Problem("", "", "--json and --prometheus exclude each other; give one."))
     if listen and not serve:
-        raise UserError(Problem("--listen", "", "goes with --serve-metrics."))
+        raise UserError(Problem("--listen", "", "needs --serve-metrics."))
     if record is None and given_options(["limit_mib"]):
-        raise UserError(Problem("--record-limit", "", "goes with --record."))
+        raise UserError(Problem("--record-limit", "", "needs --record."))
     if not (of_origin["replay"] or of_origin["demo"]) and given_options(["speed"]):
-        raise UserError(Problem("--speed", "", "goes with --replay or --demo."))
+        raise UserError(Problem("--speed", "", "needs --replay or --demo."))
     if serve and (once or as_json or prometheus):
         raise UserError(Problem("--serve-metrics", "", "excludes --once, --json and --prometheus."))
     origin = Origin(**of_origin)
@@ -136,7 +138,7 @@ def _recorder(path: Path, replayed: Path | None, limit_mib: float) -> Recorder:
 
 
 def _keep(snapshot: Snapshot, recorder: Recorder | None) -> None:
-    """Record a reading without the processes on the GPUs, which are private."""
+    """Record a reading without the list of processes, which is private."""
     if recorder is not None:
         recorder.keep(snapshot.without_processes())
 
@@ -158,7 +160,7 @@ def _print(snapshot: Snapshot, *, as_json: bool, prometheus: bool = False) -> No
 
 
 def _serve(origin: Origin, interval_s: float, listen: str, recorder: Recorder | None) -> None:
-    """Answer scrapes with the latest reading, to the end of the source or Ctrl+C."""
+    """Serve the latest reading to scrapes until the source ends or Ctrl+C."""
     latest = Latest()
     with served(latest, listen) as address, Readings(origin, interval_s, again=True) as readings:
         say(f"serving readings at {address}")
@@ -170,7 +172,7 @@ def _serve(origin: Origin, interval_s: float, listen: str, recorder: Recorder | 
 
 
 def _show_live(origin: Origin, interval_s: float, recorder: Recorder | None) -> None:
-    """Show a table that each reading replaces, and for how long a reading has been overdue."""
+    """Show a table that each reading replaces, and how long a reading has been overdue."""
     from rich.live import Live
 
     from planner.cli.terminal.clean_console import CleanConsole

@@ -1,4 +1,4 @@
-"""`gpu-planner rightsize`: what GPUs were seen to do, and what to change about it, with what each change saves a month."""
+"""`gpu-planner rightsize`: observed use of GPUs, and recommended changes with their monthly savings."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ DEFAULT_SECONDS = 30.0
 DEFAULT_FLEET_SECONDS = 3600.0
 INTERVAL_S = 1.0
 MOST_EACH = 16
-"""GPUs that have a section each; more are summed up as a fleet."""
+"""Maximum number of GPUs with a section each; more are summarised as a fleet."""
 GRACE_S = 15.0
-"""Further seconds to wait for a source that is slow to begin."""
+"""Additional seconds to wait for a source that starts slowly."""
 
 
 @click.command()
@@ -38,7 +38,7 @@ GRACE_S = 15.0
     "--seconds",
     type=Number(1, 31 * 86400),
     metavar="S",
-    help="How long to watch, or of a recording its last S. [default: 30; all of a recording; 3600 with --prometheus]",
+    help="Duration to watch, or to use from the end of a recording. [default: 30; all of a recording; 3600 with --prometheus]",
 )
 @click.option("--replay", type=FILE, metavar="FILE", help="Use a recording instead of this machine.")
 @demo_option
@@ -57,7 +57,9 @@ GRACE_S = 15.0
     help="Query a Prometheus server for the history of a fleet; repeatable.",
 )
 @click.option("--each", is_flag=True, help="Show a section for every GPU, even of a large fleet.")
-@click.option("--match", default="", metavar="LABELS", help='With --prometheus: label matchers, as \'cluster="a",job=~"dcgm.*"\'.')
+@click.option(
+    "--match", default="", metavar="LABELS", help='With --prometheus: label matchers, such as \'cluster="a",job=~"dcgm.*"\'.'
+)
 @click.option(
     "--preset", metavar="NAME", help="Workload that runs on each GPU; cheaper GPUs, batches and formats are then checked."
 )
@@ -138,7 +140,7 @@ def rightsize(
 
 
 def _log(session: Session, workload: Workload, gpu: str, tokens_per_s: float) -> None:
-    """Keep the observed rate of a job on one GPU beside its prediction."""
+    """Store the observed rate of a job on one GPU with its prediction."""
     from planner.session.prediction_log import OF_SEARCH, log_results, predicted_and_seen
     from planner.workload.tasks import Request, trains
 
@@ -168,7 +170,7 @@ def _print(advice: Advice, badge: str, *, as_json: bool, each: bool) -> None:
 
 
 def _with_summary(advice: Advice, fleet: Sequence[FleetGpu]) -> Advice:
-    """`advice` with the sums of a fleet and the memory errors of its GPUs."""
+    """`advice` with the totals of a fleet and the memory errors of its GPUs."""
     from planner.engine.advice.fleet import summary_of
     from planner.observe.health import warning_text
 
@@ -181,7 +183,7 @@ def _with_summary(advice: Advice, fleet: Sequence[FleetGpu]) -> Advice:
 
 
 def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]:
-    """The GPUs that all servers have kept; one that cannot answer ends the command."""
+    """GPUs in the histories of all servers; raises `UserError` if a server does not answer."""
     if not servers:
         return []
     from planner.observe.telemetry.prometheus import Cost, read_fleet
@@ -193,17 +195,17 @@ def _fleet(servers: Sequence[str], seconds: float, match: str) -> list[FleetGpu]
 
 
 class Window(NamedTuple):
-    """The GPUs that one source showed."""
+    """GPUs observed from one source."""
 
     observed: list[Observed]
     badge: str
-    """Name of a source that is not this machine now: DEMO, REPLAY."""
+    """Label of a source that is not this machine's present state: DEMO, REPLAY."""
     nvml_detail: str
-    """Reason where there are no GPUs."""
+    """Reason if there are no GPUs."""
 
 
 def windows(session: Session, origins: Sequence[Origin], seconds: float | None) -> list[Window]:
-    """The window of each source, all watched at once; the host of its address names the GPUs of each."""
+    """Observations of each source, watched at the same time; GPUs are named by the host in the source's address."""
     if len(origins) == 1:
         return [window_of(session, origins[0], seconds)]
     from concurrent.futures import ThreadPoolExecutor
@@ -214,7 +216,7 @@ def windows(session: Session, origins: Sequence[Origin], seconds: float | None) 
 
 
 def window_of(session: Session, origin: Origin, seconds: float | None, host: str = "") -> Window:
-    """The GPUs of `origin` over its last, or the next, `seconds`; `host`: their name where the source has none."""
+    """GPUs of `origin` over its last, or the next, `seconds`; `host`: name of the host if the source has none."""
     from planner.observe.telemetry.window import observe
 
     recording = origin.recording()
@@ -227,7 +229,7 @@ def window_of(session: Session, origin: Origin, seconds: float | None, host: str
 
 
 def _watched(origin: Origin, seconds: float) -> list[Snapshot]:
-    """The readings of the next `seconds`; a machine without a driver is read once."""
+    """Readings of the next `seconds`; a machine without a driver is read once."""
     end_s = time.monotonic() + seconds
     snapshots: list[Snapshot] = []
     say(f"watching {origin.source + ' ' if origin.source else ''}for {seconds:g} s …")

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from planner.observe.snapshot import Snapshot
 
 DEFAULT_LISTEN = "127.0.0.1:9835"
-"""This machine alone, since readings show what runs here. Most exporters of nvidia-smi listen on port 9835."""
+"""Accepts connections only from this machine, because readings show what runs here. Port 9835 is usual for exporters of nvidia-smi."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STALE_AFTER = 3
-"""Intervals without a reading after which the page reports none."""
+"""Intervals without a reading after which the page reports an error."""
 
 
 class Latest:
-    """The latest reading, for the threads that answer."""
+    """The latest reading, shared with the threads of the server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,12 +30,12 @@ class Latest:
         self._stale = False
 
     def keep(self, snapshot: Snapshot | None, *, stale: bool) -> None:
-        """Note a reading (None: no new one) and whether it is overdue."""
+        """Store a reading (None: no new one) and whether it is overdue."""
         with self._lock:
             self._snapshot, self._stale = snapshot or self._snapshot, stale
 
     def page(self) -> tuple[int, str]:
-        """(HTTP status, text) of /metrics."""
+        """HTTP status and text of /metrics."""
         from planner.observe.telemetry.exposition import prometheus_text
 
         with self._lock:
@@ -46,7 +46,7 @@ class Latest:
 
 
 def address_of(listen: str) -> tuple[str, int]:
-    """'127.0.0.1:9835', ':9835' (every address) or '[::1]:9835' as host and port; raises `UserError`."""
+    """Host and port of '127.0.0.1:9835', ':9835' (every address) or '[::1]:9835'; raises `UserError`."""
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise UserError(Problem("--listen", "", f"{listen!r} is not ADDRESS:PORT, such as {DEFAULT_LISTEN}."))
@@ -55,7 +55,7 @@ def address_of(listen: str) -> tuple[str, int]:
 
 @contextmanager
 def served(latest: Latest, listen: str) -> Iterator[str]:
-    """Serve the latest reading while this context is open; yields the page's address. Raises `UserError` where it cannot listen."""
+    """Serve the latest reading while this context is open; yields the page's address. Raises `UserError` if it cannot listen."""
     host, port = address_of(listen)
 
     class Server(ThreadingHTTPServer):
@@ -74,7 +74,7 @@ def served(latest: Latest, listen: str) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing: a scrape every few seconds is no news."""
+            """Do not log scrapes, which arrive every few seconds."""
 
     try:
         server = Server((host, port), Page)

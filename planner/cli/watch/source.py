@@ -1,4 +1,4 @@
-"""The source of a command's telemetry: this machine, a recording, the demonstration or an exporter."""
+"""Sources of telemetry: this machine, a recording, the demonstration or an exporter."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """The source that the options name; without one, this machine."""
+    """Source given by the options; by default this machine."""
 
     replay: Path | None = None
     demo: bool = False
     source: str | None = None
     speed: float = 1.0
     processes: bool = False
-    """List the processes of each GPU, which only this machine's driver can do."""
+    """True to list the processes of each GPU, which only this machine's driver can do."""
 
     def __post_init__(self) -> None:
-        """Raise `UserError` when more than one source is named."""
+        """Raise `UserError` if more than one source is named."""
         given = [name for name, value in (("--replay", self.replay), ("--demo", self.demo), ("--source", self.source)) if value]
         if len(given) > 1:
             raise UserError(Problem("", "", f"{' and '.join(given)} exclude each other; give one."))
@@ -45,7 +45,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def recording(self) -> Recording | None:
-        """The recording, where it is one; lines that cannot be read are reported on stderr."""
+        """The recording, if the source is one; unreadable lines are reported on stderr."""
         from planner.observe.telemetry.recording import read_demo, read_recording
 
         if not self.demo and self.replay is None:
@@ -58,7 +58,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         return recording
 
     def once(self) -> Snapshot:
-        """One reading: of a recording its last."""
+        """One reading; the last one of a recording."""
         recording = self.recording()
         if recording is not None:
             return recording.snapshots[-1]
@@ -71,7 +71,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         return read_once(processes=self.processes)
 
     def stream(self, on_snapshot: Callable[[Snapshot], None], interval_s: float, *, again: bool = False) -> Telemetry:
-        """Readings as they come, at `interval_s` (a recording keeps its own pace); `again`: the demonstration has no end."""
+        """Readings at `interval_s` (those of a recording at their recorded times); `again`: the demonstration is repeated without end."""
         recording = self.recording()
         if recording is not None:
             from planner.observe.telemetry.stream import replay
@@ -99,7 +99,7 @@ def _exporter_stream(url: str, on_snapshot: Callable[[Snapshot], None], interval
         try:
             snapshot = read_exporter(url)
         except UserError:
-            if not answered:  # once it has answered, it may come back
+            if not answered:  # an exporter that has answered before may recover
                 raise
         answered = True
         return Due(snapshot, max(0.0, began_s + interval_s - time.monotonic()))
@@ -119,11 +119,11 @@ origin_options = options(
 
 
 WAIT_S = 0.2
-"""Interval of checking a silent source: whether it stopped, or is overdue."""
+"""Interval between checks of whether a silent source has stopped or is overdue."""
 
 
 class Readings:
-    """The readings of `origin`, which is read while this context is open."""
+    """Readings of `origin` while this context is open."""
 
     def __init__(self, origin: Origin, interval_s: float, *, again: bool = False) -> None:
         self._arrived: queue.SimpleQueue[Snapshot] = queue.SimpleQueue()
@@ -137,7 +137,7 @@ class Readings:
         self.telemetry.stop()
 
     def __iter__(self) -> Iterator[Snapshot | None]:
-        """Each reading, and None after every `WAIT_S` without one, to the end of the source; raises what ended it early."""
+        """Each reading, and None after every `WAIT_S` without one, until the source ends; raises the error that ended it early."""
         while True:
             try:
                 yield self._arrived.get(timeout=WAIT_S)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MOST_SHOWN = 256
-"""GPUs that have a line; one machine has a few."""
+"""Maximum number of GPUs with a line."""
 
 
 def telemetry_text(snapshot: Snapshot, width: int, stale_for_s: float | None = None) -> Text:
-    """Lines for a terminal `width` columns wide; `stale_for_s`: seconds since the last reading, where it is overdue."""
+    """Lines for a terminal of `width` columns; `stale_for_s`: seconds since the last reading if the next is overdue."""
     from rich.text import Text
 
     if (more := len(snapshot.devices) - MOST_SHOWN) > 0:

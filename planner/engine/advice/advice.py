@@ -71,7 +71,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of the GPUs that have a price; None: none has."""
     waste_usd_per_month: float
     at_most: bool
-    """Whether a part of the waste is an upper bound."""
+    """True if a part of the waste is an upper bound."""
 
 
 class Suspect(msgspec.Struct, frozen=True, kw_only=True):

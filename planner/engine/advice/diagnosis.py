@@ -131,7 +131,7 @@ def zones_of(seen: Observed) -> list[Zone]:
 
 
 def _works(seen: Observed) -> bool:
-    """Whether a counter shows that much of the GPU is in use, whatever its power: reading memory draws less than arithmetic."""
+    """True if a counter shows that much of the GPU is in use, whatever its power: reading memory draws less than arithmetic."""
     bounds = ((seen.sm_active, SM_LOW), (seen.tensor_active, COMPUTE_BOUND), (seen.dram_bandwidth, BANDWIDTH_BOUND))
     return any(share is not None and share >= bound for share, bound in bounds)
 

@@ -60,7 +60,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def counted(self) -> bool:
-        """Whether the hardware counters of multiprocessors and memory traffic were available."""
+        """True if the hardware counters of multiprocessors and memory traffic were available."""
         return self.sm_active is not None and self.dram_bandwidth is not None
 
     @property

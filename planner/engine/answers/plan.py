@@ -75,7 +75,7 @@ class OwnedAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     depreciation_usd_per_h: float | None = None
     """Depreciation of all GPUs."""
     nvlink: bool | None = None
-    """Whether NVLink joins them, where this is stated."""
+    """True if NVLink joins them, where this is stated."""
     power_limit_w: float | None = None
     """Power cap of each of them, where there is one."""
     words: str = ""
@@ -130,7 +130,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Probability that the first row is truly better by the objective than this one, given that errors have causes in common; None for the
     first row, for rows far behind it, and where a price is missing."""
     here: bool = False
-    """Whether the GPU (or CPU) is this machine's."""
+    """True if the GPU (or CPU) is this machine's."""
     basis: Basis
     offer: OfferAnswer | None = None
     power_limit_w: float | None = None

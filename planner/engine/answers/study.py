@@ -45,7 +45,7 @@ class StudyCurve(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     basis: Basis
     """Weakest basis among its points."""
     here: bool = False
-    """Whether it is a device of this machine."""
+    """True if it is a device of this machine."""
     measured_points: int = 0
     usd_per_gpu_h: float | None = None
     price: str = ""

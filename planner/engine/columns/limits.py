@@ -32,11 +32,11 @@ def chunk_tokens(t: Table) -> Floats:
 
 
 def is_small(chip: ChipNumbers[Any]) -> Any:
-    """Whether an engine's limits are those of a small GPU: a truth value, or an array of them."""
+    """True if an engine's limits are those of a small GPU: a truth value, or an array of them."""
     capability = chip.compute_capability
     return (chip.capacity_bytes < LARGE_BYTES) | (capability < LARGE_CAPABILITY) | (capability == GB10_CAPABILITY)
 
 
 def is_huge(chip: ChipNumbers[Any]) -> Any:
-    """Whether an engine's limits are those of a huge GPU: a truth value, or an array of them."""
+    """True if an engine's limits are those of a huge GPU: a truth value, or an array of them."""
     return chip.capacity_bytes >= HUGE_BYTES

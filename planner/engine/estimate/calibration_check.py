@@ -59,7 +59,7 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether plans may use the measured ceilings; also true where no point judges them."""
+        """True if plans may use the measured ceilings; also true where no point judges them."""
         return not self.points or self.after <= self.before + TOLERANCE
 
 

@@ -90,7 +90,7 @@ def prove(
 
 
 def is_proven(lines: Sequence[Proof]) -> bool:
-    """Whether no figure is outside of its expected range, and at least as many are inside as were disturbed."""
+    """True if no figure is outside of its expected range, and at least as many are inside as were disturbed."""
     verdicts = Counter(one.verdict for one in lines)
     return not verdicts["outside"] and verdicts["disturbed"] <= verdicts["within"]
 

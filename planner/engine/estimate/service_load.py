@@ -146,7 +146,7 @@ def _with_simulated(e: Evaluated, wanted: LayoutColumns) -> Evaluated:
 
 
 def _varies(job: Job) -> bool:
-    """Whether requests arrive at a given rate, or have different lengths."""
+    """True if requests arrive at a given rate, or have different lengths."""
     return bool(job.request_rate_per_s) or varies(job.workload.input_tokens) or varies(drawn_outputs(job.workload))
 
 

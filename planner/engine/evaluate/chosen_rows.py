@@ -92,7 +92,7 @@ def evidence(ends: Mapping[str, ReleaseEnds]) -> dict[str, Floats]:
 
 
 def _release_open(job: Job) -> bool:
-    """Whether the engine of `job` has several releases and none is named."""
+    """True if the engine of `job` has several releases and none is named."""
     return len(ENGINES.get(job.workload.engine or job.engine.name, ())) > 1 and not job.workload.disaggregated
 
 
@@ -107,7 +107,7 @@ def _at_older(parts: Sequence[Chosen], places: Sequence[Rows]) -> Candidates:
 
 
 def may_divide_matrices(job: Job) -> bool:
-    """Whether layers are whole only because no layout or release is given: an older release gives each GPU a part of every matrix."""
+    """True if layers are whole only because no layout or release is given: an older release gives each GPU a part of every matrix."""
     w = job.workload
     is_open = isinstance(w, Request) and w.pp is None and w.dp is None and (w.tp or 1) == 1
     return is_open and _release_open(job) and job.engine.layer_split and not _older(job).layer_split

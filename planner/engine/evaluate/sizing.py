@@ -56,7 +56,7 @@ class Screened(NamedTuple):
     too_few: Floats
     """The most replicas that do not meet them, with `SURELY`."""
     hopeless: Flags
-    """Whether even the most replicas that were tried are far from the targets."""
+    """True if even the most replicas that were tried are far from the targets."""
     steady: Steady
     """Requests on each of `replicas`."""
 

@@ -87,7 +87,7 @@ class Supply(msgspec.Struct, frozen=True, dict=True):
         return here or self.find_gpu(row.gpu)
 
     def nvlink_of(self, row: PlanRow) -> bool | None:
-        """Whether NVLink joins the GPUs of the offer of `row`; None where the offer does not state it, or there is no offer."""
+        """True if NVLink joins the GPUs of the offer of `row`; None where the offer does not state it, or there is no offer."""
         if row.owned is not None:
             return row.owned.nvlink
         offer = row.offer

@@ -148,7 +148,7 @@ def _stored_scores_s(rows: Chosen, step: StepColumns) -> Floats:
 
 
 def _attention_unstated(job: Job) -> bool:
-    """Whether `job` has an encoder that may or may not store its scores."""
+    """True if `job` has an encoder that may or may not store its scores."""
     return bool(job.architecture.encoder) and job.workload.attention is None and not job.eager_attention
 
 

@@ -75,7 +75,7 @@ def fit_models(
 
 
 def is_made_for(task: str, model: Architecture) -> bool:
-    """Whether `model` is one to do `task` with: a prompt is answered by decoders, not by encoders (BERT) or what stands behind one (T5, Whisper)."""
+    """True if `model` is one to do `task` with: a prompt is answered by decoders, not by encoders (BERT) or what stands behind one (T5, Whisper)."""
     return task not in {"serve", "generate"} or not (model.encoder or model.source)
 
 

@@ -124,7 +124,7 @@ def _layouts(base: Request, gpu: Gpu, gpus: int, model: Architecture, engine: st
 
 
 def is_load_open(base: Request) -> bool:
-    """Whether a service takes as many requests at once as it can."""
+    """True if a service takes as many requests at once as it can."""
     return base.task == "serve" and base.concurrency is None and base.request_rate_per_s is None and base.daily_users is None
 
 

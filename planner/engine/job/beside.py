@@ -115,7 +115,7 @@ def draft_of(workload: Workload, companions: Sequence[Architecture], defaults: D
 
 
 def _checked(companion: Companion, key: str, problems: Problems) -> bool:
-    """Whether the passes of `companion` are to be timed; contradictions are added to `problems`."""
+    """True if the passes of `companion` are to be timed; contradictions are added to `problems`."""
     given = {name: getattr(companion, name) for name in ("acceptance", "draft_tokens")}
     if companion.role != "draft":
         for name, value in given.items():

@@ -84,7 +84,7 @@ def unsupported_reason(gpu: Gpu, job: Job) -> str | None:
 
 
 def _flash_needed(job: Job) -> bool:
-    """Whether flash attention comes from the library: llama.cpp has its own kernels for every GPU (ggml-cuda/fattn-*.cu)."""
+    """True if flash attention comes from the library: llama.cpp has its own kernels for every GPU (ggml-cuda/fattn-*.cu)."""
     return job.engine.name != "llama.cpp"
 
 

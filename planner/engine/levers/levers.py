@@ -216,7 +216,7 @@ def _combinations(plans: ChangedPlans, pool: Sequence[Change], near: PlanRow) ->
 
 
 def _distinct(changes: tuple[Change, ...]) -> bool:
-    """Whether no two of them change the same setting."""
+    """True if no two of them change the same setting."""
     keys = [key for change in changes for key in change.keys]
     return len({change.group for change in changes}) == len(changes) and len(set(keys)) == len(keys)
 

@@ -66,7 +66,7 @@ def _place(row: PlanRow) -> tuple[str, str]:
 
 
 def _is_hint(change: Change, workload: Workload) -> bool:
-    """Whether `change` leaves the GPU and the job as they are; adapters count, because most fine-tuning uses them."""
+    """True if `change` leaves the GPU and the job as they are; adapters count, because most fine-tuning uses them."""
     if "gpus_considered" in change.keys:
         return False
     return change.costs != "job" or (change.group == "adapters" and workload.task == "finetune")

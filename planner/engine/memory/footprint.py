@@ -32,7 +32,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def autocast(self) -> bool:
-        """Whether weights are FP32 and products are computed in 16 bit."""
+        """True if weights are FP32 and products are computed in 16 bit."""
         return self.cast_bytes > 0
 
 

@@ -76,7 +76,7 @@ class MemoryColumns(MemoryParts[Floats], frozen=True, dict=True):
 
     @cached_property
     def fits(self) -> Flags:
-        """Whether the job needs no more than it may use."""
+        """True if the job needs no more than it may use."""
         return self.total <= self.usable
 
     @cached_property

@@ -131,5 +131,5 @@ def _commitment(costs: Costs | None, use: float) -> Iterator[Branch]:
 
 
 def _binds(one: WayCosts) -> bool:
-    """Whether its cost is owed even without use."""
+    """True if its cost is owed even without use."""
     return bool(one.way.commitment_months) or one.way.name == "bought"

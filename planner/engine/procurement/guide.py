@@ -33,7 +33,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     model: Location | dict[str, Any]
     weight_dtype: WeightDtype | None = None
     lora: bool = False
-    """Whether adapters are trained instead of all parameters."""
+    """True if adapters are trained instead of all parameters."""
 
     daily_users: Amount | None = None
     people: People | None = None
@@ -53,7 +53,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     use: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of those months in which it works."""
     interruptible: bool | None = None
-    """Whether it may be interrupted; absent: jobs may, services may not."""
+    """True if it may be interrupted; absent: jobs may, services may not."""
 
     own: list[Own] = []
     owning: Owning | None = None
@@ -65,7 +65,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def may_stop(self) -> bool:
-        """Whether it may be interrupted."""
+        """True if it may be interrupted."""
         return self.task != "serve" if self.interruptible is None else self.interruptible
 
     def fields(self) -> dict[str, Any]:

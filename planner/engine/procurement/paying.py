@@ -102,7 +102,7 @@ def _rented(workload: Workload, gpu: str, layout: LayoutAnswer, supply: Supply) 
 
 
 def _holds(quote: Quote, size: int, layout: LayoutAnswer, *, whole: bool) -> bool:
-    """Whether nodes of `size` GPUs hold the layout: enough of them, tensor parallelism inside one, and joined where necessary.
+    """True if nodes of `size` GPUs hold the layout: enough of them, tensor parallelism inside one, and joined where necessary.
 
     `whole`: all GPUs work on one step; else each replica is separate.
     """
@@ -134,7 +134,7 @@ def _cheapest(rented: list[tuple[Offer, Term, Way]]) -> Iterator[tuple[Term, Way
 
 
 def _price_is_given(workload: Workload, row: PlanRow, supply: Supply) -> bool:
-    """Whether the workload states the price at which the GPUs of `row` were bought."""
+    """True if the workload states the price at which the GPUs of `row` were bought."""
     if row.owned is None or row.owned.bought:
         return False
     return any(own.purchase_usd is not None and supply.find_gpu(own.part).name == row.gpu for own in workload.own)

@@ -117,7 +117,7 @@ def _busiest(own: Floats, begin_s: float, end_s: float) -> tuple[float, float]:
 def _enough(
     replica: Replica, recorded: Recorded, asked: Sequence[tuple[_Hour, int]], targets: Targets, lead_s: float, map_chunks: MapChunks
 ) -> list[bool]:
-    """Whether the number of replicas is enough for the hour, for each pair in `asked`."""
+    """True if the number of replicas is enough for the hour, for each pair in `asked`."""
     runs, owner = list[Run](), list[int]()
     for pair, (hour, number) in enumerate(asked):
         more = stretch(recorded, hour.begin_s, hour.end_s, number, lead_s)
@@ -130,7 +130,7 @@ def _enough(
 
 
 def _good(times: Times, own: Rows, arrival_s: Floats, targets: Targets) -> bool:
-    """Whether the requests `own` meet every limit, and their queue does not grow."""
+    """True if the requests `own` meet every limit, and their queue does not grow."""
     latencies = {"ttft": times.ttft_s[own], "tpot": times.tpot_s[own], "request": times.request_s[own]}
     for limit in targets.latency_limits():
         found = latencies[limit.latency]

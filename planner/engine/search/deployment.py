@@ -59,7 +59,7 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def meets(self) -> Flags:
-        """Whether it fits and misses no target."""
+        """True if it fits and misses no target."""
         return self.evaluated.memory.fits & (self.bill.overshoot <= 1)
 
     @cached_property
@@ -80,12 +80,12 @@ class Deployments(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def sure(self) -> Flags:
-        """Whether the memory is enough with the required confidence."""
+        """True if the memory is enough with the required confidence."""
         return self.probability_fits >= self.workload.confidence
 
     @cached_property
     def can_be_had(self) -> Flags:
-        """Whether it is this machine, is owned, or has a known price."""
+        """True if it is this machine, is owned, or has a known price."""
         return self.nodes.at_hand[self.node_index] | np.isfinite(self.bill.usd_per_h)
 
     def node_type(self, row: int) -> NodeType:
@@ -231,7 +231,7 @@ def _job_hours(e: Evaluated, workload: Workload) -> Floats:
 
 
 def is_bounded(workload: Workload) -> bool:
-    """Whether `workload` states an amount of work per time: more GPUs than needed are then no better."""
+    """True if `workload` states an amount of work per time: more GPUs than needed are then no better."""
     return bool(workload.request_rate_per_s or isinstance(workload.concurrency, int) or workload.targets.deadline_h)
 
 

@@ -197,7 +197,7 @@ def _first_supported(jobs: Sequence[Job], node: NodeType, supply: Supply) -> tup
 
 
 def _comes_at_a_rate(workload: Workload) -> bool:
-    """Whether requests arrive at a given rate, so that each may wait for others; pools have a closed form."""
+    """True if requests arrive at a given rate, so that each may wait for others; pools have a closed form."""
     return workload.task == "serve" and workload.request_rate_per_s is not None and not workload.disaggregated
 
 

@@ -70,7 +70,7 @@ def _pooled(e: Evaluated, prefill: Floats, decode: Floats) -> Evaluated:
 
 
 def _meets(serve: ServeColumns, workload: Workload) -> Flags:
-    """Whether the targets that depend on the wait for a first token are met."""
+    """True if the targets that depend on the wait for a first token are met."""
     good = np.ones(serve.requests_per_s.shape, dtype=bool)
     for limit in workload.targets.latency_limits():
         if limit.latency != "tpot":

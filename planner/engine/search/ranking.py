@@ -81,12 +81,12 @@ def _chances(in_order: Sequence[Scored], workload: Workload) -> dict[int, float]
 
 
 def _out_of_reach(row: PlanRow) -> bool:
-    """Whether nobody rents out the GPU of `row`, and it is neither here nor owned."""
+    """True if nobody rents out the GPU of `row`, and it is neither here nor owned."""
     return row.usd_per_h is None and not row.here and row.owned is None
 
 
 def ranked_by_token(row: PlanRow, workload: Workload) -> bool:
-    """Whether `cheapest` means cheapest per token: for work that neither ends nor arrives at a rate, dollars per month say nothing about what is done."""
+    """True if `cheapest` means cheapest per token: for work that neither ends nor arrives at a rate, dollars per month say nothing about what is done."""
     return workload.objective == "cheapest" and not workload.request_rate_per_s and row.job_usd is None
 
 

@@ -23,7 +23,7 @@ class Choice(NamedTuple):
     deployments: Deployments
     row: int
     best: bool
-    """Whether it is the best of all candidates on its GPU."""
+    """True if it is the best of all candidates on its GPU."""
 
     @property
     def node_type(self) -> NodeType:
@@ -32,17 +32,17 @@ class Choice(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether its memory is enough."""
+        """True if its memory is enough."""
         return bool(self.deployments.evaluated.memory.fits[self.row])
 
     @property
     def meets(self) -> bool:
-        """Whether it fits and misses no target."""
+        """True if it fits and misses no target."""
         return bool(self.deployments.meets[self.row])
 
     @property
     def sure(self) -> bool:
-        """Whether its memory is enough with the required confidence."""
+        """True if its memory is enough with the required confidence."""
         return bool(self.deployments.sure[self.row])
 
     @property

@@ -73,7 +73,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     commonest_of: tuple[str, ...] = ()
     """Names of several GPUs, in any spelling, that mean this one unless stated otherwise."""
     only_named: bool = False
-    """Whether a plan leaves it out unless it is named, owned or offered: a GPU that nobody in the catalogue rents out."""
+    """True if a plan leaves it out unless it is named, owned or offered: a GPU that nobody in the catalogue rents out."""
     nvml_names: tuple[str, ...] = ()
     """Exact strings `nvmlDeviceGetName` returns for it."""
     source: str

@@ -32,7 +32,7 @@ _RACKS = ("NVL72", "Helios")
 
 
 def on_baseboard(gpu: Gpu) -> bool:
-    """Whether `gpu` is mounted on a board that links it with its neighbours, instead of a card in a slot."""
+    """True if `gpu` is mounted on a board that links it with its neighbours, instead of a card in a slot."""
     return (gpu.form_factor or "").upper().startswith(_BASEBOARDS)
 
 
@@ -80,7 +80,7 @@ def fabric_kind(name: str) -> Fabric:
 
 
 def _modern(gpu: Gpu) -> bool:
-    """Whether the part is Hopper or later by compute capability (old architectures have new names), or AMD's or Intel's with HBM."""
+    """True if the part is Hopper or later by compute capability (old architectures have new names), or AMD's or Intel's with HBM."""
     major, _, _ = (gpu.compute_capability or "").partition(".")
     return (major.isdigit() and int(major) >= HOPPER) or gpu.architecture.startswith(("CDNA", "Gaudi"))
 

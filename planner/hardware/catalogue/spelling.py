@@ -61,7 +61,7 @@ def form_of(gpu: Gpu) -> str:
 
 
 def agrees(given: Spelled, gpu: Gpu) -> bool:
-    """Whether `gpu` is of the `given` model, and has the given form and memory, if any."""
+    """True if `gpu` is of the `given` model, and has the given form and memory, if any."""
     return (
         given.model == spelled(gpu.name).model
         and given.form in {"", form_of(gpu)}
@@ -70,5 +70,5 @@ def agrees(given: Spelled, gpu: Gpu) -> bool:
 
 
 def is_commonest(name: str, gpu: Gpu) -> bool:
-    """Whether several GPUs share `name` and `gpu` is the most common of them."""
+    """True if several GPUs share `name` and `gpu` is the most common of them."""
     return bool(gpu.commonest_of) and name != gpu.name and spelled(name) in map(spelled, gpu.commonest_of)

@@ -242,5 +242,5 @@ def undisturbed(points: Sequence[Measurement]) -> Sequence[Measurement]:
 
 
 def replaces(ceiling: Ceiling, prior: Ceiling | None, points: Iterable[Measurement]) -> bool:
-    """Whether a measurement replaces `prior`: always when undisturbed, else where less was known without it."""
+    """True if a measurement replaces `prior`: always when undisturbed, else where less was known without it."""
     return prior is None or any(one.reliable for one in points) or ceiling.spread < prior.spread

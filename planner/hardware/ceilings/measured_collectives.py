@@ -73,7 +73,7 @@ def node_collectives_of(points: Iterable[Measurement], gpu: Gpu) -> tuple[NodeCo
 
 
 def _is_its_own(exchange: _Timing, timings: Sequence[_Timing]) -> bool:
-    """Whether an all-to-all's own figures predict its middle messages better than an all-reduce's of the same number of ranks.
+    """True if an all-to-all's own figures predict its middle messages better than an all-reduce's of the same number of ranks.
 
     True where there are no middle messages, or no all-reduce; the ends are left out, because the figures are fitted to them.
     """

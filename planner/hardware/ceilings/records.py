@@ -117,7 +117,7 @@ class CeilingRecord(msgspec.Struct, frozen=True, dict=True, kw_only=True, forbid
         return sum(one not in {(), None} for one in given)
 
     def fits(self, gpu: Gpu) -> bool:
-        """Whether `gpu` is the record's GPU, or belongs to its kind."""
+        """True if `gpu` is the record's GPU, or belongs to its kind."""
         if self.gpu is not None:
             return self.gpu == gpu.name
         return (

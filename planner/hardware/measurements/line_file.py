@@ -81,7 +81,7 @@ class LineFile:
         self._inode: int | None = None
         self._offset = 0
         self.unfinished = False
-        """Whether its last line lacked its end when it was read."""
+        """True if its last line lacked its end when it was read."""
 
     def read_new(self) -> tuple[bool, bytes]:
         """(whether the file was replaced, the whole lines added since the last call). Raises `OSError`.
@@ -159,7 +159,7 @@ class LineFile:
                 os.close(descriptor)  # releases the lock
 
     def _names(self, descriptor: int) -> bool:
-        """Whether the path still leads to the open file, which another process may have replaced meanwhile."""
+        """True if the path still leads to the open file, which another process may have replaced meanwhile."""
         try:
             return os.path.samestat(self.path.stat(), os.fstat(descriptor))
         except FileNotFoundError:

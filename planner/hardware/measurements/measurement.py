@@ -77,7 +77,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def reliable(self) -> bool:
-        """Whether plans may use the value as it is."""
+        """True if plans may use the value as it is."""
         return self.value is not None and self.status in {"ok", "noisy"} and not self.quarantine
 
     @property

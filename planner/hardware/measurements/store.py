@@ -168,7 +168,7 @@ class Store:
         self._layout = LAYOUT
 
     def _is_news(self, one: Measurement) -> bool:
-        """Whether the point is new, or was stored with fewer rounds."""
+        """True if the point is new, or was stored with fewer rounds."""
         known = self._measurements.get((one.run, one.point))
         return known is None or one.rounds > known.rounds
 

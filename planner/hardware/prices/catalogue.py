@@ -43,15 +43,15 @@ class CataloguedProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     machines: dict[str, tuple[str, int]] = {}
     """Instance whose host (the name up to '+') and GPUs are priced in separate rows -> AcceleratorName and count of the GPUs."""
     memory_is_total: bool = False
-    """Whether GpuInfo states the memory of all GPUs together."""
+    """True if GpuInfo states the memory of all GPUs together."""
     least_over_spot: float = 0.0
     """A list price below this multiple of the spot price is not an on-demand price, and its region is left out."""
     least_of_dearest: float = 0.0
     """A list price below this share of the most expensive region's is not an on-demand price, and its region is left out."""
     flat_spot_is_placeholder: bool = False
-    """Whether a spot price that is the same share of the list price in every region is ignored."""
+    """True if a spot price that is the same share of the list price in every region is ignored."""
     kept_by_hand: bool = False
-    """Whether the file is not regenerated daily; it is then read only when the provider is named."""
+    """True if the file is not regenerated daily; it is then read only when the provider is named."""
     note: str = ""
 
 
@@ -217,7 +217,7 @@ def _plausible(rows: list[Row], provider: CataloguedProvider) -> list[Row]:
 
 
 def _flat_spot(rows: list[Row]) -> bool:
-    """Whether the spot price is the same share of the list price in several regions."""
+    """True if the spot price is the same share of the list price in several regions."""
     shares = {row.region: row.spot / row.price for row in rows if row.spot and row.price}
     return len(shares) > 1 and max(shares.values()) - min(shares.values()) < FLAT
 

@@ -46,7 +46,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reserved_3y_usd_per_h: Price = None
     tier: str = "on-demand"
     nvlink: bool | None = None
-    """Whether the GPUs of one instance are joined by NVLink or its equivalent; None: not stated."""
+    """True if the GPUs of one instance are joined by NVLink or its equivalent; None: not stated."""
     regions: Gpus | None = None
     """Number of regions that offer it."""
     on_demand_min_usd_per_h: Price = None
@@ -179,7 +179,7 @@ def share_of_change(change: Change) -> float | None:
 
 
 def is_refreshed(path: Path) -> bool:
-    """Whether the file was written by `write_offers` and still has its mark."""
+    """True if the file was written by `write_offers` and still has its mark."""
     try:
         with open_file(path) as file:
             return file.readline(len(MARK)) == MARK.encode()

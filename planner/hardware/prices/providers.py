@@ -54,7 +54,7 @@ class NodeNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     most_nodes_by_agreement: Gpus | None = None
     """Nodes of the largest cluster that the provider states it has rented out."""
     by_agreement_alone: bool = False
-    """Whether every node needs a contract to be ordered."""
+    """True if every node needs a contract to be ordered."""
     as_of: str
     source: str
     note: str = ""
@@ -110,7 +110,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether `name` matches `pattern`, in which * and ? stand for anything; most patterns have neither, or one * at their end."""
+    """True if `name` matches `pattern`, in which * and ? stand for anything; most patterns have neither, or one * at their end."""
     prefix = pattern.removesuffix("*")
     if any(sign in prefix for sign in "*?["):
         return fnmatchcase(name, pattern)

@@ -50,7 +50,7 @@ class BenchRequest:
     polls: Callable[[], int] | None = None
     """Number of times this program has read the device's telemetry so far; its rate is stored with each point. None: it does not read any."""
     restarts: bool = True
-    """Whether another worker may take over from one that broke; ranks of other nodes cannot be connected a second time."""
+    """True if another worker may take over from one that broke; ranks of other nodes cannot be connected a second time."""
     silence_s: float = 10.0
     """Seconds without a sign of life after which the worker counts as hung."""
 

@@ -104,7 +104,7 @@ class RunProgress:
         self.lasting: dict[str, protocol.Result] = {}
         """Results of points that have rounds to come."""
         self._begun = False
-        """Whether the present worker has begun a point."""
+        """True if the present worker has begun a point."""
         self._done: Counter[str] = Counter()
         self._never: dict[str, None] = {}
         self._too_large: dict[str, None] = {}
@@ -134,12 +134,12 @@ class RunProgress:
 
     @property
     def through(self) -> bool:
-        """Whether nothing is left to measure."""
+        """True if nothing is left to measure."""
         return bool(self.points) and not self.points.keys() - self._never.keys()
 
     @property
     def may_restart(self) -> bool:
-        """Whether another worker may be started: this one reached a point, something is left, and the limit is not reached."""
+        """True if another worker may be started: this one reached a point, something is left, and the limit is not reached."""
         return self._begun and self.restarts < self._most and not self.through
 
     def restart(self) -> None:

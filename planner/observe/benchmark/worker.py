@@ -79,7 +79,7 @@ class Worker:
 
     @property
     def suspended(self) -> bool:
-        """Whether a signal has stopped it, so that it neither works nor ends."""
+        """True if a signal has stopped it, so that it neither works nor ends."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
         except OSError:

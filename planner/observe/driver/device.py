@@ -132,7 +132,7 @@ class NvmlDevice:
         return reading
 
     def has_gpm(self) -> bool:
-        """Whether this GPU has hardware counter averages, as far as is known."""
+        """True if this GPU has hardware counter averages, as far as is known."""
         if "GPM" not in self.capabilities:
             support = self.ask("GPM", "nvmlGpmQueryDeviceSupport")
             if support is not None and not support.isSupportedDevice:

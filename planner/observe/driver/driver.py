@@ -44,7 +44,7 @@ AMD_MODULE = Path("/sys/module/amdgpu")
 
 
 def amd_found() -> bool:
-    """Whether AMD's driver is loaded and its `amdsmi` installed; nothing of it is imported."""
+    """True if AMD's driver is loaded and its `amdsmi` installed; nothing of it is imported."""
     return AMD_MODULE.exists() and importlib.util.find_spec("amdsmi") is not None
 
 

@@ -143,7 +143,7 @@ class Nvml:
         return f"nvmlDeviceGet{kind.capitalize()}RunningProcesses_{'v2' if longer else 'v3'}"
 
     def _exports(self, function: str) -> bool:
-        """Whether the driver's library has `function`."""
+        """True if the driver's library has `function`."""
         return hasattr(getattr(self._pynvml, "nvmlLib", None), function)
 
     def field_values(self, handle: Any, fields: Sequence[Field]) -> dict[str, float | CapabilityState]:
@@ -186,7 +186,7 @@ def _finite(value: float) -> float | CapabilityState:
 
 
 def library_found() -> bool:
-    """Whether the driver's library is installed, without calling it."""
+    """True if the driver's library is installed, without calling it."""
     import ctypes
 
     try:

@@ -42,7 +42,7 @@ class ProcessTable:
 
     @property
     def in_container(self) -> bool:
-        """Whether the driver's process numbers are not this system's."""
+        """True if the driver's process numbers are not this system's."""
         return self._blind == IN_A_CONTAINER
 
     def describe(self, process: ProcessSnapshot) -> ProcessSnapshot:

@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inside(self) -> bool | None:
-        """Whether the range holds the measured value."""
+        """True if the range holds the measured value."""
         return None if self.predicted is None else self.predicted.low <= self.seen <= self.predicted.high
 
 

@@ -51,7 +51,7 @@ READERS = (
 
 
 def is_exported(data: bytes) -> bool:
-    """Whether the file is gpu-planner's own, or was meant to be: a JSON object with a schema and measurements."""
+    """True if the file is gpu-planner's own, or was meant to be: a JSON object with a schema and measurements."""
     contents = Contents("", data)
     try:
         return (
@@ -62,7 +62,7 @@ def is_exported(data: bytes) -> bool:
 
 
 def recognised(data: bytes, where: str) -> bool:
-    """Whether a format matches; False for files that cannot be read."""
+    """True if a format matches; False for files that cannot be read."""
     contents = Contents(where, data)
     try:
         return any(one.recognises(contents) for one in READERS)

@@ -44,7 +44,7 @@ class Contents:
 
     @cached_property
     def is_json(self) -> bool:
-        """Whether the text begins like a JSON object or list."""
+        """True if the text begins like a JSON object or list."""
         return self.data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["}
 
     @cached_property
@@ -80,7 +80,7 @@ class Contents:
         return [one for one in listed if isinstance(one, dict)]
 
     def have(self, *keys: str) -> bool:
-        """Whether there are JSON objects and each has all of `keys`."""
+        """True if there are JSON objects and each has all of `keys`."""
         return bool(self.objects) and all(key in one for one in self.objects for key in keys)
 
 
@@ -135,7 +135,7 @@ class Reader:
 
     tool: str
     recognises: Callable[[Contents], bool]
-    """Whether a file has this format; never raises for complete text."""
+    """True if a file has this format; never raises for complete text."""
     read: Callable[[Contents], Read]
     """The results of a file of this format. Raises `UserError` for one that lacks a required part."""
     looks_like: str

@@ -36,7 +36,7 @@ class Source(NamedTuple):
     """File name without its ending, which names the board among those of a fleet."""
     data: bytes
     chosen: bool
-    """Whether the user named this file, not only its folder; files of a folder without results are left out."""
+    """True if the user named this file, not only its folder; files of a folder without results are left out."""
 
 
 def sources(given: str) -> Iterator[Source]:

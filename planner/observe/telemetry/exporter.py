@@ -164,7 +164,7 @@ def _seen_in(samples: Iterable[Sample]) -> dict[Place, _Seen]:
 
 
 def is_reading(value: float) -> bool:
-    """Whether a counter can have this SI value: not NaN, infinite or negative, nor a sentinel such as 2^63."""
+    """True if a counter can have this SI value: not NaN, infinite or negative, nor a sentinel such as 2^63."""
     return 0 <= value <= MOST_READING
 
 

@@ -45,7 +45,7 @@ class Poller(Telemetry):
         self._start_driver = start_driver
         self._driver: Driver | None = None
         self._at_once = False
-        """Whether the next reading is due now, whatever the interval."""
+        """True if the next reading is due now, whatever the interval."""
         self._due_s = float("inf")
         """Time at which the next reading ought to begin."""
         self._listed_at_s: float | None = None
@@ -68,7 +68,7 @@ class Poller(Telemetry):
 
     @property
     def thinned(self) -> bool:
-        """Whether only slow readings are taken, without processes, while something is timed here; clearing it reads at once."""
+        """True if only slow readings are taken, without processes, while something is timed here; clearing it reads at once."""
         return self._thinned
 
     @thinned.setter
@@ -79,7 +79,7 @@ class Poller(Telemetry):
 
     @property
     def lists_processes(self) -> bool:
-        """Whether snapshots list who uses each GPU, read every two seconds; set it while the list is shown."""
+        """True if snapshots list who uses each GPU, read every two seconds; set it while the list is shown."""
         return self._lists_processes
 
     @lists_processes.setter
@@ -90,7 +90,7 @@ class Poller(Telemetry):
 
     @property
     def ended(self) -> bool:
-        """Whether no reading will follow."""
+        """True if no reading will follow."""
         return self.failure is not None
 
     def resume(self) -> None:

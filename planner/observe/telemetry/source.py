@@ -24,13 +24,13 @@ class Telemetry(ABC):
         self._wake = threading.Event()
         self._stopping = False
         self.paused = False
-        """Whether no snapshots are handed on for now."""
+        """True if no snapshots are handed on for now."""
         self._thread: threading.Thread | None = None
 
     @property
     @abstractmethod
     def ended(self) -> bool:
-        """Whether no snapshot will follow."""
+        """True if no snapshot will follow."""
 
     @abstractmethod
     def stale_for_s(self) -> float | None:

@@ -33,7 +33,7 @@ class Stream(Telemetry):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """True if nothing more will come."""
         return self._ended
 
     def stale_for_s(self) -> float | None:

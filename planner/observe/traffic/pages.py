@@ -45,7 +45,7 @@ ENGINES = read_shipped_part(tuple[Engine, ...], "engines", "telemetry", "engine_
 
 
 def is_page(text: str) -> bool:
-    """Whether `text` begins like a page of metrics of one of the engines."""
+    """True if `text` begins like a page of metrics of one of the engines."""
     return any(engine.prefix in text or engine.prefix.replace(":", "_") in text for engine in ENGINES)
 
 

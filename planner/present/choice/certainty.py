@@ -27,7 +27,7 @@ LABELS = {
 
 
 def is_close(row: PlanRow) -> bool:
-    """Whether the row may well be better than the first."""
+    """True if the row may well be better than the first."""
     return row.probability_first_better is not None and row.probability_first_better < COIN_TOSS
 
 

@@ -68,7 +68,7 @@ class Facets(msgspec.Struct, frozen=True):
     """Parts of it that cannot be used."""
 
     def keeps(self, row: PlanRow) -> bool:
-        """Whether every condition holds for `row`."""
+        """True if every condition holds for `row`."""
         return all(test(row) for test in self.tests)
 
     def over(self, workload: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _text(row: PlanRow) -> str:
 
 
 def _holds(value: float | None, sign: str, limit: float) -> bool:
-    """Whether a value is on the right side of its limit; one that is not known is not."""
+    """True if a value is on the right side of its limit; one that is not known is not."""
     if value is None:
         return False
     return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit, "=": value == limit}[sign]

@@ -126,7 +126,7 @@ def _end_of_lines(found: UnderLoad, unit: str) -> str:
 
 
 def _passed(found: UnderLoad, end: TargetEnd) -> bool:
-    """Whether the limit is passed on the chart, not only at its last load."""
+    """True if the limit is passed on the chart, not only at its last load."""
     return end.load is not None and end.load.value < found.points[-1].load
 
 

@@ -55,7 +55,7 @@ def ranked_by(plan: Plan) -> RankedBy:
 
 
 def ends(plan: Plan) -> bool:
-    """Whether the work ends, so that it has hours and dollars as a whole."""
+    """True if the work ends, so that it has hours and dollars as a whole."""
     stated = trains(plan.task.get("task")) or plan.task.get("requests") is not None
     return stated and any(row.job_h is not None for row in plan.rows)
 

@@ -27,7 +27,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
     parts: tuple[str, ...]
     solved: bool
-    """Whether something fits."""
+    """True if something fits."""
     narrower: tuple[tuple[str, ...], ...] = ()
     """Shorter sentences that say the most telling parts, longest first; none: the last parts are left out."""
 

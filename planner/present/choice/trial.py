@@ -27,7 +27,7 @@ class Alternative(msgspec.Struct, frozen=True):
     words: str
     change: Mapping[str, Any]
     other_work: bool = False
-    """Whether the work is another one with it, so that a higher price buys more."""
+    """True if the work is another one with it, so that a higher price buys more."""
 
 
 def alternatives(task: Mapping[str, Any]) -> list[Alternative]:
@@ -137,10 +137,10 @@ class Effect(msgspec.Struct, frozen=True):
     price_change: float | None = None
     """Price with the change ÷ without, minus one; None where one of both is not known."""
     solved: bool = True
-    """Whether there is a solution with the change."""
+    """True if there is a solution with the change."""
 
     def is_worth_naming(self, alternative: Alternative, task: Mapping[str, Any]) -> bool:
-        """Whether the change brings something: not where the same work costs more and nothing but the price was to be low."""
+        """True if the change brings something: not where the same work costs more and nothing but the price was to be low."""
         dearer = self.price_change is not None and self.price_change >= ALIKE
         return alternative.other_work or not dearer or task.get("objective", "cheapest") in {"fastest", "fewest-gpus"}
 

@@ -140,9 +140,9 @@ class Limit(msgspec.Struct, frozen=True):
     value: float
     label: str
     upright: bool = True
-    """Whether it stands at a value of x; else it lies at one of y."""
+    """True if it stands at a value of x; else it lies at one of y."""
     at_foot: bool = False
-    """Whether the label of one that stands is at its lower end, where curves are at the upper one."""
+    """True if the label of one that stands is at its lower end, where curves are at the upper one."""
 
 
 class Chart(msgspec.Struct, frozen=True):

@@ -153,7 +153,7 @@ class Plot:
 
 
 def _apart(ticks: Sequence[tuple[int, int, str]]) -> bool:
-    """Whether there is a gap between the labels of ticks."""
+    """True if there is a gap between the labels of ticks."""
     return all(begin + len(label) + TICK_GAP <= after for (_, begin, label), (_, after, _) in pairwise(ticks))
 
 

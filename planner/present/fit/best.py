@@ -57,7 +57,7 @@ def _fact(label: str, row: FitRow, text: str) -> Fact:
 
 
 def _is_asked(label: str, found: Fit) -> bool:
-    """Whether models differ in it: of requests that come at a rate all answer as many, and a number of users that was given is everybody's."""
+    """True if models differ in it: of requests that come at a rate all answer as many, and a number of users that was given is everybody's."""
     given = {key for key in LOADS if key in found.task}
     if label == "most users":
         return found.task.get("task") == "serve" and not given

@@ -48,7 +48,7 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     embedding: str = ""
     head: str = "q6_k"
     raised_output: bool = False
-    """Whether the output projection has type q5_k in models of eight experts."""
+    """True if the output projection has type q5_k in models of eight experts."""
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

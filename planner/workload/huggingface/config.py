@@ -57,7 +57,7 @@ _DECODER_ALONE = frozenset({"prophetnet", "trocr"})
 
 
 def known_family(config: Mapping[str, Any]) -> bool:
-    """Whether the family of `config` or its text part is known; not for a decoder taken from a model with an encoder."""
+    """True if the family of `config` or its text part is known; not for a decoder taken from a model with an encoder."""
     config = with_text_part(config)
     if _decoder_taken_out(config):
         return False
@@ -93,7 +93,7 @@ def _type_of_text(config: Mapping[str, Any], part: Mapping[str, Any]) -> object:
 
 
 def one_stack(config: Mapping[str, Any]) -> bool:
-    """Whether `config` has a single stack of layers, without an encoder for a decoder."""
+    """True if `config` has a single stack of layers, without an encoder for a decoder."""
     return not config.get("is_encoder_decoder", str(config.get("model_type")) in (*TWO_STACKS, *_OTHER_TWO_STACKS))
 
 

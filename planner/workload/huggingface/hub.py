@@ -19,7 +19,7 @@ class NotFetched(Exception):  # noqa: N818  # an outcome with a reason, which it
 
 
 def is_hub_id(text: str) -> bool:
-    """Whether `text` has the form "organisation/name"."""
+    """True if `text` has the form "organisation/name"."""
     return _ID.fullmatch(text) is not None
 
 

@@ -172,7 +172,7 @@ class Family(msgspec.Struct, frozen=True):
     read_sizes: ReadSizes
     block: Block
     eager_attention: bool
-    """Whether transformers has no fused attention for it, so that scores are stored."""
+    """True if transformers has no fused attention for it, so that scores are stored."""
 
 
 FAMILIES: dict[str, Family] = {}

@@ -187,7 +187,7 @@ def _expression(text: str) -> re.Pattern[str] | None:
 
 
 def _stands_for(rule: str, path: str) -> bool:
-    """Whether the pattern `rule` matches the module at `path`, or a module that contains it."""
+    """True if the pattern `rule` matches the module at `path`, or a module that contains it."""
     if rule.startswith("re:"):
         expression = _expression(rule[3:])
         return expression is not None and expression.match(path) is not None

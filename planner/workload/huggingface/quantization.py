@@ -58,7 +58,7 @@ def mixed_formats(config: Mapping[str, Any], main: str, architecture: Architectu
 
 
 def _lists_what_is_packed(given: Mapping[str, Any]) -> bool:
-    """Whether modules without a rule are in 16 bit, because all others are listed."""
+    """True if modules without a rule are in 16 bit, because all others are listed."""
     if given.get("quant_algo") == "MIXED_PRECISION" or given.get("quantized_layers"):
         return True
     return bool(_groups(given)) and not any("Linear" in names for names, _ in _groups(given))
@@ -152,7 +152,7 @@ def _of_group(group: object) -> str:
 
 
 def _spares_attention(ignored: object) -> bool:
-    """Whether the attention of all layers stays in 16 bit, as in Kimi K2 Thinking, which packs only routed experts."""
+    """True if the attention of all layers stays in 16 bit, as in Kimi K2 Thinking, which packs only routed experts."""
     return isinstance(ignored, Iterable) and any(isinstance(one, str) and "self_attn" in one and "*" in one for one in ignored)
 
 

@@ -29,10 +29,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Rows of the table of positions before the first position."""
     positions: int = 1024
     learned: bool = True
-    """Whether positions are parameters; else they are computed."""
+    """True if positions are parameters; else they are computed."""
     embedding_norm: bool = False
     last_norm: bool = False
-    """Whether there is a norm after the last layer of each stack, and before attention and MLP; else after these."""
+    """True if there is a norm after the last layer of each stack, and before attention and MLP; else after these."""
     activation: str = "gelu"
     dropout: float = 0.1
     attention_dropout: float = 0.0

@@ -29,7 +29,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip_metrics: str | None = None
 
     def applies(self, stem: str, row: Row) -> bool:
-        """Whether it applies to `row` of the file named `stem`."""
+        """True if it applies to `row` of the file named `stem`."""
         return bool(re.fullmatch(self.file, stem)) and all(
             re.search(pattern, row.get(column) or "", re.IGNORECASE) for column, pattern in self.where.items()
         )

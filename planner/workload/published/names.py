@@ -40,7 +40,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begins: str
     engine: str
     numbered: bool = False
-    """Whether the number after it is the engine's release."""
+    """True if the number after it is the engine's release."""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

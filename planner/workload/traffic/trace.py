@@ -38,7 +38,7 @@ class Trace(msgspec.Struct, frozen=True):
     begins: dt.datetime | None = None
     """Time of the first request; None: the source counts from it."""
     timed: bool = True
-    """Whether the source has the times of requests; else all arrived at once."""
+    """True if the source has the times of requests; else all arrived at once."""
     left_out: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Reason -> requests that were left out."""
     prefix_basis: str = ""
@@ -56,7 +56,7 @@ class Trace(msgspec.Struct, frozen=True):
 
     @property
     def has_lengths(self) -> bool:
-        """Whether every request's tokens are recorded."""
+        """True if every request's tokens are recorded."""
         return not (np.isnan(self.input_tokens).any() or np.isnan(self.output_tokens).any())
 
     def with_lengths(self, input_tokens: float | None, output_tokens: float | None) -> Trace:

@@ -75,7 +75,7 @@ def test_measuring_by_jobset_and_kueue(form: Any) -> None:
 
 def test_a_leader_worker_set_has_many_replicas_over_nodes(shell: Callable[..., list[str]]) -> None:
     layout = {**ACROSS, "gpus": 48, "nodes": 6, "dp": 3}
-    with pytest.raises(UserError, match="many by lws"):
+    with pytest.raises(UserError, match="lws can have several"):
         service("kubernetes", layout)
     balancer, found = documents(service("lws", layout))
     assert (found["apiVersion"], found["kind"]) == ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")

@@ -202,7 +202,7 @@ def test_replicas_that_share_experts_are_one_server(engine: str, given: dict[str
     assert all(name in words and (not value or words[words.index(name) + 1] == value) for name, value in given.items())
     assert "--quantization" not in words  # the checkpoint is published in FP8
     assert "MODEL has to be" not in text
-    for layout, told in (({"tp": 4, "dp": 4, "ep": 2}, "ep = 2 at tp = 4"), ({"ep": 16}, "ep = 16 over several")):
+    for layout, told in (({"tp": 4, "dp": 4, "ep": 2}, "ep = 2 with tp = 4"), ({"ep": 16}, "ep = 16 over several")):
         row, job, gpu = first(SERVICE, "H200 SXM", shared | layout, model="deepseek-v3", engine=engine)
         with pytest.raises(UserError, match=told):
             written("kubernetes", SERVICE, row, job, gpu, "deepseek-ai/DeepSeek-V3")
@@ -249,14 +249,14 @@ def test_skypilot_itself_accepts_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "layout", "more", "told"),
     [
-        ("sky", {**ACROSS, "dp": 2, "gpus": 32, "nodes": 4}, {}, "2 replicas over nodes, each of 16 GPUs over several itself"),
-        ("sky", {**ACROSS, "tp": 4, "pp": 3, "gpus": 12}, {}, "GPUs that do not fill their nodes"),
+        ("sky", {**ACROSS, "dp": 2, "gpus": 32, "nodes": 4}, {}, "2 replicas of 16 GPUs each, which span several nodes"),
+        ("sky", {**ACROSS, "tp": 4, "pp": 3, "gpus": 12}, {}, "or do not fill their nodes"),
         ("slurm", MANY, {}, "3 replicas need a load balancer, which Slurm does not have"),
         ("sky", ONE, {"engine": "tensorrt-llm"}, "the engine is tensorrt-llm; jobs can be written for sglang, vllm"),
         ("sky", ONE, {"hub": ""}, "the model has no id on the Hugging Face hub"),
         ("sky", {**ONE, "prefill_replicas": 1}, {}, "replicas that only read prompts cannot be written"),
         ("sky", ONE, {"kv_dtype": "int8"}, "vLLM has no cache of int8"),
-        ("slurm", ONE, {"gpu": "MI300X"}, "vLLM as pip installs it is for GPUs of NVIDIA, not of AMD"),
+        ("slurm", ONE, {"gpu": "MI300X"}, "the pip package of vLLM is for NVIDIA GPUs, not AMD"),
     ],
 )
 def test_what_cannot_be_written_is_said(form: Form, layout: dict[str, Any], more: dict[str, Any], told: str) -> None:
@@ -265,7 +265,7 @@ def test_what_cannot_be_written_is_said(form: Form, layout: dict[str, Any], more
 
 
 def test_a_checkpoint_that_has_to_be_stored_otherwise_is_asked_for() -> None:
-    assert "# MODEL has to be a checkpoint whose weights are stored as awq" in service("sky", ONE, weight_dtype="awq")
+    assert "# MODEL has to be a checkpoint with weights stored as awq" in service("sky", ONE, weight_dtype="awq")
     assert "--quantization" not in service("sky", ONE, weight_dtype="awq")
 
 
@@ -308,7 +308,7 @@ def test_adapters_of_a_service_are_counted_and_named_by_their_owner(
 ) -> None:
     text = service("sky", ONE, engine=engine, adapters=20, lora=Lora(rank=24))
     assert options in text
-    assert "# ADAPTERS names the adapters" in text
+    assert "# ADAPTERS has to name your adapters" in text
     if engine == "vllm":
         (bare,) = shell(block(text, "run"))
         (named,) = shell(block(text, "run"), ADAPTERS="a=/one b=/two")
@@ -317,7 +317,7 @@ def test_adapters_of_a_service_are_counted_and_named_by_their_owner(
 
 
 def test_prefixes_in_the_hosts_memory_are_left_to_whoever_starts_it() -> None:
-    assert "keeps prefixes in the host's memory once" in service("slurm", ONE, kv_offload=True, prefix_tokens=500)
+    assert "stores prefixes in the host's memory only if" in service("slurm", ONE, kv_offload=True, prefix_tokens=500)
     assert "keeps prefixes" not in service("slurm", ONE)
 
 

@@ -47,7 +47,7 @@ def shared() -> Iterator[Shared]:
 
 
 def alive(process: int) -> bool:
-    """Whether it runs, and is not merely waited for."""
+    """True if it runs, and is not merely waited for."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -55,7 +55,7 @@ def alive(process: int) -> bool:
 
 
 def gone(process: int) -> bool:
-    """Whether it ends within the time a busy machine needs."""
+    """True if it ends within the time a busy machine needs."""
     ends = time.monotonic() + 60
     while alive(process) and time.monotonic() < ends:
         time.sleep(0.01)

@@ -158,7 +158,7 @@ def test_a_setting_of_another_task_is_told(run_planner: RunPlanner) -> None:
 def test_terms_of_costs_that_nobody_asked_for_are_refused(run_planner: RunPlanner, option: list[str]) -> None:
     result = run_planner("plan", *option)
     assert (result.returncode, result.stdout) == (2, "")
-    assert f"{option[0]} says how costs are compared: add --money." in result.stderr
+    assert f"{option[0]} applies only to --money: add it." in result.stderr
 
 
 NAMES_AT_FAULT = """

@@ -45,7 +45,7 @@ def test_what_nobody_gave_is_named_below_the_table(run_planner: RunPlanner) -> N
     assert "what --set leaves out" not in said
     out, said = _plan(run_planner, "model=qwen3-8b", "targets.p95_request_s=4")
     assert "chosen for you" not in out
-    assert "as in llama-3.1-70b-chat-service" in said
+    assert "are those of llama-3.1-70b-chat-service" in said
     assert "request_rate_per_s=16.667 input_tokens=600 output_tokens=200 weight_dtype=fp8" in said
     assert "p95_request_s" not in said
 

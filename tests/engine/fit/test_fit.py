@@ -72,7 +72,7 @@ def test_no_layout_that_estimate_chooses_is_faster_than_the_row() -> None:
 
 
 def _may_not_fit(row: FitRow, other: Answer) -> bool:
-    """Whether the layout of `other` is not sure to fit, which comes before speed."""
+    """True if the layout of `other` is not sure to fit, which comes before speed."""
     gpu, gpus, _ = QUESTIONS[1]
     assert other.layout is not None
     degrees = {"tp": other.layout.tp, "pp": other.layout.pp, "dp": other.layout.dp}

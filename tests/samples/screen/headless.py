@@ -132,6 +132,6 @@ async def wait_for_the_busy(pilot: Pilot[Any], timeout: float = 30.0) -> bool:  
 
 
 def is_idle(pump: MessagePump) -> bool:
-    """Whether it waits for the next message."""
+    """True if it waits for the next message."""
     queue: Any = pump._message_queue
     return queue.empty() and bool(queue.ready_event._waiters) and pump._pending_message is None

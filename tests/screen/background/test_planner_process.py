@@ -157,13 +157,13 @@ def run(code: str, folder: Path, preset: str = "", returncode: int = 0) -> str:
 
 
 def runs(number: str) -> bool:
-    """Whether there is a process of that number which has not ended."""
+    """True if there is a process of that number which has not ended."""
     stat = Path(f"/proc/{number}/stat")
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def ends(number: str, within_s: float = 60.0) -> bool:
-    """Whether the process of that number ends soon."""
+    """True if the process of that number ends soon."""
     until_s = time.monotonic() + within_s
     while runs(number) and time.monotonic() < until_s:
         time.sleep(0.05)

@@ -316,7 +316,7 @@ def asked(calls: Path, since_s: float) -> int:
 
 
 def asked_again(screen: Screen, calls: Path, within_s: float = 60.0) -> bool:
-    """Whether the driver is asked for processes from now on, while the screen is read."""
+    """True if the driver is asked for processes from now on, while the screen is read."""
     began_s = time.monotonic()
     while not asked(calls, began_s) and time.monotonic() - began_s < within_s:
         screen.read(within_s=0.1)
@@ -324,7 +324,7 @@ def asked_again(screen: Screen, calls: Path, within_s: float = 60.0) -> bool:
 
 
 def asked_no_more(screen: Screen, calls: Path) -> bool:
-    """Whether the driver is not asked for processes during three seconds; a key is answered later on a busy machine."""
+    """True if the driver is not asked for processes during three seconds; a key is answered later on a busy machine."""
     for _ in range(20):
         since_s = time.monotonic()
         screen.read(within_s=3.0)

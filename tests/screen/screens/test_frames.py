@@ -177,7 +177,7 @@ async def still(app: PlannerApp, pilot: Pilot[None]) -> str:
 
 
 async def looks_as(wanted: Any, app: PlannerApp, pilot: Pilot[None]) -> bool:
-    """Whether the screen looks as it did, now or once it is still."""
+    """True if the screen looks as it did, now or once it is still."""
     if not wanted.session.update_snapshots and frame(app) == wanted:
         return True
     return bool(await still(app, pilot) == wanted)

@@ -45,7 +45,7 @@ class Drawing(msgspec.Struct, frozen=True):
     step_s: float
     marks: Marks
     recorded: bool
-    """Whether the reading is not of this machine now."""
+    """True if the reading is not of this machine now."""
     legend_lines: int = LEGEND_LINES
     """Lines for the names of benchmark points."""
     history_rows: int = 1
@@ -69,7 +69,7 @@ class Drawing(msgspec.Struct, frozen=True):
 
     @property
     def shows_extremes(self) -> bool:
-        """Whether the mean and the highest of a history stand beside it."""
+        """True if the mean and the highest of a history stand beside it."""
         return self.width >= EXTREMES_WIDTH
 
     def cells(self, history: History, width: int) -> Cells:

@@ -168,7 +168,7 @@ class Marks:
 
     @property
     def open(self) -> bool:
-        """Whether a point runs."""
+        """True if a point runs."""
         return bool(self._marks) and self._marks[-1].ended_s is None
 
     def begin(self, name: str, label: str, device: str, now_s: float) -> None:

@@ -116,7 +116,7 @@ class MachineView(VerticalScroll, can_focus=True):
 
     @property
     def lists_processes(self) -> bool:
-        """Whether it shows who uses each GPU."""
+        """True if it shows who uses each GPU."""
         return bool(self._order)
 
     def turn_processes(self) -> None:

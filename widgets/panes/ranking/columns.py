@@ -90,7 +90,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
 
     @property
     def solutions_only(self) -> bool:
-        """Whether rows that are no solution show their reason instead."""
+        """True if rows that are no solution show their reason instead."""
         return self.id not in IDENTITY
 
     def sort_key(self, row: PlanRow) -> float | str | None:
@@ -98,7 +98,7 @@ class DrawnColumn(msgspec.Struct, frozen=True):
         return self.column.sort(row) if self.column.sort is not None else None
 
     def signs_basis(self, row: PlanRow) -> bool:
-        """Whether the cell of `row` has a sign of what it rests on."""
+        """True if the cell of `row` has a sign of what it rests on."""
         found = self.column.cell(row)
         return isinstance(found, Cell) and found.basis is not None
 
@@ -165,7 +165,7 @@ def _longest(column: present.PlanColumn | None, rows: Sequence[PlanRow]) -> int:
 
 
 def _is_known(column: present.PlanColumn, solutions: Sequence[PlanRow]) -> bool:
-    """Whether any solution has a value in this column; without solutions every column stays."""
+    """True if any solution has a value in this column; without solutions every column stays."""
     return not solutions or any(column.text(row) != UNKNOWN for row in solutions)
 
 

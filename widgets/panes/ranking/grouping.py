@@ -29,7 +29,7 @@ class Line(msgspec.Struct, frozen=True):
     folded: int = 0
     """Rows of the same GPU that are out of sight behind it."""
     inner: bool = False
-    """Whether it stands below another row of its GPU."""
+    """True if it stands below another row of its GPU."""
 
 
 def row_key(row: PlanRow) -> Key:

@@ -63,7 +63,7 @@ class Ranking(ScrollView, can_focus=True):
         self._columns: tuple[DrawnColumn, ...] = ()
         self._sideways = Sideways(Fitted(), 0)
         self.wide = False
-        """Whether every column is drawn, some of them out of sight."""
+        """True if every column is drawn, some of them out of sight."""
         self._lines: list[Line] = []
         self._opened: set[Group] = set()
         self._cursor = 0
@@ -98,7 +98,7 @@ class Ranking(ScrollView, can_focus=True):
 
     @property
     def signs_basis(self) -> bool:
-        """Whether a column in sight has signs of what its figures rest on."""
+        """True if a column in sight has signs of what its figures rest on."""
         first = next((line.row for line in self._lines if line.row.rank), None)
         return first is not None and any(column.signs_basis(first) for column, _ in self._sideways.fitted.columns)
 
@@ -110,12 +110,12 @@ class Ranking(ScrollView, can_focus=True):
 
     @property
     def narrowed(self) -> bool:
-        """Whether conditions keep rows out of sight."""
+        """True if conditions keep rows out of sight."""
         return bool(self._facets.tests)
 
     @property
     def filtered(self) -> bool:
-        """Whether the search is narrowed, or its rows."""
+        """True if the search is narrowed, or its rows."""
         return bool(self._facets.chips)
 
     @property

@@ -42,7 +42,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def picked(self) -> bool:
-        """Whether its value is picked from a list."""
+        """True if its value is picked from a list."""
         return self.kind in {"choice", "switch"}
 
     def read(self, text: str) -> Any:

@@ -64,11 +64,11 @@ class FieldEntry(Entry):
         self._while_empty: tuple[str, ...] = ("",)
         """What stands in it while it is empty, and what where that has no room."""
         self._lowered = False
-        """Whether the key before was the one that steps down."""
+        """True if the key before was the one that steps down."""
 
     @property
     def ahead(self) -> bool:
-        """Whether keys were typed into it that the form has not heard of yet."""
+        """True if keys were typed into it that the form has not heard of yet."""
         return self.value != self._heard
 
     def hear(self, text: str) -> None:

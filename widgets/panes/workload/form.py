@@ -362,7 +362,7 @@ class Form(VerticalScroll, can_focus=False):
 
 
 def _differs(field: Field, text: str, value: Any) -> bool:
-    """Whether what is typed means another value than the workload's; '8,192' and '8192' are the same."""
+    """True if what is typed means another value than the workload's; '8,192' and '8192' are the same."""
     try:
         return bool(field.read(text) != value) and text != values.show(field.kind, value)
     except ValueError:

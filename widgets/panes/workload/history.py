@@ -31,12 +31,12 @@ class History:
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a change to take back."""
+        """True if there is a change to take back."""
         return bool(self._done)
 
     @property
     def can_redo(self) -> bool:
-        """Whether there is one to make again."""
+        """True if there is one to make again."""
         return bool(self._undone)
 
     def forget(self) -> None:

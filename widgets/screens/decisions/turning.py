@@ -44,9 +44,9 @@ class TurningScreen(TextOverlay):
     """Keys beside those of `TURNS`."""
     ASKING = "asking …"
     ENTITLED = False
-    """Whether the border has the title of the first section."""
+    """True if the border has the title of the first section."""
     ASKS_AT_ONCE = True
-    """Whether the question is put when the screen opens, not only by a key."""
+    """True if the question is put when the screen opens, not only by a key."""
 
     def __init__(self, app: BaseApp, title: str) -> None:
         super().__init__(title)

@@ -22,14 +22,14 @@ class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
     """r: bytes of an element of the residual stream."""
     autocast: bool = False
     fused: bool = False
-    """Whether norms, rotary embedding and activation are fused kernels that keep only their inputs."""
+    """True if norms, rotary embedding and activation are fused kernels that keep only their inputs."""
     compiled: bool = False
-    """Whether layers are compiled by torch.compile, whose partitioner keeps only what backward reads."""
+    """True if layers are compiled by torch.compile, whose partitioner keeps only what backward reads."""
     fused_loss: bool = False
-    """Whether the operators of the loss are fused into kernels that read the logits and write their gradient."""
+    """True if the operators of the loss are fused into kernels that read the logits and write their gradient."""
     eager: bool = False
     recomputed: bool = False
-    """Whether scores are recomputed in backward, from the attention's inputs."""
+    """True if scores are recomputed in backward, from the attention's inputs."""
     sequence: float = 0.0
     """Keys that a query attends to, where scores are stored."""
     source: float = 0.0
@@ -37,26 +37,26 @@ class LayerExecution(msgspec.Struct, frozen=True, kw_only=True):
     adapted: frozenset[str] | None = None
     """Projections with adapters on frozen weights; None: every weight is trained."""
     all_inputs: bool = False
-    """Whether products of frozen weights keep their inputs too."""
+    """True if products of frozen weights keep their inputs too."""
     drops_inputs: bool = False
-    """Whether inputs of adapters pass a dropout of their own."""
+    """True if inputs of adapters pass a dropout of their own."""
     input_bytes: float = 0.0
     """Bytes of an element of a product's input as it is kept, where they are fewer than `product_bytes`; 0: as in the computation."""
     weighs_inside: bool = False
-    """Whether the router's weights are applied to experts inside their activation; else after their last product, whose output is kept."""
+    """True if the router's weights are applied to experts inside their activation; else after their last product, whose output is kept."""
     by_modules: bool = False
-    """Whether checkpointing by operators follows Megatron's modules; else torchtitan's operators (`memory.recomputation`)."""
+    """True if checkpointing by operators follows Megatron's modules; else torchtitan's operators (`memory.recomputation`)."""
     rank: float = 0.0
     adapter_bytes: float = 2.0
     """Bytes of an adapter's weight."""
 
     @property
     def trained(self) -> bool:
-        """Whether the weights of the model itself are trained."""
+        """True if the weights of the model itself are trained."""
         return self.adapted is None
 
     def keeps(self, name: str) -> bool:
-        """Whether the projection `name` needs its input in backward."""
+        """True if the projection `name` needs its input in backward."""
         return self.adapted is None or name in self.adapted
 
     def inputs(self, names: Iterable[str], size: float, *, wide: bool, kept: bool = False) -> float:

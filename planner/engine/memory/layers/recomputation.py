@@ -95,7 +95,7 @@ def _attention_output(a: Architecture) -> float:
 
 
 def _biased(a: Architecture, part: str, role: str) -> bool:
-    """Whether a projection of the layers has a bias."""
+    """True if a projection of the layers has a bias."""
     if part == "attention":
         return a.attention_bias > (a.query + 2 * a.key if role == "o" else 0)
     return part == "mlp" and a.mlp_vector > 0

@@ -116,7 +116,7 @@ def routed_bytes(t: Table, rows: Floats) -> tuple[Floats, Floats]:
 
 
 def gathers(t: Table) -> Flags:
-    """Whether ranks gather each other's tokens before the experts and add up their outputs after them, instead of sending each to its experts.
+    """True if ranks gather each other's tokens before the experts and add up their outputs after them, instead of sending each to its experts.
 
     This is the default of services. TensorRT-LLM sends single tokens only with more ranks than a token has experts, and with NVLink between
     nodes or DeepEP (CutlassFusedMoE.select_alltoall_method_type, 1.1); vLLM and SGLang do where DeepEP or a similar library is requested

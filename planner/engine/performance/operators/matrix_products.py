@@ -63,7 +63,7 @@ class Gemm(msgspec.Struct, frozen=True):
     k: float
     count: float
     weights: bool = True
-    """Whether k × n are weights; else both sides are activations."""
+    """True if k × n are weights; else both sides are activations."""
 
     @property
     def flop(self) -> float:

@@ -52,7 +52,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def alone(self) -> bool:
-        """Whether no prompt of any row shares a pass with another."""
+        """True if no prompt of any row shares a pass with another."""
         return bool((self.prompts == 1).all())
 
 

@@ -20,9 +20,9 @@ class BatchingRules(RowRecord, frozen=True):
     capacity: Floats
     """Tokens that the cache can hold; infinite: nothing is cached, or it never fills."""
     reserve: Flags
-    """Whether a request is admitted only if its whole output would fit (TensorRT-LLM), instead of when its prompt fits."""
+    """True if a request is admitted only if its whole output would fit (TensorRT-LLM), instead of when its prompt fits."""
     mixed: Flags
-    """Whether prompt tokens share an iteration with the running sequences (vLLM, TensorRT-LLM); else prompts go first (SGLang)."""
+    """True if prompt tokens share an iteration with the running sequences (vLLM, TensorRT-LLM); else prompts go first (SGLang)."""
 
 
 def batching_rules(table: Table, most: Floats) -> BatchingRules:

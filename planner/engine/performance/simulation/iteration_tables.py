@@ -43,12 +43,12 @@ class IterationTables(RowRecord, frozen=True, dict=True):
 
     @cached_property
     def _whole(self) -> bool:
-        """Whether every pass has a whole number of tokens."""
+        """True if every pass has a whole number of tokens."""
         return bool((self.time.row_share == 1).all())
 
     @cached_property
     def has_floor(self) -> bool:
-        """Whether decoding can wait for the host's launches in any run."""
+        """True if decoding can wait for the host's launches in any run."""
         return bool(self.time.floor_s.any())
 
     @cached_property

@@ -21,7 +21,7 @@ class TokenLengths(RowRecord, frozen=True):
 
     @property
     def varies(self) -> Flags:
-        """Whether requests of a row differ in length."""
+        """True if requests of a row differ in length."""
         return self.sigma > 0
 
     def draw(self, normal: Floats, stream: Rows) -> Floats:
@@ -54,7 +54,7 @@ class Load(RowRecord, frozen=True):
 
     @property
     def closed(self) -> Flags:
-        """Whether a row is a closed loop."""
+        """True if a row is a closed loop."""
         return self.rate_per_s <= 0
 
 

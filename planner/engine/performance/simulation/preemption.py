@@ -43,7 +43,7 @@ def preempt(s: ReplicaState) -> bool:
 
 
 def short_of_cache(s: ReplicaState) -> Flags:
-    """Whether one more token of every running sequence of a run does not fit."""
+    """True if one more token of every running sequence of a run does not fit."""
     short: Flags = (s.held + s.growth > s.rules.capacity) & (s.running > 1)
     return short & ~s.rules.reserve if s.any_reserve else short
 

@@ -47,7 +47,7 @@ class Requests:
         self.sent_s = traffic.sent_s.ravel().copy()
         self.admitted_s, self.first_s, self.end_s = (np.full(self.tokens.size, np.nan) for _ in range(3))
         self.preempted = False
-        """Whether any request was."""
+        """True if any request was."""
         self.at_position = np.arange(self.tokens.size)
         """The request at each position; see `preemption`."""
 
@@ -104,14 +104,14 @@ class ReplicaState:
         """Position of the next request that a client sends."""
         tokens = traffic.input_tokens + traffic.output_tokens
         self.unlimited: Flags = rules.sequences >= self.width
-        """Whether as many requests as there are may be in flight at once."""
+        """True if as many requests as there are may be in flight at once."""
         self.ample: Flags = tokens.sum(axis=1) + tokens.max(axis=1) < rules.capacity
-        """Whether the cache holds all of them at once."""
+        """True if the cache holds all of them at once."""
         self._start(traffic, first)
         self.next_arrival_s = self.requests.arrival_s[self.next_admitted]
         self.next_claim = self.requests.claims[self.next_admitted]
         self.has_room = np.zeros(runs, dtype=bool)
-        """Whether the next request could be admitted."""
+        """True if the next request could be admitted."""
         self.tables = tables_of(time, self.slots)
         self._summarise_rules()
 
@@ -159,7 +159,7 @@ class ReplicaState:
         return self.running if self.requests.per_iteration is None else self.per_iteration
 
     def goes_on(self) -> Flags:
-        """Whether measured requests have not ended, or the one after them, where any comes, is not admitted."""
+        """True if measured requests have not ended, or the one after them, where any comes, is not admitted."""
         if self.ended:
             owner, request = (np.concatenate(numbers) for numbers in zip(*self.ended, strict=True))
             counted = (request >= self.measured_from[owner]) & (request < self.measured_to[owner])
@@ -168,13 +168,13 @@ class ReplicaState:
         return (self.unfinished > 0) | (self.next_admitted <= self.measured_to) & (self.measured_to < self.queue_end)
 
     def room(self, *, never_full: bool) -> Flags:
-        """Whether the next request of each run could be admitted; `never_full`: the cache always has room."""
+        """True if the next request of each run could be admitted; `never_full`: the cache always has room."""
         if never_full:
             return self.unlimited if self.all_unlimited else self.in_flight < self.rules.sequences
         return (self.in_flight < self.rules.sequences) & (self.held + self.next_claim <= self.rules.capacity)
 
     def never_full(self) -> bool:
-        """Whether every cache holds all that is in flight to the end, and the next request as well."""
+        """True if every cache holds all that is in flight to the end, and the next request as well."""
         return self.all_ample or bool(np.count_nonzero(self.promised + self.next_claim >= self.rules.capacity) == 0)
 
     def leave_out_done(self) -> None:

@@ -29,7 +29,7 @@ class Summary(RowRecord, frozen=True):
     """Share of time in which an iteration runs."""
     requests_per_s: Floats
     saturated: Flags
-    """Whether requests come faster than the replica answers them."""
+    """True if requests come faster than the replica answers them."""
     samples: Floats
     """Requests measured; a percentile q of independent ones has a standard error of sqrt(q·(1 - q) / samples) in rank."""
 
@@ -53,11 +53,11 @@ class Queue(RowRecord, frozen=True):
     """Requests come faster than the replicas answer them."""
 
     def measured(self, row: int) -> bool:
-        """Whether requests of the row were simulated to their ends."""
+        """True if requests of the row were simulated to their ends."""
         return bool(self.samples[row] > 0)
 
     def endless(self, row: int) -> bool:
-        """Whether the queue of the row grows without end."""
+        """True if the queue of the row grows without end."""
         return bool(self.saturated[row])
 
     def words(self, row: int, most_per_s: float) -> str:

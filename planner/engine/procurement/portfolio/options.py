@@ -43,7 +43,7 @@ class PlannedWorkload(NamedTuple):
 
     @property
     def may_stop(self) -> bool:
-        """Whether it may be interrupted."""
+        """True if it may be interrupted."""
         return not self.service if self.entry.interruptible is None else self.entry.interruptible
 
     def part(self, load: float) -> float:

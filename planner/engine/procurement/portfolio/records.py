@@ -31,11 +31,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     start_minutes: Annotated[float, Meta(ge=0, le=1440)] = 10.0
     """Minutes until a replica serves: it is started this long before it is needed."""
     mixed: bool = False
-    """Whether a service may use two kinds of GPU: one for the base load, another for the rest of the day."""
+    """True if a service may use two kinds of GPU: one for the base load, another for the rest of the day."""
     shared: bool = False
-    """Whether a service may share a GPU with other such services, each on a half, a quarter or an eighth of its memory and time."""
+    """True if a service may share a GPU with other such services, each on a half, a quarter or an eighth of its memory and time."""
     interruptible: bool | None = None
-    """Whether it may be interrupted; absent: jobs may, services may not."""
+    """True if it may be interrupted; absent: jobs may, services may not."""
     runs_per_month: Annotated[float, Meta(gt=0, le=1e4)] = 1.0
     """Runs of a job; ignored for a service."""
 

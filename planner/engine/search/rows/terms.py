@@ -67,7 +67,7 @@ def wire_text(fabric: str, bytes_per_s: float | None) -> str:
 
 
 def suits(choice: Choice, quote: Quote) -> bool:
-    """Whether `quote` has as many nodes as `choice` needs, with the same network where it needs one, and enough host memory."""
+    """True if `quote` has as many nodes as `choice` needs, with the same network where it needs one, and enough host memory."""
     d, node = choice.deployments, choice.node_type
     joined, host = float(d.joined[choice.row]), float(d.evaluated.memory.host[choice.row])
     if joined > 1 and (

@@ -30,19 +30,19 @@ class GpuNeed(RowRecord, frozen=True):
     spot: Floats
     """Time on spot instances ÷ time without interruptions."""
     here: Flags
-    """Whether the row is of this machine."""
+    """True if the row is of this machine."""
     host: Floats
     """Host memory needed per GPU."""
     over: Floats
     """Largest ratio to its limit of the number of GPUs and of the targets that do not depend on prices."""
     saturated: Flags | None
-    """Whether the queue grows without end; None: there are no queues."""
+    """True if the queue grows without end; None: there are no queues."""
     request_s: Floats | None
     """95th percentile of the time of a request served at a rate; None: no requests at a rate."""
 
     @property
     def endless(self) -> bool:
-        """Whether no row has hours."""
+        """True if no row has hours."""
         return bool(np.isnan(self.job_h).all())
 
 
@@ -53,7 +53,7 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
     usd_per_h: Floats
     """Price of a node, or of one GPU; NaN: no price."""
     each_gpu: Flags
-    """Whether GPUs are paid for one by one."""
+    """True if GPUs are paid for one by one."""
     spot: Flags
     machines: Floats
     cluster: Floats
@@ -105,12 +105,12 @@ class Nodes(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def here(self) -> Flags:
-        """Whether each type is of this machine."""
+        """True if each type is of this machine."""
         return np.array([node.here for node in self.types])
 
     @cached_property
     def at_hand(self) -> Flags:
-        """Whether each type is here, owned or to be bought."""
+        """True if each type is here, owned or to be bought."""
         return np.array([node.here or node.owned is not None for node in self.types])
 
     @cached_property

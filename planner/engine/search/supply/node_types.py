@@ -48,7 +48,7 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
     wire: Wire
     """The network between nodes."""
     here: bool = False
-    """Whether it is a device of this machine."""
+    """True if it is a device of this machine."""
     usd_per_gpu_h: float | None = None
     """Price given by the user, which replaces every quote."""
     quotes: tuple[Quote, ...] = ()
@@ -60,9 +60,9 @@ class NodeType(msgspec.Struct, frozen=True, dict=True):
     owned: OwnedNode | None = None
     """Costs of a GPU that is not rented."""
     left_out: bool = False
-    """Whether the filters leave out everyone who rents it out."""
+    """True if the filters leave out everyone who rents it out."""
     largest: bool = True
-    """Whether it is the largest node of this GPU that can be joined with others: jobs over several nodes use only these."""
+    """True if it is the largest node of this GPU that can be joined with others: jobs over several nodes use only these."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -111,7 +111,7 @@ def host_bytes_per_gpu(quote: Quote | None) -> float:
 
 
 def is_narrowed(workload: Workload) -> bool:
-    """Whether `workload` leaves offers out, by its filters or by a term on which not all are rented."""
+    """True if `workload` leaves offers out, by its filters or by a term on which not all are rented."""
     return workload.market not in {"on-demand", "any"} or any(getattr(workload, key) for key in FILTERS)
 
 
@@ -144,7 +144,7 @@ def node_types_for(workload: Workload, supply: Supply) -> list[NodeType]:
 
 
 def _by_offers_alone(workload: Workload) -> bool:
-    """Whether all GPUs are rented, or this machine's: considering fewer of them then changes nothing for the others."""
+    """True if all GPUs are rented, or this machine's: considering fewer of them then changes nothing for the others."""
     return workload.price_usd_per_gpu_h is None and not workload.own and workload.capex_usd is None
 
 
@@ -234,7 +234,7 @@ def _nvlink(gpu: Gpu, quote: Quote) -> bool:
 
 
 def _covered(quote: Quote, place: int, rivals: Sequence[Quote], *, memory: bool) -> bool:
-    """Whether another of `rivals` makes `quote` pointless; of equal ones the first stays."""
+    """True if another of `rivals` makes `quote` pointless; of equal ones the first stays."""
     return any(
         rival.covers(quote, memory=memory) and (number < place or not quote.covers(rival, memory=memory))
         for number, rival in enumerate(rivals)

@@ -59,7 +59,7 @@ class Quote(msgspec.Struct, frozen=True):
         return self if (self.wire.kind, self.wire.bytes_per_s) == wire else replace(self, cluster=1)
 
     def covers(self, other: Quote, *, memory: bool) -> bool:
-        """Whether `other` has no advantage: this quote is as fast, as large, as many and no dearer; `memory`: host memory is compared too."""
+        """True if `other` has no advantage: this quote is as fast, as large, as many and no dearer; `memory`: host memory is compared too."""
         return (
             self.term == other.term
             and self.usd_per_h <= other.usd_per_h
@@ -154,7 +154,7 @@ def _reach(offer: Offer, supply: Supply, gpu: Gpu, size: int, workload: Workload
 
 
 def admitted(offer: Offer, provider: Provider | None, workload: Workload) -> bool:
-    """Whether `offer` passes the workload's filters; an unknown property of a provider does not pass."""
+    """True if `offer` passes the workload's filters; an unknown property of a provider does not pass."""
     w = workload
     kind = provider.kind_of(offer) if provider else None
     left_out = {name.casefold() for name in w.exclude}

@@ -45,17 +45,17 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     gate: Literal["", "head", "whole"] = ""
     """A projection that gates attention's output: one value per head, or one per element."""
     gate_vector: bool = False
-    """Whether that gate has an additional number per head."""
+    """True if that gate has an additional number per head."""
     sinks: bool = False
-    """Whether there is a learned sink per head."""
+    """True if there is a learned sink per head."""
     window: int = 0
     """Default window of the layers that `layer_types` names."""
     every_window: bool = False
-    """Whether all layers have the window of the config, if it has no `layer_types`."""
+    """True if all layers have the window of the config, if it has no `layer_types`."""
     ffn: str = "intermediate_size"
     """The key of the inner width of a dense MLP."""
     mlp_norm: bool = False
-    """Whether there is a norm before the last matrix of the MLP, and one before that of attention."""
+    """True if there is a norm before the last matrix of the MLP, and one before that of attention."""
     mlp_scales: int = 0
     """Learned numbers of a layer's activation."""
     experts: str = ""
@@ -71,10 +71,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     shared_ffn: str = ""
     """The key of their summed width."""
     experts_norm: bool = False
-    """Whether layers with experts have a further norm."""
+    """True if layers with experts have a further norm."""
     corrected: bool = False
     latent: bool = False
-    """Whether attention is multi-head latent attention."""
+    """True if attention is multi-head latent attention."""
     dropout: str = ""
     """The key of the dropout on the outputs of attention and MLP; a tenth where it is absent."""
 

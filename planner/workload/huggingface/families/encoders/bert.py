@@ -22,21 +22,21 @@ class Encoder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     token_types: int = 2
     """Default number of kinds of segments; 0: it has no embedding of them."""
     head: bool = True
-    """Whether a product and a norm precede the output head, where an untied one has two biases."""
+    """True if a product and a norm precede the output head, where an untied one has two biases."""
     final_norms: int = 2
     """Norms outside the layers: after the embedding, after the last layer, in the head."""
     sinusoidal: bool = False
-    """Whether positions are a table of sines of a head's width."""
+    """True if positions are a table of sines of a head's width."""
     rotary: bool = False
     gated: bool = False
     biased: bool = True
-    """Whether projections of attention have biases, and those of the MLP; in a gated MLP only the last."""
+    """True if projections of attention have biases, and those of the MLP; in a gated MLP only the last."""
     buckets: bool = False
-    """Whether the scores have a learned bias by distance, which all layers share."""
+    """True if the scores have a learned bias by distance, which all layers share."""
     factored: bool = False
-    """Whether the embedding may be narrower than the layers (`embedding_size`), with a head of the same width."""
+    """True if the embedding may be narrower than the layers (`embedding_size`), with a head of the same width."""
     pooler: bool = True
-    """Whether a product and a bias follow the layers where there is no head that predicts tokens."""
+    """True if a product and a bias follow the layers where there is no head that predicts tokens."""
     named: tuple[tuple[str, str], ...] = ()
     """(BERT's key, this family's)."""
 
