@@ -1,1 +1,1 @@
-"""Observation of real machines: the properties of this one, its telemetry, its benchmark."""
+"""Observation of real machines: properties, telemetry and benchmarks."""

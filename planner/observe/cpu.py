@@ -1,6 +1,6 @@
 """The CPU of this computer as a device to plan for: the peak rates that its instruction set and clock allow.
 
-The figures are the specification of a machine nobody published a datasheet for, so their confidence is "low"; a benchmark
+The figures are estimates for a machine without a published data sheet, so their confidence is "low"; a benchmark
 replaces them. Rates count a fused multiply-add as two operations, per physical core and cycle:
 
 AVX-512  2 pipes x 16 FP32 lanes x 2 = 64 on server cores with both 512-bit pipes; some cores (many Xeon Silver, most
@@ -32,7 +32,7 @@ from planner.observe import host
 ASSUMED_BANDWIDTH_BYTES_PER_S = 51.2e9
 """Two channels of DDR4-3200 (2 x 8 bytes x 3.2 GT/s, JEDEC JESD79-4): the floor of one socket of this decade."""
 ASSUMED_CLOCK_HZ = 2.5e9
-"""Used, and noted, where the system does not report its clock (Arm virtual machines)."""
+"""Assumed, with a note, if the system does not report its clock (Arm virtual machines)."""
 _CLOCK_ASSUMED = f"clock assumed {ASSUMED_CLOCK_HZ / 1e9:g} GHz: the system does not report it"
 WIDE_ARM_CORES = frozenset({"Neoverse-V1", "Neoverse-V2", "Neoverse-V3"})
 

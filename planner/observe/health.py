@@ -31,21 +31,21 @@ COUNTS = (
     *COUNTS_OF_UNCORRECTED,
 )
 FLAGS = {"row_remap_pending": REMAP_PENDING, "row_remap_failed": REMAP_FAILED, "page_retirement_pending": RETIREMENT_PENDING}
-"""Fields of a snapshot with whole numbers, and fields with yes or no and the warning that yes means."""
+"""Fields of a snapshot with whole numbers; boolean fields and the warning if they are true."""
 
 
 _WARNED_OF = frozenset((*COUNTS_OF_UNCORRECTED, *FLAGS))
 
 
 def typed(field: str, value: float) -> float | bool:
-    """`value`, from a source that has only floating point, in the type of the snapshot's field."""
+    """`value` of a floating-point source converted to the type of the snapshot's field."""
     if field in FLAGS:
         return bool(value)
     return int(value) if field in COUNTS else value
 
 
 def health_warnings(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the faults, given fields of a device's snapshot; absent fields and None count as no fault."""
+    """Names of faults in the fields of a device's snapshot; absent fields and None count as no fault."""
     if values.keys().isdisjoint(_WARNED_OF):
         return ()
     found = [UNCORRECTED] if any(values.get(name) for name in COUNTS_OF_UNCORRECTED) else []

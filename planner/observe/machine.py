@@ -29,7 +29,7 @@ class LocalGpu(msgspec.Struct, frozen=True):
 
     facts: GpuFacts
     gpu: Gpu | None
-    """The GPU in the catalogue; None when it is not there."""
+    """The GPU in the catalogue; None if it is not there."""
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Machine(msgspec.Struct, frozen=True):
     """A device of kind "cpu"; its rates follow from its instruction set until they are measured."""
     gpus: tuple[LocalGpu, ...]
     nvml_state: NvmlState
-    """'ready', or why there are no GPUs: 'no driver', 'not answering', …"""
+    """'ready', or the reason for having no GPUs: 'no driver', 'not answering', …"""
     nvml_detail: str
     """`nvml_state` in one sentence."""
     driver_version: str | None = None
@@ -61,7 +61,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def silent(self) -> str:
-        """Reason why an installed driver lists no GPU; empty where it answers, and without a driver."""
+        """Reason why an installed driver lists no GPU; empty if it answers, and without a driver."""
         return "" if self.nvml_state in {"ready", "no driver"} else self.nvml_detail
 
     @property
@@ -81,7 +81,7 @@ class Machine(msgspec.Struct, frozen=True):
         return found
 
     def describe(self) -> str:
-        """A few lines of text."""
+        """Description in a few lines of text."""
         rates = ", ".join(f"{dtype} {si_text(rate, 'FLOP/s')}" for dtype, rate in self.cpu.compute_flop_per_s.items()) or UNKNOWN
         lines = [
             f"{self.cpu.name}: {self.cpu.sm_count} cores, {bytes_text(self.cpu.memory_bytes)}, at most {rates} ({self.cpu.note})"

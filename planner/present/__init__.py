@@ -1,1 +1,1 @@
-"""Every answer said once, as sections of typed cells; the command line, the screen and reports only lay them out."""
+"""Contents of all answers as sections of typed cells, which the command line, the screen and reports only lay out."""

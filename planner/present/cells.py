@@ -1,4 +1,4 @@
-"""The records every answer is shown with: cells, columns, tables and sections, and how a figure reads."""
+"""Records of which all answers consist (cells, columns, tables and sections), and texts of figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.figure import Basis, Figure
 
 BASIS_SIGNS: Mapping[Basis, str] = {"measured": "●", "transferred": "◐", "public": "○", "spec": "·"}
-"""Shown beside the figure they qualify; strongest first."""
+"""Basis of a figure -> its meaning; strongest first."""
 BASIS_WORDS: Mapping[Basis, str] = {
     "measured": "measured here",
     "transferred": "estimated from a part measured here",
@@ -30,12 +30,12 @@ SHORT_BASIS_WORDS: Mapping[Basis, str] = {
     "spec": "vendor",
 }
 LEAST_APART, ALIKE_SHARE = 0.05, 2 / 3
-"""Both sides of a range are shown where they differ by this much, and the narrower is less than this share of the wider."""
+"""Minimum difference of the sides of a range, and maximum ratio of the narrower to the wider, with which both are shown."""
 LEAST_SHARE = 0.005
-"""Smaller shares read 0 % and are left out."""
+"""Smallest share that is shown; smaller ones would read 0 %."""
 
 LEAST_FOLDED_WIDTH = 16
-"""Characters to which words in a plain table may be folded."""
+"""Minimum width in characters to which words in a plain table may be folded."""
 
 Item = TypeVar("Item")
 SortKey = float | str | None
@@ -43,7 +43,7 @@ NumberText = Callable[[float], str]
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One value as it reads."""
+    """Text of one value."""
 
     text: str = UNKNOWN
     spread: str = ""
@@ -51,7 +51,7 @@ class Cell(msgspec.Struct, frozen=True):
     basis: Basis | None = None
     """Basis of the value; None: exact, or words."""
     share: float | None = None
-    """The value as a fraction, where a bar can be drawn."""
+    """The value as a fraction, if a bar can be drawn."""
 
     @property
     def range_text(self) -> str:
@@ -72,23 +72,23 @@ class Column(msgspec.Struct, Generic[Item], frozen=True):
     right: bool = False
     """True if it holds numbers, which are aligned right."""
     priority: int = 100
-    """Columns with the lowest number are left out first where there is no room."""
+    """Columns with the lowest number are left out first if there is not enough room."""
     least_width: int | None = None
-    """Characters to which its words may be folded; None: never folded."""
+    """Minimum width in characters to which its words may be folded; None: never folded."""
     sort: Callable[[Item], SortKey] | None = None
-    """Sort key; items for which it is None go last."""
+    """Sort key; items with None are last."""
     sorts_by: str = ""
     """The sort key in words."""
     best_is_high: bool = False
     """True if the first sort shows the highest value on top."""
 
     def text(self, item: Item) -> str:
-        """The cell of `item` on one line."""
+        """Cell of `item` on one line."""
         return one_line(str(self.cell(item)))
 
 
 class Table(msgspec.Struct, Generic[Item], frozen=True):
-    """Items under columns. Cells are made at layout, so that a table of thousands of rows costs nothing until drawn."""
+    """Items and columns. Cells are created during layout, so a table of thousands of rows costs nothing before it is drawn."""
 
     columns: Sequence[Column[Item]]
     items: Sequence[Item]
@@ -100,7 +100,7 @@ class Table(msgspec.Struct, Generic[Item], frozen=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """A labelled value with a remark beside it."""
+    """A labelled value with a remark."""
 
     label: str
     value: Cell | str
@@ -114,20 +114,20 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Paragraph(msgspec.Struct, frozen=True):
-    """Running text; `style` is how much it matters."""
+    """A paragraph; `style` is its emphasis."""
 
     text: str
     style: Literal["", "strong", "faint"] = ""
 
 
 class Points(msgspec.Struct, frozen=True):
-    """A list without order."""
+    """An unordered list."""
 
     items: Sequence[str]
 
 
 class Code(msgspec.Struct, frozen=True):
-    """Text to type or paste as it stands."""
+    """Text to type or paste literally."""
 
     text: str
 
@@ -153,7 +153,7 @@ def text_table(
 ) -> Table[Sequence[str]]:
     """A table of texts under `heads`; columns in `numeric` are aligned right, others may be folded to `least_width`.
 
-    Where room is short the last columns are dropped first, and the columns of `stays` after all others, in their order.
+    If there is not enough room, the last columns are dropped first, and those of `stays` after all others, in their order.
     """
     right = frozenset(numeric)
 
@@ -166,7 +166,7 @@ def text_table(
 
 
 def spread_text(figure: Figure | None) -> str:
-    """The range around a value: '±14 %', both sides where they differ ('-10 +29 %'), factors from twofold on; empty when exact or absent."""
+    """Range of a value: '±14 %', '-10 +29 %' if the sides differ, a factor if it is two or more; empty if exact or absent."""
     if figure is None or not figure.value or figure.low == figure.high:
         return ""
     above, below = figure.high / figure.value - 1, 1 - figure.low / figure.value
@@ -180,14 +180,14 @@ def spread_text(figure: Figure | None) -> str:
 
 
 def ends_text(figure: Figure, text: NumberText) -> str:
-    """Both ends of a range, their unit once where it is the same: '103.9 to 114.5 GiB', '817 mJ to 1.91 J'."""
+    """Both ends of a range, with the unit once if they have the same: '103.9 to 114.5 GiB', '817 mJ to 1.91 J'."""
     low, high = text(figure.low), text(figure.high)
     number, _, unit = low.partition(" ")
     return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
 def _percentages(above: float, below: float) -> str:
-    """Both sides of a range as percentages; a side that reads 0 % is left out."""
+    """Both sides of a range as percentages; a side that would read 0 % is left out."""
     if max(above, below) - min(above, below) < LEAST_APART or not _apart(above, below):
         return f"±{percent_text(max(above, below))}"
     sides = (f"-{below * 100:.0f}" if below >= LEAST_SHARE else "", f"+{above * 100:.0f}" if above >= LEAST_SHARE else "")
@@ -195,17 +195,17 @@ def _percentages(above: float, below: float) -> str:
 
 
 def _apart(one: float, other: float) -> bool:
-    """True if one side of a range reaches noticeably further than the other."""
+    """True if one side of a range is noticeably wider than the other."""
     return min(one, other) < ALIKE_SHARE * max(one, other)
 
 
 def figure_cell(figure: Figure | None, text: NumberText) -> Cell:
-    """The value of `figure` as `text` writes it, without range and basis."""
+    """Value of `figure`, formatted by `text`, without range and basis."""
     return Cell(text(figure.value)) if figure is not None and is_known(figure.value) else Cell()
 
 
 def range_cell(figure: Figure | None, text: NumberText) -> Cell:
-    """The value of `figure` with its range and basis."""
+    """Value of `figure` with its range and basis."""
     if figure is None or not is_known(figure.value):
         return Cell()
     return Cell(text(figure.value), spread_text(figure), figure.basis)
@@ -217,7 +217,7 @@ def figure_text(figure: Figure | None, text: NumberText) -> str:
 
 
 def basis_legend(figures: Iterable[Figure]) -> str:
-    """The meaning of the signs that `figures` use; empty when they use none."""
+    """Explanation of the signs that `figures` use; empty if they use none."""
     shown = list(figures)
     used = {figure.basis for figure in shown}
     signs = [f"{sign} {BASIS_WORDS[basis]}" for basis, sign in BASIS_SIGNS.items() if basis in used]

@@ -1,4 +1,4 @@
-"""The command line of a plan, with the settings spelled as `--set` reads them."""
+"""Command line of a plan, with settings in the notation of `--set`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def value_of(text: str) -> Any:
-    """`text` as the TOML value it spells; anything else is a string, so that quotes are not needed."""
+    """Value of `text` in TOML; other text is a string, so that quotes are not needed."""
     try:
         return parse_toml(f"value = {text}", "")["value"]
     except UserError:
@@ -26,7 +26,7 @@ def value_of(text: str) -> Any:
 
 
 def spelled(key: str, value: Any) -> list[str]:
-    """`value` as texts of `--set` that are read back as it is; a table becomes one text per key of it."""
+    """`value` as arguments of `--set`; a table becomes one argument per key."""
     if isinstance(value, dict):
         return [text for name, inner in value.items() for text in spelled(f"{key}.{name}", inner)]
     if value is None:
@@ -37,7 +37,7 @@ def spelled(key: str, value: Any) -> list[str]:
 
 
 def _as_toml(value: Any) -> str:
-    """`value` on one line of TOML: tables inline, absent keys left out."""
+    """`value` on one line of TOML, with inline tables and without absent keys."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name}={_as_toml(inner)}" for name, inner in value.items() if inner is not None) + "}"
     if isinstance(value, list):
@@ -49,23 +49,23 @@ class PlanCommand(msgspec.Struct, frozen=True):
     """Arguments of `gpu-planner plan`."""
 
     preset: str
-    """Name or path; empty where the settings say the whole workload."""
+    """Name or path of the preset; empty if the settings are the whole workload."""
     settings: Sequence[str] = ()
-    """Texts of `--set`."""
+    """Arguments of `--set`."""
     gpus: Sequence[str] = ()
     objective: str | None = None
     config: Path | None = None
     own: Path | None = None
-    """Inventory of one's own machines."""
+    """File with the user's own machines."""
     basis: BasisChoice = "measured"
 
     @property
     def text(self) -> str:
-        """The command that ranks the same, quoted for a shell."""
+        """Command that gives the same ranking, quoted for a shell."""
         return self._text(self.gpus, self.settings)
 
     def text_with(self, lever: Lever) -> str:
-        """The command with the change of `lever`, quoted for a shell."""
+        """Command with the change of `lever`, quoted for a shell."""
         changed = [text for key, value in lever.change.items() for text in spelled(key, value)]
         keys = {_key(text) for text in changed}
         kept = [text for text in self.settings if _key(text) not in keys]

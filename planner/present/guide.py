@@ -1,4 +1,4 @@
-"""The guide as sections: its five steps, and the decision tree behind them."""
+"""Guide as sections: its five steps, and the decision tree behind them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ AMOUNTS: Mapping[str, tuple[Question, ...]] = {
     "train": (Question("train_tokens", "How many tokens should it train on?", 1e9),),
     "finetune": (Question("train_tokens", "How many tokens should it train on?", 1e7),),
 }
-"""Task -> the questions for its amount, the usual one first."""
+"""Task -> questions about its amount, the most common one first."""
 _DEADLINE = Question("deadline_h", "In how many hours must it be done?", 168.0)
 LIMITS: Mapping[str, tuple[Question, ...]] = dict.fromkeys(AMOUNTS, (_DEADLINE,)) | {
     "serve": (
@@ -46,17 +46,17 @@ LIMITS: Mapping[str, tuple[Question, ...]] = dict.fromkeys(AMOUNTS, (_DEADLINE,)
         Question("p95_request_s", "Maximum seconds to the complete answer (95th percentile)?", 10.0),
     )
 }
-"""Task -> the questions for its limit, the usual one first."""
+"""Task -> questions about its limit, the most common one first."""
 MONTHS = Question("months", "For how many months do you need it?", 12)
 
 
 def guide_sections(guide: Guide) -> list[Section]:
-    """A section a step, then the tree."""
+    """One section per step, then the tree."""
     steps = [Section(TITLES[step.name], [Paragraph(step.answer, "strong"), Points(step.reasons)]) for step in guide.steps]
     return [*steps, tree_section(guide)] if guide.tree else steps
 
 
 def tree_section(guide: Guide) -> Section:
-    """Each question of the tree with its answer and the numbers behind it."""
+    """Table of the questions of the tree with answers and the numbers behind them."""
     rows = [(branch.question, branch.answer, branch.reason) for branch in guide.tree]
     return Section("The path through the decision tree", [text_table(("question", "answer", "because"), rows)])

@@ -1,4 +1,4 @@
-"""The memory of one row, item by item, with the formula of each, and the memory left on the GPU."""
+"""Memory of one row: its items with their formulas, and the memory left on the GPU."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from planner.present.names import COMPONENT_NAMES, device_name, row_place
 from planner.units import UNKNOWN, bytes_text, percent_text, used_text
 
 LEFT, SHORT = "left", "short"
-"""Usable memory beyond the need, and memory that is missing."""
+"""Words for unused and for missing memory."""
 
 
 class ItemLine(NamedTuple):
     """One item of memory in a table."""
 
     component: str
-    """Name of its component; empty where the line above has it."""
+    """Name of its component; empty if the line above has the same."""
     item: MemoryItem
     share: float
-    """Part of the bytes of all items."""
+    """Share of the bytes of all items."""
 
 
 ITEM_COLUMNS: tuple[Column[ItemLine], ...] = (
@@ -35,14 +35,14 @@ ITEM_COLUMNS: tuple[Column[ItemLine], ...] = (
 
 
 def memory_section(row: PlanRow, detail: MemoryDetail) -> Section:
-    """Every item of the fullest GPU of `row`, then the steps from the data sheet to the free memory."""
+    """Items of the fullest GPU of `row`, then the steps from the data sheet to the free memory."""
     layout = row.answer.layout
     which = "the fullest GPU at its peak" if layout and layout.gpus > 1 else "at its peak"
     return Section(f"Memory of {row_place(row)}, {which}", [Table(ITEM_COLUMNS, item_lines(detail)), Facts(ledger(row, detail))])
 
 
 def item_lines(detail: MemoryDetail) -> list[ItemLine]:
-    """The items in order, each component named once."""
+    """Items in order; each component is named once."""
     lines: list[ItemLine] = []
     before = ""
     for item in detail.items:
@@ -53,7 +53,7 @@ def item_lines(detail: MemoryDetail) -> list[ItemLine]:
 
 
 def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
-    """The bytes from the data sheet to the free memory, without empty steps; the need has a range."""
+    """Steps from the bytes on the data sheet to the free memory, without empty ones; needed bytes have a range."""
     facts = [
         Fact("on the data sheet", bytes_text(detail.label_bytes)),
         Fact("for programs", bytes_text(detail.capacity_bytes), detail.capacity_source),
@@ -73,12 +73,12 @@ def ledger(row: PlanRow, detail: MemoryDetail) -> list[Fact]:
 
 
 def left_text(memory: MemoryBytes) -> str:
-    """What is left of the bytes the job may take, or is missing: '36.6 GiB left', '18.2 GiB short'."""
+    """Unused or missing memory: '36.6 GiB left', '18.2 GiB short'."""
     return f"{bytes_text(abs(memory.left))} {LEFT if memory.left >= 0 else SHORT}"
 
 
 def memory_heading(row: PlanRow) -> str:
-    """'H200 SXM, fullest of 4 · 79.1 of 139.8 GiB · 36.6 GiB left'."""
+    """Heading such as 'H200 SXM, fullest of 4 · 79.1 of 139.8 GiB · 36.6 GiB left'."""
     memory = row.answer.memory_bytes
     if memory is None:
         return f"{device_name(row.gpu)} · {UNKNOWN}"

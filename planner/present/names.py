@@ -1,4 +1,4 @@
-"""Names on screen: devices, models, verdicts and components of memory; a model and a GPU in a line each."""
+"""Names of devices, models, verdicts and components of memory; one-line summaries of a model and a GPU."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ COMPONENT_NAMES: Mapping[str, str] = {
 
 
 def device_name(name: str) -> str:
-    """A GPU's or processor's name without what marketing adds: 'Intel(R) Xeon(R) Processor' -> 'Intel Xeon'."""
+    """Name of a GPU or processor without marketing words: 'Intel(R) Xeon(R) Processor' -> 'Intel Xeon'."""
     for noise in MARKETING:
         name = name.replace(noise, "")
     return " ".join(name.split())
 
 
 def row_device(row: PlanRow) -> str:
-    """The name of a row's device, marked when it is in this machine: 'RTX 4090, here'."""
+    """Name of a row's device, marked if it is in this machine: 'RTX 4090, here'."""
     owned = "" if row.owned is None else ", bought" if row.owned.bought else ", own"
     return device_name(row.gpu) + (", here" if row.here else owned)
 
 
 def row_place(row: PlanRow) -> str:
-    """The devices of a row and how the work is spread over them: '4 × H200 SXM as tp4'."""
+    """Devices and layout of a row: '4 × H200 SXM as tp4'."""
     layout = row.answer.layout
     if layout is None or layout.gpus == 1:
         return f"1 × {row_device(row)}"
@@ -61,12 +61,12 @@ def row_place(row: PlanRow) -> str:
 
 
 def region_text(region: str) -> str:
-    """The region of an offer as text; 'any' for one sold without a choice."""
+    """Region of an offer as text; 'any region' if it cannot be chosen."""
     return "any region" if region == "any" else region
 
 
 def model_name(task: Mapping[str, Any]) -> str:
-    """The short name of a workload's model: the last part of its id, the folder of a config.json, or the name in one."""
+    """Short name of a workload's model: the last part of its id, the folder of a config.json, or the name in it."""
     model = task.get("model", "")
     if isinstance(model, Mapping):
         return str(model.get("_name_or_path") or model.get("model_type") or "own config")
@@ -75,11 +75,11 @@ def model_name(task: Mapping[str, Any]) -> str:
 
 
 SPEEDS = ("bf16", "fp16", "fp32")
-"""Dtypes whose peak is shown: the first that is known."""
+"""Dtypes of which the first with a known peak is shown."""
 
 
 def model_summary(architecture: Architecture) -> str:
-    """'70.6 B parameters · 80 layers · context 131,072 tokens · llama'; of experts how many parameters a token passes."""
+    """Summary such as '70.6 B parameters · 80 layers · context 131,072 tokens · llama'; with experts, also active parameters."""
     active = f", {count_text(architecture.active)} active" if architecture.active != architecture.total else ""
     context = f"context {architecture.max_context:,} tokens" if architecture.max_context else ""
     parts = (f"{count_text(architecture.total)} parameters{active}", f"{architecture.layers} layers", context, architecture.family)
@@ -87,7 +87,7 @@ def model_summary(architecture: Architecture) -> str:
 
 
 def gpu_summary(gpu: Gpu) -> str:
-    """'131 GiB · 4.80 TB/s · 989 TFLOP/s bf16 · 700 W · Hopper', without unknown figures."""
+    """Summary such as '131 GiB · 4.80 TB/s · 989 TFLOP/s bf16 · 700 W · Hopper', without unknown figures."""
     dtype = next((dtype for dtype in SPEEDS if dtype in gpu.compute_flop_per_s), None)
     parts = (
         bytes_text(gpu.usable_memory_bytes or gpu.memory_bytes),

@@ -1,4 +1,4 @@
-"""The ranking: its columns, the reasons of its rows, and the text above and below the table."""
+"""Ranking: its columns, the reasons of its rows, and the text above and below the table."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 
 GENERATING = ("serve", "generate")
 IDENTITY = ("rank", "gpu", "gpus", "layout", "memory")
-"""Columns that identify a row and its verdict; the others are empty where a row cannot run."""
+"""Columns that identify a row and its verdict; the others are empty for a row that cannot run."""
 ALWAYS = (*IDENTITY, "rate", "usd-per-h", "usd-per-million", "flop-per-usd", "limit", "provider", "why")
-"""Columns that are kept even where every row is unknown."""
+"""Columns that are kept even if all rows are unknown."""
 LEAST_WHY_WIDTH = 28
 FIRST_REASONS, OTHER_REASONS = 3, 2
-"""Rows whose reasons are listed below a table that has no room for them: solutions, and others."""
+"""Numbers of rows whose reasons are listed below a table without room for them: solutions, and others."""
 
 PlanColumn = Column["PlanRow"]
 FigureOf = Callable[["PlanRow"], "Figure | None"]
 
 
 def throughput(answer: Answer) -> Figure | None:
-    """Tokens/s of the whole deployment: output tokens where there are any, else all tokens."""
+    """Tokens/s of the whole deployment: output tokens if there are any, else all tokens."""
     return answer.output_tokens_per_s or answer.tokens_per_s or answer.decode_tokens_per_s
 
 
 def throughput_label(task: Mapping[str, Any]) -> str:
-    """The name of `throughput` where there is more room than a column's."""
+    """Long name of `throughput`."""
     return "output tokens/s" if task.get("task") in GENERATING else "tokens/s"
 
 
 def rate_text(value: float | None) -> str:
-    """Tokens per second to three figures in at most six characters: '5,210', '41.8', '185 k', '1.24 M', '0.0075'."""
+    """Tokens per second with three digits in at most six characters: '5,210', '41.8', '185 k', '1.24 M', '0.0075'."""
     if value is None or not is_known(value):
         return UNKNOWN
     if 0 < value < 0.001:
@@ -73,18 +73,18 @@ def money_text(value: float | None) -> str:
 
 
 def hours_text(value: float) -> str:
-    """Hours in the unit a person would choose: '4.1 h', '12 d'."""
+    """Hours in a convenient unit: '4.1 h', '12 d'."""
     return duration_text(value * SECONDS_PER_HOUR)
 
 
 def memory_share(answer: Answer) -> float | None:
-    """Fraction of the usable memory of the fullest GPU that is used."""
+    """Used fraction of the usable memory of the fullest GPU."""
     memory = answer.memory_bytes
     return memory.total.value / memory.capacity if memory is not None and memory.capacity > 0 else None
 
 
 def p95_or_mean(latency: Percentiles | None) -> Figure | None:
-    """The 95th percentile of a latency; its mean where that is all that is known."""
+    """95th percentile of a latency, or its mean if only that is known."""
     return (latency.p95 or latency.mean) if latency else None
 
 
@@ -96,7 +96,7 @@ def percentile_of(row: PlanRow, name: str, percentile: str) -> Figure | None:
 
 
 def columns_for(plan: Plan) -> list[PlanColumn]:
-    """The columns for the task of `plan`, from left to right, without columns that no row fills."""
+    """Columns for the task of `plan`, from left to right, without those that are empty in all rows."""
     return [
         column
         for column in _columns(plan.task)
@@ -106,7 +106,7 @@ def columns_for(plan: Plan) -> list[PlanColumn]:
 
 
 def plan_table(plan: Plan) -> Table[PlanRow]:
-    """The whole ranking; the first row stands out, rows that are no solution stand back."""
+    """Table of the whole ranking; the first row is emphasised, and rows that are no solution are faint."""
     return Table(columns_for(plan), plan.rows, lambda row: "strong" if row.rank == 1 else "faint" if row.rank is None else "")
 
 
@@ -166,14 +166,14 @@ def _columns(task: Mapping[str, Any]) -> list[PlanColumn]:
 
 
 def _efficiency_columns(of_tokens: int, of_flop: int) -> Iterator[PlanColumn]:
-    """Dollars per million tokens and FLOP per dollar, with these priorities."""
+    """Columns of dollars per million tokens and FLOP per dollar, with the given priorities."""
     tokens, flop = (_if_it_fits(attrgetter(f"answer.{name}")) for name in ("usd_per_million_tokens", "flop_per_usd"))
     yield _figures("usd-per-million", "$/M tok", tokens, money_text, of_tokens, "$ per million tokens")
     yield _figures("flop-per-usd", "FLOP/$", flop, si_text, of_flop, "FLOP per $", best_is_high=True)
 
 
 def job_columns() -> list[PlanColumn]:
-    """Cost and duration of a job that ends."""
+    """Columns of cost and duration of a job that ends."""
     return [
         _figures("job-usd", "$/job", _if_it_fits(lambda row: row.job_usd), money_text, 94, "$ of the job"),
         _figures("job-h", "job takes", _if_it_fits(lambda row: row.job_h), hours_text, 80, "time of the job"),
@@ -182,7 +182,7 @@ def job_columns() -> list[PlanColumn]:
 
 
 def _latency_columns() -> list[PlanColumn]:
-    """Times of a request."""
+    """Columns of the latencies of a request."""
     return [
         _figures("ttft", "1st tok", _if_it_fits(lambda row: p95_or_mean(row.answer.ttft_s)), duration_text, 12, "first token"),
         _figures(
@@ -201,7 +201,7 @@ def _figures(
     *,
     best_is_high: bool = False,
 ) -> PlanColumn:
-    """A column of figures without their ranges, sorted by value."""
+    """Column of figures without ranges, sorted by value."""
     return Column(
         id,
         title,
@@ -215,12 +215,12 @@ def _figures(
 
 
 def _if_it_fits(figure_of: FigureOf) -> FigureOf:
-    """`figure_of`, with nothing for a candidate that cannot run."""
+    """`figure_of`, but None for a candidate that cannot run."""
     return lambda row: figure_of(row) if row.answer.fits else None
 
 
 def _purchase(row: PlanRow) -> float | None:
-    """Price of GPUs that would be bought; None for others."""
+    """Price of GPUs to buy; None for others."""
     return row.owned.price_usd if row.owned is not None and row.owned.bought else None
 
 
@@ -241,7 +241,7 @@ def _layout(row: PlanRow) -> str | None:
 
 
 def _memory(row: PlanRow) -> Cell:
-    """Share of the usable memory of the fullest GPU; as a multiple where it is far beyond."""
+    """Used share of the usable memory of the fullest GPU; as a multiple if it is far too high."""
     share = memory_share(row.answer)
     if share is None:
         return Cell()
@@ -249,7 +249,7 @@ def _memory(row: PlanRow) -> Cell:
 
 
 def _rate(row: PlanRow) -> Figure | None:
-    """The throughput of a candidate that can run."""
+    """Throughput of a candidate that can run."""
     return throughput(row.answer) if row.answer.fits else None
 
 
@@ -258,19 +258,19 @@ def _limit(row: PlanRow) -> str | None:
 
 
 def legend(rows: Sequence[PlanRow]) -> str:
-    """The meaning of the signs in the column of throughput; empty where it has none."""
+    """Explanation of the signs in the column of throughput; empty if there are none."""
     return basis_legend(figure for row in rows if (figure := _rate(row)))
 
 
 def reason(row: PlanRow, *, limit_shown: bool) -> str:
-    """Reason for the rank of a row, without the limit where a column shows it."""
+    """Reason for the rank of a row, without the limit if a column shows it."""
     if not limit_shown:
         return row.why
     return row.why.removesuffix(f"limited by {row.answer.bottleneck}").rstrip("; ") or row.why
 
 
 def reasons(plan: Plan, *, limit_shown: bool) -> list[str]:
-    """Reasons for the ranks of the first rows, of this machine's, and of the nearest that are no solution."""
+    """Reasons for the ranks of the first rows, of this machine, and of the nearest rows that are no solution."""
     solutions = [row for row in plan.rows if row.rank]
     others = [row for row in plan.rows if not row.rank and not row.here]
     listed = [*solutions[:FIRST_REASONS], *others[:OTHER_REASONS], *(row for row in plan.rows if row.here)]
@@ -291,7 +291,7 @@ def heading(plan: Plan) -> list[str]:
 
 
 def fit_text(plan: Plan) -> str:
-    """How many candidates fit; in memory, where some of them miss a target."""
+    """Number of candidates that fit, or that fit in memory if some of them miss a target."""
     counts = plan.counts
     missing = plan.best is None or any(row.verdict == "misses-target" and not row.here for row in plan.rows)
     return f"{counts.fit:,} of {counts.considered:,} fit{' in memory' if missing and counts.fit else ''}"

@@ -1,4 +1,4 @@
-"""Offers in words: provider and region, the network between the nodes, and prices of the same nodes on other terms."""
+"""Offers in words: provider and region, network between nodes, and prices of the same nodes on other terms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TERM_WORDS = {"on-demand": "by the hour", "spot": "spot", "reserved-1y": "1 year
 
 
 def provider_text(row: PlanRow, task: Mapping[str, Any]) -> str | None:
-    """The provider of a row, with its term where several are ranked, or it is not the usual one; 'own' or 'to buy' if not rented; None: no offer."""
+    """Provider of a row, with its term if several are ranked or it is not the default; 'own' or 'to buy' if not rented; None: no offer."""
     if row.owned is not None:
         return "to buy" if row.owned.bought else "own"
     if row.offer is None:
@@ -28,13 +28,13 @@ def provider_text(row: PlanRow, task: Mapping[str, Any]) -> str | None:
 
 
 def wire_text(network: Network) -> str:
-    """'EFA 400 Gb/s a GPU'; just the name where it includes the rate or the rate is unknown."""
+    """Network such as 'EFA 400 Gb/s a GPU'; only the name if it includes the rate, or the rate is unknown."""
     named = (network.fabric[:1].upper() + network.fabric[1:]).replace("Infiniband", "InfiniBand")
     return named if network.bytes_per_s is None or "b/s" in named else f"{named} {bits_text(network.bytes_per_s)} a GPU"
 
 
 def network_text(row: PlanRow) -> str | None:
-    """Network between the nodes of a row, in a cell: 'one node', 'apart' where each works alone, or the network and its rate."""
+    """Network between the nodes of a row: 'one node', 'apart' for independent nodes, or the network and its rate."""
     network = row.answer.network
     if network is None:
         return None
@@ -44,7 +44,7 @@ def network_text(row: PlanRow) -> str | None:
 
 
 def network_sentence(row: PlanRow) -> str | None:
-    """The network of a row in a sentence, with how many nodes there are and where that stands; None where nothing is rented."""
+    """Sentence on the network of a row, with the available nodes and the source; None if nothing is rented."""
     network = row.answer.network
     if network is None or row.here:
         return None
@@ -64,12 +64,12 @@ def network_sentence(row: PlanRow) -> str | None:
 
 
 def kind_text(offer: Offer, provider: Provider | None) -> str:
-    """The kind of who rents `offer` out; unknown without a record."""
+    """Kind of the provider of `offer`; unknown without a record."""
     return provider.kind_of(offer) if provider else UNKNOWN
 
 
 def sold_network_text(offer: Offer, provider: Provider | None) -> str:
-    """The network that is sold between nodes of `offer`: 'EFA 400 Gb/s a GPU', 'none sold', or unknown."""
+    """Network available between nodes of `offer`: 'EFA 400 Gb/s a GPU', 'none sold', or unknown."""
     known = provider.network_of(offer.instance) if provider else None
     fabric = offer.fabric or (known.fabric if known else None)
     rate = offer.node_bytes_per_s if offer.fabric else known.node_bytes_per_s if known else None
@@ -79,7 +79,7 @@ def sold_network_text(offer: Offer, provider: Provider | None) -> str:
 
 
 def offer_sentence(offer: OfferAnswer) -> str:
-    """Sentence on the offer: provider, instance, place, term and date."""
+    """Sentence on the offer: provider, instance, region, term and date."""
     count = f"{offer.instances:,} × " if offer.instances > 1 else ""
     size = f" with {offer.gpus:,} GPUs{' each' if offer.instances > 1 else ''}" if offer.gpus > 1 else ""
     kind = f" ({offer.kind})" if offer.kind else ""
@@ -90,7 +90,7 @@ def offer_sentence(offer: OfferAnswer) -> str:
 
 
 def owned_words(owned: OwnedAnswer) -> str:
-    """Parts of what an hour of one's own GPUs costs: 'power and place 1.20 $/h, loss in value 8.40 $/h'."""
+    """Parts of the cost of owned GPUs: 'power and place 1.20 $/h, loss in value 8.40 $/h'."""
     lost = owned.depreciation_usd_per_h
     return f"power and place {usd_text(owned.running_usd_per_h)} $/h" + (
         f", loss in value {usd_text(lost)} $/h" if lost is not None else ""
@@ -98,11 +98,11 @@ def owned_words(owned: OwnedAnswer) -> str:
 
 
 MOST_COUNTRIES = 4
-"""Countries that are listed; beyond that, only their number."""
+"""Maximum number of listed countries; if there are more, only their number is shown."""
 
 
 def money_sentences(row: PlanRow) -> Iterator[str]:
-    """The offer of a row, or the price of one's own, its month, its network, other terms, and what spot adds."""
+    """Sentences on the offer of a row or the user's own price, cost of a month, network, other terms, and spot."""
     offer, layout = row.offer, row.answer.layout
     if offer is not None:
         yield offer_sentence(offer)
@@ -139,7 +139,7 @@ def _spot_taken(assumed: Mapping[str, Any]) -> str:
 
 
 def term_sentence(term: TermPrice) -> str:
-    """One term: dollars an hour, of the job, of the whole commitment, and the use from which on that is cheaper."""
+    """Sentence on one term: dollars per hour, for the job, for the whole commitment, and the use above which it is cheaper."""
     parts = [f"{TERM_WORDS.get(term.term, term.term)}: {usd_text(term.usd_per_h)} $/h"]
     if term.job_usd is not None:
         parts.append(f"the job {usd_text(term.job_usd.value)} $")

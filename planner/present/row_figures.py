@@ -1,4 +1,4 @@
-"""The figures of one row (speed, latency, money): names, units and formats shared by tables, comparisons and reports."""
+"""Figures of a row (speed, latency, money): names, units and formats shared by tables, comparisons and reports."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ class RowFigure(msgspec.Struct, frozen=True):
 
     label: str
     unit: str
-    """Words behind the value; empty where the value is clear without them."""
+    """Unit after the value; empty if its text includes one."""
     figure: Callable[[PlanRow], Figure | None]
     text: NumberText
     group: Literal["speed", "latency", "money"]
     best_is_high: bool = False
     target: str = ""
-    """Key of the workload's targets that limits it."""
+    """Key of its target in the workload."""
     percentile: str = ""
     """Percentile of a latency; empty for other figures."""
     owned_label: str = ""
-    """The label for GPUs that are bought or one's own, where it is another."""
+    """Label for bought or owned GPUs, if different."""
 
     @property
     def label_with_unit(self) -> str:
-        """The label, and the unit where the value does not say it."""
+        """Label, with the unit if the text of a value does not include it."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def label_of(self, row: PlanRow) -> str:
-        """The label as it is of `row`."""
+        """Label for `row`."""
         return self.owned_label if self.owned_label and row.owned is not None else self.label
 
     def long_text(self, value: float) -> str:
-        """A value with its unit."""
+        """Value with its unit."""
         return f"{self.text(value)} {self.unit}".rstrip()
 
 
 def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
-    """Every figure a row may have, in the order they are read."""
+    """All figures a row may have, in the order of display."""
     return [
         RowFigure(throughput_label(task), "", lambda row: throughput(row.answer), rate_text, "speed", best_is_high=True),
         RowFigure("tokens/s per GPU", "", lambda row: row.answer.tokens_per_s_per_gpu, rate_text, "speed", best_is_high=True),
@@ -73,7 +73,7 @@ def row_figures(task: Mapping[str, Any]) -> list[RowFigure]:
 
 
 def _requests_text(value: float) -> str:
-    """Requests a second; a small number without a prefix, as '6.94 m' reads as millions."""
+    """Requests per second; small numbers have no prefix, because '6.94 m' could mean millions."""
     return digits(value) if value < 99_950 else si_text(value)
 
 

@@ -1,4 +1,4 @@
-"""The study of compute per dollar: a table over sizes, its conditions, and the sizes where the best GPU changes."""
+"""Study of compute per dollar: a table over sizes, its conditions, and the sizes at which the best GPU changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAWS = {"printed": "depth = 0.77 log2(width) - 2.5", "log2": "log2(depth) = 0.77
 
 
 def study_sections(answer: StudyAnswer) -> list[Section]:
-    """The table with its conditions, then the findings as sentences, compared with the published study."""
+    """Table with its conditions, then the findings as sentences, compared with the published study."""
     conditions = [Paragraph(line, "faint") for line in _conditions(answer)]
     sentences = [Paragraph(line) for line in story(answer)]
     published = [Paragraph(line, "faint") for line in answer.published]
@@ -27,7 +27,7 @@ def study_sections(answer: StudyAnswer) -> list[Section]:
 
 
 def study_table(answer: StudyAnswer) -> Table[int]:
-    """A row for each size along the axis: speed and FLOP per dollar of every GPU, or the best GPUs where there are many."""
+    """One row per size along the axis: speed and FLOP per dollar of every GPU, or only the best GPUs if there are many."""
     sizes = answer.curves[0].points if answer.curves else []
     columns: list[Column[int]]
     if answer.axis == "batch":
@@ -48,7 +48,7 @@ def study_table(answer: StudyAnswer) -> Table[int]:
 
 
 def best(answer: StudyAnswer, number: int) -> list[tuple[str, float]]:
-    """(GPU, FLOP per dollar) at one size along the axis, the highest first."""
+    """GPUs with FLOP per dollar at one size along the axis, the highest first."""
     known = [(curve.gpu, figure.value) for curve in answer.curves if (figure := curve.points[number].flop_per_usd)]
     return sorted(known, key=lambda entry: -entry[1])
 
@@ -82,7 +82,7 @@ def _title(answer: StudyAnswer) -> str:
 
 
 def _conditions(answer: StudyAnswer) -> Iterator[str]:
-    """The depth law, the prices, and the first size of each GPU that has no speed."""
+    """Sentences on the depth law, the prices, and the first size without a speed on each GPU."""
     if answer.depth_law in LAWS:
         yield f"Depth law {answer.depth_law}: {LAWS[answer.depth_law]}."
     shown = answer.curves[:MOST_CURVES]

@@ -1,4 +1,4 @@
-"""The time of one row, operator by operator: its phases, what each operator waits for, and the roofs above them."""
+"""Time of one row by phases and operators, with their limits and the roofs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planner.units import bytes_text, count_text, digits, duration_text, percent
 
 
 class OperatorLine(NamedTuple):
-    """One operator of a phase in a table, or the sum of all short ones."""
+    """One operator of a phase in the table, or the sum of all short ones."""
 
     phase: PhaseTime
     name: str
@@ -25,17 +25,17 @@ class OperatorLine(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Its part of the time of its phase."""
+        """Share of the time of its phase."""
         return self.seconds / self.phase.seconds
 
 
 def share_text(share: float) -> str:
-    """A share of time, '<1 %' where it would read 0 %."""
+    """Share of time, '<1 %' if it would read 0 %."""
     return "<1 %" if 0 < share < LEAST_SHARE else percent_text(share)
 
 
 def _of_operator(name: str, text: Callable[[Any], str]) -> Callable[[OperatorLine], str]:
-    """Cells with an attribute of the operator; empty where it is 0 or unknown, and for several operators in one line."""
+    """Function for cells with an attribute of the operator; empty if it is 0 or unknown, and for several operators in one line."""
     return lambda line: text(value) if (value := getattr(line.operator, name, None)) else ""
 
 
@@ -54,7 +54,7 @@ OPERATOR_COLUMNS: tuple[Column[OperatorLine], ...] = (
 
 
 def time_section(row: PlanRow, detail: TimeDetail) -> Section:
-    """The phases of the work on `row`, their operators, and the roofs above them."""
+    """Phases of the work on `row`, their operators, and the roofs."""
     title = f"Time of {detail.work} on {row_place(row)}: {duration_text(detail.total_s)}"
     note: list[Part] = [Paragraph(detail.note)] if detail.note else []
     lines = [line for phase in detail.phases() for line in operator_lines(detail, phase)]
@@ -62,7 +62,7 @@ def time_section(row: PlanRow, detail: TimeDetail) -> Section:
 
 
 def phase_facts(detail: TimeDetail) -> list[Fact]:
-    """The phases in the order in which they happen: time, share of the whole, and what binds them."""
+    """Phases in chronological order: time, share of the whole, and limit."""
     facts = []
     for phase in detail.phases():
         flop = f", {si_text(phase.flop, 'FLOP')} a GPU" if phase.flop else ""
@@ -72,7 +72,7 @@ def phase_facts(detail: TimeDetail) -> list[Fact]:
 
 
 def operator_lines(detail: TimeDetail, phase: PhaseTime) -> Iterator[OperatorLine]:
-    """The operators of a phase, the longest first; those too short to matter as one."""
+    """Operators of a phase, the longest first; the shortest ones are combined."""
     long, short = detail.longest(phase)
     for number, one in enumerate(long):
         yield OperatorLine(phase, one.name, one.seconds, one, first=number == 0)
@@ -81,7 +81,7 @@ def operator_lines(detail: TimeDetail, phase: PhaseTime) -> Iterator[OperatorLin
 
 
 def roofs(detail: TimeDetail) -> list[Fact]:
-    """Reached compute and bandwidth and the ridge between them, each beside the data sheet's."""
+    """Reached compute and bandwidth and the ridge point, with the values of the data sheet."""
     return [
         Fact(
             detail.dtype,
@@ -95,11 +95,11 @@ def roofs(detail: TimeDetail) -> list[Fact]:
 
 
 def peak_share(detail: TimeDetail) -> float:
-    """The share of the data sheet's FLOP/s that the whole work reaches."""
+    """Share of the data sheet's FLOP/s that the whole work reaches."""
     return detail.flop / detail.total_s / detail.peak_flop_per_s
 
 
 def below_roof(detail: TimeDetail, one: Operator) -> str:
-    """Share that an operator reaches of the data sheet's roof above it."""
+    """Share of the data sheet's roof that an operator reaches."""
     roof = min(detail.peak_flop_per_s, detail.peak_bytes_per_s * (one.intensity or 0.0))
     return percent_text(one.flop / one.seconds / roof) if roof else ""

@@ -1,4 +1,4 @@
-"""Recorded traffic and its replay as sections: requests hour by hour, and the latencies they met."""
+"""Recorded traffic and its replay as sections: requests and latencies by the hour."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LATENCIES = (("to the first token", "ttft_s"), ("between tokens", "tpot_s"), ("w
 
 
 def clock_text(clock: str, begins_s: float) -> str:
-    """The beginning of an hour: '2023-11-16 18:00', or how long after the first request."""
+    """Beginning of an hour: '2023-11-16 18:00', or the time since the first request."""
     return clock[:16].replace("T", " ") if clock else f"+{round(begins_s / 3600)} h"
 
 
 def lengths_fact(label: str, lengths: Lengths | None) -> Fact:
-    """The mean of a length, with its percentiles beside it."""
+    """Mean of a length with its percentiles."""
     if lengths is None:
         return Fact(label, UNKNOWN)
     shares = (("p50", lengths.p50), ("p95", lengths.p95))
@@ -33,7 +33,7 @@ def lengths_fact(label: str, lengths: Lengths | None) -> Fact:
 
 
 def traffic_sections(traffic: Traffic) -> list[Section]:
-    """Traffic as facts, then by the hour."""
+    """Facts on the traffic, then a table by the hour."""
     notes = [Points(traffic.notes)] if traffic.notes else []
     sections = [Section(f"Traffic: {traffic.source}", [Facts(list(_traffic_facts(traffic))), *notes])]
     if len(traffic.hours) > 1:
@@ -71,7 +71,7 @@ _HOUR_COLUMNS: tuple[Column[TrafficHour], ...] = (
 
 
 def replay_sections(replay: Replay) -> list[Section]:
-    """Latencies of the requests, then by the hour."""
+    """Facts and latencies of the replay, then a table by the hour."""
     gpus = f"{replay.replicas} × {replay.gpus_per_replica} {device_name(replay.gpu)}, {replay.layout}"
     missed = [Paragraph(f"misses {'; '.join(replay.missed)}", "strong")] if replay.missed else []
     table = Table(_latency_columns(replay), LATENCIES)

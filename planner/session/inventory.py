@@ -316,10 +316,10 @@ class Inventory:
 
     def traced(self, config: dict[str, Any]) -> bool:
         """True if `config` is planned as its own code was traced: asked for, or done before and of no known family."""
-        from planner.observe.benchmark.description import kept_description
+        from planner.observe.benchmark.description import stored_description
         from planner.workload.huggingface.config import known_family
 
-        return self.exact or (not known_family(config) and kept_description(config, self.descriptions) is not None)
+        return self.exact or (not known_family(config) and stored_description(config, self.descriptions) is not None)
 
     @property
     def descriptions(self) -> Path:
@@ -328,11 +328,11 @@ class Inventory:
 
     def described(self, config: dict[str, Any], python: Path | None = None) -> Architecture:
         """The architecture of `config` as its own code has it, kept or made now under `python`; raises `UserError`."""
-        from planner.observe.benchmark.description import kept_description, make_description, require_few_layers
+        from planner.observe.benchmark.description import make_description, require_few_layers, stored_description
         from planner.workload.huggingface.config import in_published_format, parts_beside_text
         from planner.workload.huggingface.described import described_architecture
 
-        found = kept_description(config, self.descriptions)
+        found = stored_description(config, self.descriptions)
         if found is None:
             require_few_layers(config)
             self.narrate(f"Tracing the code of {config.get('model_type')} in transformers: this takes up to a few minutes, once.")

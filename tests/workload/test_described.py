@@ -14,7 +14,7 @@ from repository import RunPlanner
 from planner.engine.performance.operators.matrix_products import pass_products
 from planner.errors import UserError
 from planner.observe.benchmark import description
-from planner.observe.benchmark.description import kept_description, make_description, require_few_layers
+from planner.observe.benchmark.description import make_description, require_few_layers, stored_description
 from planner.session.inventory import Inventory
 from planner.workload.architecture import Architecture
 from planner.workload.huggingface.config import read_architecture
@@ -106,7 +106,7 @@ def test_a_python_without_the_library_is_told_how_to_get_it(tmp_path: Path) -> N
     with pytest.raises(UserError) as refused:
         make_description({"model_type": "strange"}, tmp_path, python)
     assert "pip install 'gpu-planner[models]'" in refused.value.problems[0].message
-    assert kept_description({"model_type": "strange"}, tmp_path) is None
+    assert stored_description({"model_type": "strange"}, tmp_path) is None
 
 
 def answering(folder: Path, found: object) -> Path:
@@ -130,8 +130,8 @@ def test_a_listed_model_is_shown_by_its_code_when_asked(tmp_path: Path, run_plan
 def test_a_description_is_kept_by_its_config(tmp_path: Path) -> None:
     config, found = CASES["olmo3"], golden("olmo3")
     python = answering(tmp_path, found)
-    assert make_description(config, tmp_path, python) == kept_description(config, tmp_path) == found
-    assert kept_description(config | {"vocab_size": 1}, tmp_path) is None
+    assert make_description(config, tmp_path, python) == stored_description(config, tmp_path) == found
+    assert stored_description(config | {"vocab_size": 1}, tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_model_of_no_family_is_planned_by_its_code_where_the_library_is_here(t
     inventory.narrate = told.append
     found = inventory.architecture(SMALL)
     assert (found.layers, found.width, found.vocabulary) == (1, 64, 5000)
-    assert kept_description(SMALL, inventory.descriptions)
+    assert stored_description(SMALL, inventory.descriptions)
     assert Inventory.open(state=tmp_path, config=tmp_path).architecture(SMALL) == found
     assert len(told) == 1, "what takes long is told, once"
 

@@ -19,23 +19,23 @@ from planner.errors import Problem, UserError
 from planner.reading import read_json
 
 FORMAT = 3
-"""Format of `bench.describe`; a description of another format is made again."""
+"""Format of `bench.describe`; a description of another format is created again."""
 LONGEST_S = 300.0
-"""Time limit of one description in seconds: a hundred layers take 40 s on two busy cores, and more where their code processes token after token."""
+"""Time limit of one description in seconds: a hundred layers take 40 s on two busy cores, and more if their code loops over tokens."""
 MOST_LAYERS = 200
-"""Most layers that are traced; the deepest model of the catalogue has 126. Each is run by its own code about seven times."""
+"""Maximum number of traced layers, each of which runs about seven times; the deepest model of the catalogue has 126."""
 _LAYERS = re.compile(r"(n_|num_)?((hidden|decoder|encoder)_)?(layers?|blocks?)")
 """Names of counts of layers: n_layer, num_hidden_layers, decoder_layers, num_blocks."""
 INSTALL = "pip install 'gpu-planner[models]'"
 _NAMES = re.compile(
     r"^MODEL_FOR_(?:CAUSAL_LM|IMAGE_TEXT_TO_TEXT|SEQ_TO_SEQ_CAUSAL_LM|MASKED_LM)_MAPPING_NAMES\b(.*?)^\)", re.MULTILINE | re.DOTALL
 )
-"""The tables of transformers that say which model types it builds to predict tokens: of text, also about pictures or sound."""
+"""Tables in transformers of the model types that it builds to predict tokens: of text, also about pictures or sound."""
 
 
 @cache
 def described_types() -> frozenset[str]:
-    """The model types that the installed transformers can generate with; none without it or torch. Neither is imported."""
+    """Model types with which the installed transformers can generate; empty without it or torch. Neither is imported."""
     found = importlib.util.find_spec("transformers")
     if found is None or found.origin is None or importlib.util.find_spec("torch") is None:
         return frozenset()
@@ -47,7 +47,7 @@ def described_types() -> frozenset[str]:
 
 
 def require_few_layers(config: Mapping[str, Any], within: str = "model.") -> None:
-    """Raises `UserError` naming a key with more layers than are traced."""
+    """Raise `UserError` for a key with more layers than can be traced."""
     for name, value in config.items():
         if isinstance(value, Mapping):
             require_few_layers(value, f"{within}{name}.")
@@ -55,8 +55,8 @@ def require_few_layers(config: Mapping[str, Any], within: str = "model.") -> Non
             raise UserError(Problem("", f"{within}{name}", f"more than {MOST_LAYERS} layers are not traced by their own code."))
 
 
-def kept_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
-    """The description of `config` in `folder`; None where none is stored."""
+def stored_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
+    """Description of `config` in `folder`; None if none is stored."""
     try:
         found = read_json(_file(config, folder))
     except UserError:
@@ -65,7 +65,7 @@ def kept_description(config: Mapping[str, Any], folder: Path) -> dict[str, Any] 
 
 
 def make_description(config: Mapping[str, Any], folder: Path, python: Path | None = None) -> dict[str, Any]:
-    """Describe `config` under `python` (the running one when None) and store the result; raises `UserError` with what would help."""
+    """Describe `config` with `python` (the running one if None) and store the result; raises `UserError` with advice."""
     command = [str(python or sys.executable), "-u", str(Path(protocol.__file__).parent), "describe"]
     try:
         done = subprocess.run(

@@ -44,9 +44,9 @@ class BenchRequest:
     skip: tuple[str, ...] = ()
     """Ids of points not to measure."""
     skip_if: str | None = None
-    """Fingerprint under which they are left out; on another machine or software all are measured."""
+    """Fingerprint for which `skip` applies; on another machine or software all points are measured."""
     options: tuple[str, ...] = ()
-    """Further arguments of the worker: what of the study to measure, a time limit."""
+    """Further arguments of the worker, such as the part of the study, or a time limit."""
     polls: Callable[[], int] | None = None
     """Number of times this program has read the device's telemetry so far; its rate is stored with each point. None: it does not read any."""
     restarts: bool = True
@@ -124,11 +124,11 @@ class WorkerRestarted:
     """The replacement of a worker that ended early; the point it broke on was sent as `PointDone` before."""
 
     reason: str
-    """How the worker ended, and the point it was at."""
+    """Description of how the worker ended, and its point."""
     number: int
     """Number of the restart, from 1."""
     most: int
-    """Most restarts of a run."""
+    """Maximum number of restarts of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The Python that measures: probed for its version and its torch, without loading torch, before anything is started with it."""
+"""Python for the benchmark: checks its version and its torch, without loading torch, before it is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK_S = 20.0
 """Seconds that a cold interpreter on a network disk may take to report its version."""
 LOOK_AGAIN_S = 0.05
 MOST_SAID = 1 << 20
-"""Most bytes of its output that are stored."""
+"""Maximum bytes of its output that are stored."""
 LOOK = """
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
@@ -37,7 +37,7 @@ if found is not None and found.origin is not None:
         version = "unknown"
 print(json.dumps({"bench-probe": 1, "python": list(sys.version_info[:3]), "torch": version, "executable": sys.executable}))
 """
-"""Finds torch without importing it: 40 ms instead of seconds."""
+"""Program that finds torch without importing it: 40 ms instead of seconds."""
 
 OTHER = "Name another with --python PATH."
 
@@ -94,7 +94,7 @@ async def probe_interpreter_async(python: Path | None = None) -> Interpreter | N
         async with asyncio.timeout(LOOK_S):
             while not all(one.done() for one in reading) and _facts(bytes(said[0])) is None and process.returncode is None:
                 await asyncio.wait(reading, timeout=LOOK_AGAIN_S)
-            await asyncio.wait(reading, timeout=LOOK_AGAIN_S)  # another process may hold the pipes for ever
+            await asyncio.wait(reading, timeout=LOOK_AGAIN_S)  # another process may keep the pipes open for ever
     except TimeoutError:
         return NoInterpreter("not-python", f"{found} did not answer within {LOOK_S:.0f} s.", OTHER)
     finally:
@@ -106,18 +106,18 @@ async def probe_interpreter_async(python: Path | None = None) -> Interpreter | N
             async with asyncio.timeout(1.0):
                 await asyncio.gather(*reading, return_exceptions=True)
                 await process.wait()
-        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # nothing public lets go of pipes that others hold
+        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  # there is no public way to close pipes that other processes keep open
     return _judged(found, bytes(said[0]), bytes(said[1]))
 
 
 async def _read(stream: asyncio.StreamReader | None, into: bytearray) -> None:
-    """Read `stream` to its end, or to the most that is stored."""
+    """Read `stream` to its end, or up to the maximum that is stored."""
     while stream is not None and len(into) < MOST_SAID and (chunk := await stream.read(1 << 16)):
         into += chunk
 
 
 def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpreter:
-    """Interpreter as the probe's answer describes it."""
+    """Result of the probe."""
     facts = _facts(output)
     if facts is None:
         said = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
@@ -136,7 +136,7 @@ def _judged(found: str, output: bytes, errors: bytes) -> Interpreter | NoInterpr
 
 
 def _executable(python: Path | None) -> str | NoInterpreter:
-    """The file to start, or the reason why it cannot be found."""
+    """File to start, or the reason why it cannot be found."""
     if python is None:
         if sys.executable:
             return sys.executable
@@ -163,7 +163,7 @@ def _executable(python: Path | None) -> str | NoInterpreter:
 
 
 def _facts(output: bytes) -> dict[str, Any] | None:
-    """The probe's answer; start-up files of the interpreter may print around it."""
+    """Answer of the probe; start-up files of the interpreter may print other lines."""
     for line in reversed(output.splitlines()):
         if b'"bench-probe"' in line:
             try:

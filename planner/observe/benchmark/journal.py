@@ -1,6 +1,6 @@
-"""The lock of a running benchmark, and the journal of its worker: every message with all samples, so that results survive a killed planner.
+"""Lock of a running benchmark, and journal of its worker: every message with all samples, so that results survive a killed planner.
 
-`runs/RUN.part.jsonl` is the journal of a run whose results may not all be in the store, `runs/RUN.jsonl` of a run whose results are.
+`runs/RUN.part.jsonl` is the journal of a run whose results may not all be in the store, `runs/RUN.jsonl` if all of them are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RunLock:
-    """One benchmark at a time per state folder: two would distort each other's figures.
+    """Lock that allows one benchmark at a time per state folder, because two would distort each other's figures.
 
     The worker inherits the descriptor, so the lock holds as long as the worker lives, even when the planner is gone.
     """
@@ -42,7 +42,7 @@ class RunLock:
         self.descriptor: int | None = None
 
     def take(self) -> bool:
-        """Take the lock; whether it succeeded. Raises `OSError` when the folder cannot be written."""
+        """Take the lock; returns True on success. Raises `OSError` if the folder cannot be written."""
         import fcntl
 
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
@@ -55,27 +55,27 @@ class RunLock:
         return True
 
     def holder(self) -> str:
-        """Process id of the worker that holds it; empty when unknown."""
+        """Process id of the worker that holds it; empty if unknown."""
         with contextlib.suppress(OSError):
             return self._path.read_text(encoding="ascii", errors="replace").strip()
         return ""
 
     def note(self, pid: int) -> None:
-        """Record which worker holds it."""
+        """Store the process id of the worker that holds it."""
         if self.descriptor is not None:
-            with contextlib.suppress(OSError):  # a full disk: the lock holds without a name
+            with contextlib.suppress(OSError):  # full disk: the lock is held without the id
                 os.ftruncate(self.descriptor, 0)
                 os.pwrite(self.descriptor, f"{pid}\n".encode(), 0)
 
     def drop(self) -> None:
-        """Close our descriptor; the lock stays with a worker that inherited it."""
+        """Close this process's descriptor; a worker that inherited the lock keeps it."""
         if self.descriptor is not None:
             os.close(self.descriptor)
         self.descriptor = None
 
 
 KEPT_JOURNALS = 50
-"""Number of closed journals that are kept, the newest."""
+"""Number of newest closed journals that are kept."""
 RUN = re.compile(rf"\d{{8}}T\d{{6}}Z-[0-9a-f]{{6}}{re.escape(OPEN_SUFFIX)}")
 """Names of journals; other files are ignored."""
 MOST_BYTES = 256 * MIB
@@ -84,7 +84,7 @@ CUT_OFF = "the worker ended during this point, with no planner left to start it 
 
 
 def journal_path(state: Path, run: str) -> Path:
-    """Path the worker writes to; its folder exists afterwards. Raises `OSError`."""
+    """Path of the journal, whose folder is created. Raises `OSError`."""
     folder = state / "runs"
     make_folder(folder)
     return folder / f"{run}{OPEN_SUFFIX}"
@@ -107,7 +107,7 @@ def close_journal(path: Path, result: WriteResult, ending: str = "") -> Path:
 
 
 def recover_journals(state: Path, store: Store, canonical: Callable[[str], str | None] | None = None) -> int:
-    """Store the measurements that workers took after their planner was killed; returns their number. Does nothing while a benchmark runs."""
+    """Store measurements taken by workers whose planner was killed; returns their number. Does nothing while a benchmark runs."""
     if not any(_open_journals(state)):
         return 0
     lock = RunLock(state)
@@ -121,7 +121,7 @@ def recover_journals(state: Path, store: Store, canonical: Callable[[str], str |
 
 
 def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | None] | None) -> int:
-    """`recover_journals` for a caller that holds the lock. Faults of a journal are added to the store's warnings."""
+    """`recover_journals` for a caller that holds the lock. Damage of a journal is added to the store's warnings."""
     before = len(store)
     for path in sorted(_open_journals(state)):
         try:
@@ -134,7 +134,7 @@ def recover_locked(state: Path, store: Store, canonical: Callable[[str], str | N
 
 
 def _recover(path: Path, text: bytes, store: Store, canonical: Callable[[str], str | None] | None) -> None:
-    """Store the intact results of one journal, and rename it; the name shows damage."""
+    """Store the intact results of one journal, and rename it; the new name indicates damage."""
     recorder = Recorder(store, path.name.removesuffix(OPEN_SUFFIX), canonical)
     progress = RunProgress()
     found: list[Measurement | None] = []
@@ -156,7 +156,7 @@ def _recover(path: Path, text: bytes, store: Store, canonical: Callable[[str], s
     _, result = store.add_all([one for one in found if one is not None] if run else (), [run] if run else ())
     now = close_journal(path, result, ".damaged" if problems else "")
     if problems:
-        store.warn(f"{path} is damaged: {unreadable_text(problems)}. The rest of it was taken in, and it is now {now}.")
+        store.warn(f"{path} is damaged: {unreadable_text(problems)}. The rest of it was stored, and it is now {now}.")
 
 
 def _open_journals(state: Path) -> Iterator[Path]:
@@ -164,7 +164,7 @@ def _open_journals(state: Path) -> Iterator[Path]:
 
 
 def _message(line: bytes) -> Message | None:
-    """The message in `line`; None for an unknown type, from a newer worker. Raises one of `DAMAGE` for anything else."""
+    """Message in `line`; None for an unknown type, from a newer worker. Raises one of `DAMAGE` for other content."""
     message = decode(line)
     if message is None:
         msgspec.json.decode(line, type=dict[str, Any])

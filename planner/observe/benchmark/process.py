@@ -1,4 +1,4 @@
-"""One benchmark run as a stream of events, which both front ends show.
+"""One benchmark run as a stream of events for both front ends.
 
 Every result is in the store before its event is sent, and the last event states how many of them are on disk.
 """
@@ -54,14 +54,14 @@ NEXT_STEPS: dict[str, str] = {
 
 
 class BusyError(Exception):
-    """Another benchmark has the lock; the message names its process where that is known."""
+    """Another benchmark has the lock; the message names its process if it is known."""
 
 
 class BenchRun:
     """One benchmark run. `events` can be iterated once; `stop` may be called at any time, even before."""
 
     def __init__(self, request: BenchRequest, store: Store, canonical: Callable[[str], str | None] | None = None) -> None:
-        """Run of `request`; `canonical` converts the name that a GPU driver reports to the catalogue's."""
+        """Prepare a run of `request`; `canonical` converts the name reported by a GPU driver to that of the catalogue."""
         self.request = request
         self.run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
         """Id in the store."""
@@ -110,7 +110,7 @@ class BenchRun:
             self._worker.kill_group()
 
     async def _interpreter(self) -> Interpreter | NoInterpreter | None:
-        """The interpreter; None when the run is stopped before the probe has answered."""
+        """The interpreter; None if the run is stopped before the probe has answered."""
         probe = asyncio.ensure_future(probe_interpreter_async(self.request.python))
         stop = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -168,7 +168,7 @@ class BenchRun:
         yield self._last_event(broken) or last  # the number of stored results is known now
 
     def _close(self, journal: Path | None, state: RunState) -> None:
-        """Record how the run ended, in the store and in the journal's name."""
+        """Record the end of the run in the store and in the journal's name."""
         self._recorder.close(state)
         if journal is not None:
             close_journal(journal, self._recorder.store.result)
@@ -197,7 +197,7 @@ class BenchRun:
                 watch.note(message, self._progress.points)
 
     def _broken(self, worker: Worker) -> progress.Breakdown | None:
-        """The breakdown of a worker; None when it came to an orderly end."""
+        """Breakdown of a worker; None if it ended properly."""
         if self._stopping.is_set() or self._bye in {"stopped", "finished", "wall-cap"}:
             return None
         if self._hung:
@@ -207,7 +207,7 @@ class BenchRun:
         return progress.how_ended(worker.status)
 
     def _lost(self, reason: str, *, for_memory: bool) -> Iterator[Event]:
-        """The point at which a worker broke, stored with the reason; then the start of another worker, where one may take over."""
+        """Store the reason for the point at which a worker broke, then start another worker if allowed."""
         point = self._progress.open_point
         broke_on = point or self._progress.points.get((self._error.point if self._error is not None else None) or "")
         if point is not None:
@@ -259,7 +259,7 @@ class BenchRun:
                 yield PointDone(point, measurement)
 
     def _last_event(self, broken: progress.Breakdown | None) -> Finished | Failed | None:
-        """End of the run, proper or by a breakdown; None when another worker takes over."""
+        """End of the run, regular or by a breakdown; None if another worker takes over."""
         if broken is not None and self._restarting:
             self._restarting = False
             return None

@@ -1,4 +1,4 @@
-"""Progress of a run over all of its workers: heartbeats, the pace of telemetry, and the points left by a worker that ended early."""
+"""Progress of a run over all of its workers: heartbeats, rate of telemetry, and points left by a worker that ended early."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PollRate:
 
 
 class HangWatch:
-    """Time that the worker may stay silent, and that a point may take."""
+    """Checks how long the worker is silent, and how long a point takes."""
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s = silence_s
@@ -57,7 +57,7 @@ class HangWatch:
         self._point_until = float("inf")
 
     def note(self, message: protocol.Message, points: dict[str, protocol.Point]) -> None:
-        """Record a sign of life; a heartbeat while torch loads proves nothing yet."""
+        """Record a sign of life; a heartbeat while torch loads does not count."""
         if isinstance(message, protocol.Hello) or points:
             self._silent_after = time.monotonic() + self._silence_s
         if isinstance(message, protocol.Start):
@@ -68,11 +68,11 @@ class HangWatch:
             self._point, self._point_until = None, float("inf")
 
     def look_again_s(self) -> float:
-        """Seconds of silence after which to call `complaint`."""
+        """Seconds of silence until the next call of `complaint`."""
         return min(LOOK_AGAIN_S, max(0.0, min(self._silent_after, self._point_until) - time.monotonic()))
 
     def complaint(self, *, suspended: bool) -> str:
-        """Reason why the worker counts as hung; empty: it does not. `suspended`: a signal has stopped it, and only another can end that."""
+        """Reason why the worker counts as hung; empty if it does not. `suspended`: a signal has stopped it, and only another can continue it."""
         now = time.monotonic()
         self._suspended_since = (self._suspended_since or now) if suspended else None
         if self._suspended_since is not None and now >= self._suspended_since + SUSPENDED_S:
@@ -85,7 +85,7 @@ class HangWatch:
 
 
 MOST_RESTARTS = 3
-"""Most restarts in one run: a machine that breaks a fourth worker will break the next one too."""
+"""Maximum restarts in one run: a machine that breaks a fourth worker will break the next one too."""
 KILLS = {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT}
 KILLED_FOR_MEMORY = "the system ran out of memory and killed the worker"
 
@@ -94,15 +94,15 @@ class RunProgress:
     """State of a run from the messages of all of its workers."""
 
     def __init__(self, *, restarts: bool = True) -> None:
-        """Progress of a new run; `restarts`: whether another worker may take over at all."""
+        """Start tracking a run; `restarts`: True if another worker may take over."""
         self._most = MOST_RESTARTS if restarts else 0
         self.restarts = 0
         self.points: dict[str, protocol.Point] = {}
-        """Id -> every point that was planned."""
+        """Id -> planned point."""
         self.open_point: protocol.Point | None = None
-        """The point that has begun and not ended."""
+        """Point that has begun and not ended."""
         self.lasting: dict[str, protocol.Result] = {}
-        """Results of points that have rounds to come."""
+        """Results of points with further rounds."""
         self._begun = False
         """True if the present worker has begun a point."""
         self._done: Counter[str] = Counter()
@@ -143,13 +143,13 @@ class RunProgress:
         return self._begun and self.restarts < self._most and not self.through
 
     def restart(self) -> None:
-        """Another worker takes over."""
+        """Update the state for another worker, which takes over."""
         self.restarts += 1
         self._begun = False
 
     @property
     def restarts_text(self) -> str:
-        """'; the worker was started again twice', or nothing."""
+        """Text such as '; the worker was started again twice', or ''."""
         times = {0: "", 1: "once", 2: "twice"}.get(self.restarts, f"{self.restarts} times")
         return f"; the worker was started again {times}" if times else ""
 
@@ -187,7 +187,7 @@ def how_ended(status: int | None) -> Breakdown:
 
 
 def memory_kills() -> int:
-    """Number of processes killed for lack of memory so far: in this container, else in the system; 0 where neither is known."""
+    """Number of processes killed for lack of memory so far: in this container, else in the system; 0 if neither is known."""
     for path in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
         try:
             lines = Path(path).read_text(encoding="ascii", errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""The messages of one benchmark run as runs and measurements of the store."""
+"""Recorder that stores the messages of one benchmark run as runs and measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Recorder:
     """Recorder of the results of the workers of one run."""
 
     def __init__(self, store: Store, run: str, canonical: Callable[[str], str | None] | None) -> None:
-        """Recorder into `store`; `canonical` converts the name that a GPU driver reports to the catalogue's."""
+        """Record into `store`; `canonical` converts the name reported by a GPU driver to that of the catalogue."""
         self.store = store
         self.run = run
         self.device = ""
@@ -33,12 +33,12 @@ class Recorder:
 
     @property
     def kept(self) -> int:
-        """Points on disk so far."""
+        """Number of points on disk so far."""
         return len(self._points) - self.store.waiting(self.run)
 
     @property
     def kept_text(self) -> str:
-        """'3 results kept', with the number that is only in memory and the reason."""
+        """Text such as '3 results kept', with the number of results only in memory and the reason."""
         kept, waiting = self.kept, self.store.waiting(self.run)
         text = f"{counted(kept, 'result')} kept"
         return f"{text}, {waiting} {self.store.result}" if waiting else text
@@ -69,12 +69,12 @@ class Recorder:
         return None
 
     def close(self, state: RunState) -> None:
-        """Record how the run ended."""
+        """Record the end of the run."""
         if self._suite:
             self.store.end_run(self.run, state)
 
     def run_in(self, state: RunState) -> Run | None:
-        """The run as the messages so far describe it; None before they do."""
+        """The run according to the messages so far; None before the first."""
         if self._hello is None or not self._suite:
             return None
         started = f"{self.run[0:4]}-{self.run[4:6]}-{self.run[6:8]}T{self.run[9:11]}:{self.run[11:13]}:{self.run[13:15]}Z"
@@ -89,7 +89,7 @@ class Recorder:
         )
 
     def _device_name(self, hello: Hello) -> str:
-        """The catalogue's name of a GPU; of the CPU the name the planner itself reads."""
+        """Name of a GPU in the catalogue; for the CPU the name that the planner itself reads."""
         if hello.device == "cpu":
             from planner.observe.host import cpu_name
 
@@ -97,7 +97,7 @@ class Recorder:
         return (self._canonical(hello.device_name) if self._canonical else None) or hello.device_name
 
     def _measurement_of(self, result: Result, hello: Hello) -> Measurement:
-        """Raises `msgspec.ValidationError`."""
+        """Measurement from `result`; raises `msgspec.ValidationError`."""
         shared = {name: getattr(result, name) for name in Measurement.__struct_fields__ if hasattr(result, name)}
         own = {
             "device": self.device,

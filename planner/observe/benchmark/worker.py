@@ -1,6 +1,6 @@
-"""The benchmark's process: started in a session of its own, read through a pipe, ended within a second.
+"""Process of the benchmark: started in its own session, read through a pipe, ended within a second.
 
-It is started as `PYTHON -u …/bench`: a foreign interpreter gets only that package and nothing else from the planner's
+It is started as `PYTHON -u …/bench`: another interpreter gets only that package and nothing else from the planner's
 environment (no PYTHONPATH, which would put all of it in front of its own packages). Under torchrun one of the started
 programs measures and stores the results, and the others are its ranks.
 """
@@ -30,7 +30,7 @@ KILLED_S = 3.0
 """Seconds to wait for a killed worker."""
 LAST_LINES = 20
 QUIET_THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
-"""Spinning OpenMP threads on a shared CPU gave figures wrong by factors of 14 to 140 that agreed with each other."""
+"""Settings against spinning OpenMP threads, which on a shared CPU gave consistent figures that were wrong by factors of 14 to 140."""
 KEPT_PAGES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "99999999999", "MALLOC_TOP_PAD_": "67108864"}
 """Settings against returning large arrays to the system after every step, as glibc does otherwise: 160 thousand page faults a training step."""
 
@@ -91,7 +91,7 @@ class Worker:
             return await self._reader.read(1 << 16)
 
     async def stop(self) -> None:
-        """Request an end, wait half a second, kill; returns when it is gone."""
+        """Request an end, wait half a second, then kill; returns when the process is gone."""
         if self.status is None:
             with contextlib.suppress(OSError, RuntimeError, AttributeError):
                 self._process.stdin.write(b"stop\n")  # type: ignore[union-attr]  # absent only once closed, which is suppressed
@@ -112,7 +112,7 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
 
     async def kill(self) -> None:
-        """Kill the whole process group at once, unless it has ended; a process that waits inside the kernel is left alone."""
+        """Kill the whole process group at once, unless it has ended; a process that waits inside the kernel remains."""
         if self.status is None:
             self.kill_group()
         await self.wait(KILLED_S)
@@ -129,7 +129,7 @@ class Worker:
         await asyncio.gather(self._draining, return_exceptions=True)
 
     async def _drain(self) -> None:
-        """Store the last lines it prints, because a full pipe would stop it."""
+        """Store the last printed lines; if they were not read, a full pipe would stop the worker."""
         stream, rest = self._process.stderr, b""
         while stream is not None and (chunk := await stream.read(1 << 16)):
             *lines, rest = (rest + chunk)[-(1 << 17) :].split(b"\n")

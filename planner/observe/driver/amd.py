@@ -1,4 +1,4 @@
-"""AMD's management library with the interface of NVIDIA's: the only module that calls `amdsmi`. Tested only with a stand-in.
+"""AMD's management library with the interface of NVIDIA's: the only module that calls `amdsmi`. Tested only with a substitute.
 
 It reads, for each GPU, memory, the shares of time in which shaders and memory work, power, clocks, temperature and energy. Other fields of
 a snapshot have no counterpart that is known to mean the same. Sources: docs/reference/amdsmi-py-api.md of ROCm/amdsmi and the fields of

@@ -71,7 +71,7 @@ EVENT_REASONS = {
     0x200: "board limit",
     0x400: "reliability voltage",
 }
-"""Bit of nvmlDeviceGetCurrentClocksEventReasons -> why the clock is not at its highest."""
+"""Bit of nvmlDeviceGetCurrentClocksEventReasons -> reason why the clock is not at its maximum."""
 
 
 def event_reason_names(bits: int) -> tuple[str, ...]:
@@ -164,9 +164,9 @@ THROTTLE_COUNTERS = frozenset({"power cap", "software thermal", "hardware therma
 """Fields of SLOW_FIELDS that count throttled time (raw in nanoseconds) since the driver was loaded."""
 
 GPM_MINIMUM_WINDOW_S = 0.11
-"""Shortest window: two GPM samples closer than the hardware's 100 ms refresh are refused; a tenth more guards against clock differences."""
+"""Minimum window: two GPM samples closer than the hardware's refresh of 100 ms are refused; 10 % more allow for clock differences."""
 GPM_LONGEST_WINDOW_S = 10.0
-"""Longest window: after a longer pause the old sample is dropped, because an average over it would not be a live value."""
+"""Maximum window: after a longer pause the old sample is dropped, because an average over it would not be current."""
 
 GPM_METRICS = (
     Field(1, "graphics_active_fraction", 0.01),

@@ -25,7 +25,7 @@ class NvmlDevice:
         self.identity: GpuFacts | None = None
         """Facts that do not change while the driver runs; None where the GPU never answered."""
         self.state: CapabilityState = "ok"
-        """'ok', or why nothing can be read of it now."""
+        """'ok', or the reason why it cannot be read now."""
         self.capabilities: dict[str, CapabilityState] = {}
         """Counter -> its state when it was last read."""
         self.mig_enabled: bool | None = None
@@ -140,7 +140,7 @@ class NvmlDevice:
         return self.capabilities["GPM"] not in counters.LASTING
 
     def probe_gpm(self) -> CapabilityState:
-        """Whether hardware counters answer, found by taking one sample."""
+        """State of the hardware counters after taking one sample."""
         self._gpm_reading()
         return self.capabilities["GPM"]
 
@@ -207,7 +207,7 @@ class NvmlDevice:
             self._slices.close()
 
     def read_processes(self, table: ProcessTable | None) -> None:
-        """List who uses this GPU, for the following snapshots; without `table` they list nobody."""
+        """List the processes on this GPU for the following snapshots; without `table` they list none."""
         self._processes = Reading()
         if table is None or self.state != "ok":
             return

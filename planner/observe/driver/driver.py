@@ -1,6 +1,6 @@
-"""The driver of the GPUs, called through a separate process, so that a call that never returns blocks nothing here.
+"""Driver of the GPUs, called through a separate process, so that a call that never returns cannot block this one.
 
-No process is started where the driver's library is not installed.
+No process is started if the driver's library is not installed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ AMD_MODULE = Path("/sys/module/amdgpu")
 
 
 def amd_found() -> bool:
-    """True if AMD's driver is loaded and its `amdsmi` installed; nothing of it is imported."""
+    """True if AMD's driver is loaded and its `amdsmi` installed, which is not imported."""
     return AMD_MODULE.exists() and importlib.util.find_spec("amdsmi") is not None
 
 
@@ -61,7 +61,7 @@ class Driver:
     """The driver of this machine's GPUs; a context manager. Created by `Driver.start()`, and used by one thread, except `kill`."""
 
     _stuck: list[subprocess.Popen[bytes]] = []  # noqa: RUF012  # shared by all: processes that were killed and have not ended
-    """Processes that a call holds inside the kernel, where even a kill has to wait."""
+    """Processes that wait inside the kernel, where even a kill has no immediate effect."""
 
     def __init__(self, process: subprocess.Popen[bytes], silence_s: float) -> None:
         assert process.stdin is not None
@@ -94,7 +94,7 @@ class Driver:
         return self._answer(Question(facts=True))
 
     def read(self, *, slow: bool, processes: ListedProcesses = "as before") -> Reply:
-        """Every GPU as it is now; raises `DriverError`."""
+        """Current state of every GPU; raises `DriverError`."""
         return self._answer(Question(slow=slow, processes=processes))
 
     def _answer(self, question: Question) -> Reply:
@@ -149,7 +149,7 @@ class Driver:
         return DriverError("not answering", f"{NVML_DETAILS['not answering']} within {seconds:g} s")
 
     def _ended(self) -> DriverError:
-        """The end of the process, in words."""
+        """Error that describes the end of the process."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSE_S)
         status = self._process.returncode
@@ -159,7 +159,7 @@ class Driver:
         return DriverError("error", f"The library of the NVIDIA driver ended the process that called it ({how})")
 
     def kill(self) -> None:
-        """End the process at once; may be called from any thread. A process that a call holds inside the kernel is left alone."""
+        """Kill the process; may be called from any thread. A process that waits inside the kernel remains."""
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(KILLED_S)
@@ -167,7 +167,7 @@ class Driver:
             self._stuck.append(self._process)
 
     def close(self) -> None:
-        """End the session properly where the driver permits it; closing twice is harmless."""
+        """End the session, properly if the driver permits it; closing twice is harmless."""
         with contextlib.suppress(OSError):
             self._ask.close()
         try:

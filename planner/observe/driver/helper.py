@@ -1,6 +1,6 @@
-"""The process that talks to NVIDIA's or AMD's driver for this program: it answers one `Question` per line until its input ends.
+"""Process that calls NVIDIA's or AMD's driver for this program: it answers one `Question` per line until its input ends.
 
-An empty line is a sign of life between two GPUs. Where a call takes too long, the kernel's timer ends the process, even when the program
+An empty line between two GPUs is a sign of life. If a call takes too long, the kernel's timer ends the process, even if the program
 that started it is gone.
 """
 
@@ -62,7 +62,7 @@ class DriverSession(Nvml):
 
     @property
     def devices(self) -> tuple[NvmlDevice, ...]:
-        """Every GPU that the driver counts, in PCI order, listed once; one that does not answer is included with its state."""
+        """All GPUs that the driver counts, in PCI order; one that does not answer is included with its state."""
         if self._devices is None:
             self._devices = tuple(NvmlDevice(self, index) for index in range(self.device_count))
         return self._devices
@@ -101,7 +101,7 @@ def main(limit_s: float) -> None:
     except NvmlError as error:
         send(msgspec.json.encode(Reply(error.open_state, describe_failure(error))))
     except OSError:
-        return  # nobody reads the answers any more
+        return  # the reader has ended
 
 
 def _ordinals(session: Session) -> dict[str, int]:
@@ -112,7 +112,7 @@ def _ordinals(session: Session) -> dict[str, int]:
 
 
 def _reading(session: Session, question: Question, table: ProcessTable, alive: Callable[[], None]) -> Reply:
-    """Every GPU as it is now."""
+    """Current state of every GPU."""
 
     def snapshot(device: NvmlDevice | AmdDevice) -> DeviceSnapshot:
         if question.processes != "as before":
@@ -126,7 +126,7 @@ def _reading(session: Session, question: Question, table: ProcessTable, alive: C
 
 
 def _facts(session: Session, alive: Callable[[], None]) -> Reply:
-    """Every GPU that answers, and the versions of the driver."""
+    """Facts of every GPU that answers, and versions of the driver."""
 
     def facts(device: NvmlDevice | AmdDevice) -> GpuFacts | None:
         identity = device.identity

@@ -1,4 +1,4 @@
-"""Questions to the process that talks to NVIDIA's driver, and its answers, as one line of JSON each."""
+"""Questions to the process that calls the driver, and its answers, each as one line of JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planner.observe.driver.nvml import NvmlState
 from planner.observe.snapshot import CapabilityState, DeviceSnapshot
 
 ListedProcesses = Literal["as before", "list", "none"]
-"""Whether a reading lists the processes on each GPU, repeats the last list, or stops listing."""
+"""Processes on each GPU in a reading: repeat the last list, list them now, or none."""
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -18,12 +18,12 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
     facts: bool = False
     slow: bool = False
-    """Whether to read the slow counters too."""
+    """True to read the slow counters too."""
     processes: ListedProcesses = "as before"
 
 
 class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU as the driver describes it."""
+    """Facts of one GPU from the driver."""
 
     uuid: str
     """Identity of the GPU; indices change between boots."""
@@ -31,7 +31,7 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     """NVML's index, in PCI order."""
     nvml_name: str
     memory_total_bytes: float | None
-    """Total memory by the driver; None on GPUs that share the system's memory."""
+    """Total memory according to the driver; None on GPUs that share the system's memory."""
     compute_capability: str | None = None
     pci_bus_id: str | None = None
     cuda_ordinal: int | None = None
@@ -45,7 +45,7 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One answer; the first is sent without a question, once the driver is open or has refused."""
+    """One answer; the first is sent without a question when the driver is open or has refused."""
 
     state: NvmlState
     detail: str

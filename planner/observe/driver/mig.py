@@ -21,7 +21,7 @@ class MigSlices:
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
         self._slices: tuple[tuple[Any, MigSnapshot], ...] = ()
-        """Each compute instance without readings, behind the handle it answers under until the next rearrangement."""
+        """Compute instances without readings, with their handles, which are valid until the next rearrangement."""
         self._rings: dict[int, GpmRing] = {}
 
     @property

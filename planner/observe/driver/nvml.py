@@ -1,6 +1,6 @@
-"""The only module that calls NVML (through pynvml). It only reads and never sets; a failed call has a state.
+"""Calls of NVML through pynvml, only in this module. It reads and never sets values; a failed call has a state.
 
-One `Nvml` is one open session with the driver. It belongs to the thread that polls it: calls serialise inside the driver anyway, and
+One `Nvml` is one open session with the driver. It belongs to the thread that polls it: the driver serialises calls anyway, and
 closing it while another thread is inside a call crashes the process.
 """
 
@@ -138,7 +138,7 @@ class Nvml:
         return f"{version // 1000}.{version % 1000 // 10}"
 
     def process_call(self, kind: Literal["compute", "graphics"]) -> str:
-        """Name of the function that lists processes: the older one with the few drivers whose newer one returns longer records (R535)."""
+        """Name of the function that lists processes; the older one for the few drivers whose newer one returns longer records (R535)."""
         longer = self._exports("nvmlDeviceGetConfComputeMemSizeInfo") and not self._exports("nvmlDeviceGetRunningProcessDetailList")
         return f"nvmlDeviceGet{kind.capitalize()}RunningProcesses_{'v2' if longer else 'v3'}"
 
@@ -160,7 +160,7 @@ class Nvml:
         return values
 
     def gpm_request(self, metrics: Sequence[Field]) -> Any:
-        """The structure that asks for `metrics`; large, so made once and used again."""
+        """Structure that requests `metrics`; it is large, so it is created once and reused."""
         request = self._pynvml.c_nvmlGpmMetricsGet_t()
         request.version = 1
         request.numMetrics = len(metrics)
@@ -181,7 +181,7 @@ class Nvml:
 
 
 def _finite(value: float) -> float | CapabilityState:
-    """`value`, or "not supported" for the NaN that some drivers write where they have no value."""
+    """`value`, or "not supported" for NaN, which some drivers return without a value."""
     return value if math.isfinite(value) else "not supported"
 
 
@@ -197,6 +197,6 @@ def library_found() -> bool:
 
 
 def describe_failure(error: NvmlError) -> str:
-    """A sentence on why NVML could not be opened."""
+    """Sentence on the reason why NVML could not be opened."""
     detail = NVML_DETAILS[error.open_state]
     return f"{detail} ({error})" if error.open_state == "error" else detail

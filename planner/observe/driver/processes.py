@@ -1,6 +1,6 @@
 """Processes on a GPU: the driver's list, completed with the operating system's data.
 
-The driver counts processes as the host does. In a container those numbers belong to other processes, or none, so nothing is looked up there.
+The driver uses the host's process numbers. In a container these belong to other processes or none, so nothing is looked up there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOST_PID_NAMESPACE = "pid:[4026531836]"
 IN_A_CONTAINER = "in a container the driver's process numbers are the host's"
 NONE_VISIBLE = "a container does not see the processes of its host"
 LONGEST_COMMAND = 1000
-"""Most characters of a command line that are stored."""
+"""Maximum characters of a command line that are stored."""
 NO_INSTANCE = 0xFFFFFFFF
 """Instance of a process on a GPU that is not sliced."""
 
@@ -86,7 +86,7 @@ def _user(folder: Path) -> str:
 
 
 def processes_of(ask: Ask, table: ProcessTable) -> tuple[ProcessSnapshot, ...] | None:
-    """Everyone on a GPU, the largest memory first; None when the driver does not list them, or a container hides them."""
+    """Processes on a GPU, the largest memory first; None if the driver does not list them, or a container hides them."""
     computing = ask("compute")
     if computing is None:
         return None

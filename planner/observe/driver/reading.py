@@ -21,11 +21,11 @@ class Reading:
 
     @classmethod
     def absent(cls, names: Iterable[str], reason: str) -> Reading:
-        """A reading without any of these fields, all for one reason."""
+        """Reading without values for `names`, all for one reason."""
         return cls({}, dict.fromkeys(names, reason))
 
     def set(self, name: str, value: Any, reason: str = "no value") -> None:
-        """Note one field: its value, or the reason when it is None."""
+        """Set one field to its value, or store the reason if it is None."""
         if value is None:
             self.reasons[name] = reason
         else:
@@ -38,7 +38,7 @@ class Reading:
 
 
 class GpmRing:
-    """Two sample buffers. Each reading averages over the time since the previous one."""
+    """Two sample buffers; each reading averages over the time since the previous one."""
 
     def __init__(self, nvml: Nvml, take: Callable[[Any], None]) -> None:
         """Ring for `nvml`; `take` stores a sample of the device into a buffer, and raises `NvmlError`."""
@@ -50,7 +50,7 @@ class GpmRing:
         self._newest_at_s: float | None = None
         self._values: dict[str, float | CapabilityState] = {}
         self.window_s: float | None = None
-        """Time the current averages reach back."""
+        """Time covered by the current averages."""
 
     def read(self) -> tuple[dict[str, float], dict[str, str]]:
         """The averages, and the reason of each that is absent; raises `NvmlError` when the counters do not answer.

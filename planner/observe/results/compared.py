@@ -29,8 +29,8 @@ CLOSED = 0.5
 MOST_NAMED = 3
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured value with its prediction; `predicted` None: not answered."""
+class ComparedValue(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured value with its prediction; `predicted` is None if there is none."""
 
     quantity: Quantity
     seen: float
@@ -58,13 +58,13 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Remaining error: measured ÷ predicted with the change − 1."""
 
 
-def verdicts(answer: Answer | UserError, seen: Mapping[Quantity, float]) -> list[Verdict]:
+def verdicts(answer: Answer | UserError, seen: Mapping[Quantity, float]) -> list[ComparedValue]:
     """Every measured value with its prediction."""
-    return [Verdict(quantity=name, seen=value, predicted=_figure(answer, name)) for name, value in seen.items()]
+    return [ComparedValue(quantity=name, seen=value, predicted=_figure(answer, name)) for name, value in seen.items()]
 
 
-def explanations(request: Request, found: Sequence[Verdict], stated: frozenset[str], estimate: Estimate) -> list[Explanation]:
-    """Settings not in `stated` whose change removes most of the largest deviation, the best first; none where all deviations are small."""
+def explanations(request: Request, found: Sequence[ComparedValue], stated: frozenset[str], estimate: Estimate) -> list[Explanation]:
+    """Settings not in `stated` whose change removes most of the largest deviation, the best first; empty if all deviations are small."""
     worst = max((one for one in found if _gap(one) is not None), key=lambda one: abs(_gap(one) or 0.0), default=None)
     gap = _gap(worst) if worst is not None else None
     if worst is None or gap is None or abs(gap) < WORTH_EXPLAINING:
@@ -103,7 +103,7 @@ def _changes(request: Request) -> Iterator[tuple[str, Any]]:
         yield "tp", max(1, request.gpus // 2)
 
 
-def _gap(one: Verdict) -> float | None:
+def _gap(one: ComparedValue) -> float | None:
     """Logarithm of measured ÷ predicted."""
     off = one.off
     return None if off is None or off <= -1 else math.log1p(off)
@@ -132,10 +132,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Name of its file, without its folder and ending."""
     request: Request
     seen: dict[Quantity, float]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ComparedValue, ...]
     why: tuple[Explanation, ...]
     refused: str
-    """Reason why nothing is predicted; empty where there is a prediction."""
+    """Reason why nothing is predicted; empty if there is a prediction."""
     taken_at: str
     notes: tuple[str, ...]
 

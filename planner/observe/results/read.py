@@ -51,7 +51,7 @@ READERS = (
 
 
 def is_exported(data: bytes) -> bool:
-    """True if the file is gpu-planner's own, or was meant to be: a JSON object with a schema and measurements."""
+    """True if the file looks like gpu-planner's own: a JSON object with a schema and measurements."""
     contents = Contents("", data)
     try:
         return (
@@ -71,7 +71,7 @@ def recognised(data: bytes, where: str) -> bool:
 
 
 def read_results(data: bytes, where: str) -> Read:
-    """The results in a file, at least one; raises `UserError` for a file that no format matches, that is cut off, or has none."""
+    """Results in a file, at least one; raises `UserError` for a file in no known format, that is cut off, or without results."""
     contents = Contents(where, data)
     if not data.strip():
         raise UserError(Problem(where, "", "is empty."))

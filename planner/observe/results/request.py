@@ -1,4 +1,4 @@
-"""Requests of imported results: settings in the file, those given with it, and the names of those still missing."""
+"""Requests of imported results: settings in the file, those given with it, and names of missing ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES = {
 
 
 def request_of(result: Result, given: Mapping[str, Any], where: str, find: Finders) -> Request:
-    """The request that a result is compared with; `given` takes precedence over the file.
+    """Request for the prediction of a result; `given` takes precedence over the file.
 
     Raises `UserError` with one problem for each setting that is missing from both, or wrong.
     """

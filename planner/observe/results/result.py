@@ -39,7 +39,7 @@ class Contents:
 
     @cached_property
     def whole_lines(self) -> list[str]:
-        """The lines that end with a newline: the last may have lost digits where a file was cut off."""
+        """Lines that end with a newline; without it, the last line of a truncated file may lack digits."""
         return self.lines if self.text.endswith(("\n", "\r")) else self.lines[:-1]
 
     @cached_property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def value_text(one: Measurement) -> str:
-    """Its value with its unit."""
+    """Value of a measurement with its unit."""
     if one.kind == "memory":
         return bytes_text(one.value)
     if one.kind == "decode" and one.value is not None:
@@ -28,17 +28,17 @@ def value_text(one: Measurement) -> str:
 
 
 def state_of(one: Measurement) -> str:
-    """Its status, or 'quarantined'."""
+    """Status of a measurement, or 'quarantined'."""
     return "quarantined" if one.quarantine else one.status
 
 
 def note_of(one: Measurement) -> str:
-    """Reason for its quarantine, or the detail of its status."""
+    """Reason for the quarantine of a measurement, or the detail of its status."""
     return one.quarantine or one.detail
 
 
 def outlier_texts(outliers: Iterable[Outlier], runs: Iterable[Run]) -> Iterator[str]:
-    """'node 41: 0.72 of its peers in arithmetic (H100 SXM5 80GB, 64 boards); left out', by the file a board was imported from."""
+    """A line for each outlier, named by its file: 'node 41: 0.72 of its peers in arithmetic (H100 SXM5 80GB, 64 boards); left out'."""
     names = {run.id: str(run.environment["imported_from"]) for run in runs if run.environment.get("imported_from")}
     for one in outliers:
         name = next((names[run] for run in sorted(one.runs) if run in names), f"board {one.board}")
@@ -46,7 +46,7 @@ def outlier_texts(outliers: Iterable[Outlier], runs: Iterable[Run]) -> Iterator[
 
 
 def measurement_facts(one: Measurement) -> dict[str, str]:
-    """Every field of it; unknown ones are empty."""
+    """All fields of a measurement; unknown ones are empty."""
     low_high = f"{si_text(one.low, one.unit)} … {si_text(one.high, one.unit)}" if one.low and one.high else ""
     return {
         "device": one.device,
@@ -68,12 +68,12 @@ def measurement_facts(one: Measurement) -> dict[str, str]:
 
 
 def environment_facts(facts: dict[str, Any], *, whole: bool) -> dict[str, str]:
-    """The machine and software of its run; nothing unless `whole`."""
+    """Machine and software of a run; empty unless `whole`."""
     return {f"env {name}": str(value) for name, value in facts.items() if value not in (None, [], {})} if whole else {}
 
 
 def change_sections(change: MeasuringEffect) -> Iterator[Section]:
-    """Plans before and after, then the check."""
+    """Plans before and after measuring, then the check of the ceilings."""
     rows = []
     for plan in change.plans:
         moved = f"{plan.after / plan.before - 1:+.0%}" if plan.before and plan.after else ""
@@ -86,7 +86,7 @@ def change_sections(change: MeasuringEffect) -> Iterator[Section]:
 
 
 def check_section(check: CalibrationCheck) -> Section:
-    """Points not used for fitting, beside the predictions of published and of measured ceilings."""
+    """Points not used for fitting, with predictions from published and from measured ceilings."""
     heads = ("independent point", "seen", "published", "measured")
     rows = [
         (one.point, si_text(one.measured, one.unit), *(f"{rate / one.measured - 1:+.0%}" for rate in (one.before, one.after)))
@@ -97,7 +97,7 @@ def check_section(check: CalibrationCheck) -> Section:
 
 
 def check_text(check: CalibrationCheck) -> str:
-    """Whether plans rest on the measured ceilings, in a sentence."""
+    """Sentence that says whether plans use the measured ceilings."""
     if not check.points:
         return "The measured ceilings cannot be checked: no complete step, prompt or decoding was measured (--suite standard measures them)."
     errors = f"mean error {percent_text(check.before)} by published figures, {percent_text(check.after)} by measured ones"
@@ -107,7 +107,7 @@ def check_text(check: CalibrationCheck) -> str:
 
 
 def proof_section(device: str, lines: Sequence[Proof]) -> Section:
-    """One row for each point, and the count of each verdict."""
+    """Table with one row per point, and the number of points with each verdict."""
     heads = ("point", "expected", "seen", "verdict", "why")
     rows = [(one.point, _range(one), quantity_text(one.seen, one.unit), one.verdict, one.why) for one in lines]
     counts = {verdict: sum(one.verdict == verdict for one in lines) for verdict in dict.fromkeys(one.verdict for one in lines)}

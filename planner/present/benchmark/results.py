@@ -1,4 +1,4 @@
-"""Imported results as text: every measured value beside its prediction, and explanations of the difference."""
+"""Imported results as text: measured values with their predictions, and explanations of differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planner.present.cells import Paragraph, Points, Section, figure_text, text_
 from planner.units import UNKNOWN, change_text, digits, duration_text
 
 if TYPE_CHECKING:
-    from planner.observe.results.compared import Explanation, Verdict
+    from planner.observe.results.compared import ComparedValue, Explanation
 
 NAMES = {
     "ttft_s": "time to first token",
@@ -21,14 +21,14 @@ NAMES = {
     "requests_per_s": "requests/s",
 }
 MAIN = "output_tokens_per_s"
-"""The value the sentence is about, where there is one."""
+"""Values that the sentence may describe, in order of preference."""
 HEADS = ("value", "predicted", "seen", "off", "range")
 
 
 def result_section(
-    title: str, found: Sequence[Verdict], why: Sequence[Explanation], *, refused: str = "", notes: Iterable[str] = ()
+    title: str, found: Sequence[ComparedValue], why: Sequence[Explanation], *, refused: str = "", notes: Iterable[str] = ()
 ) -> Section:
-    """One result: a table of its values, a sentence about the main one, explanations, remarks. `refused`: why there is no prediction."""
+    """Section of one result: its values, a sentence about the main one, explanations, remarks. `refused`: why there is no prediction."""
     parts: list[Paragraph | Points | object] = [Paragraph(refused or sentence(found))]
     if not refused:
         parts.append(text_table(HEADS, [_row(one) for one in found], HEADS[1:4]))
@@ -49,14 +49,14 @@ def result_section(
 
 
 def seen_section(title: str, seen: Mapping[Any, float], notes: Iterable[str] = ()) -> Section:
-    """One result without a prediction."""
+    """Section of one result without a prediction."""
     rows = [(NAMES.get(name, name), value_text(name, value, unit=False)) for name, value in seen.items()]
     listed = list(notes)
     return Section(title, [text_table(("value", "seen"), rows, ("seen",)), *([Points(listed)] if listed else [])])
 
 
-def sentence(found: Sequence[Verdict]) -> str:
-    """'Predicted 4,100 output tokens/s, you got 3,560: -13 %, inside the range.' of the first value that was predicted."""
+def sentence(found: Sequence[ComparedValue]) -> str:
+    """Sentence on the first predicted value, such as 'Predicted 4,100 output tokens/s, you got 3,560: -13 %, inside the range'."""
     known = [one for one in found if one.predicted is not None]
     main = next((one for one in known if one.quantity == MAIN), known[0] if known else None)
     if main is None or main.predicted is None or main.off is None:
@@ -75,7 +75,7 @@ def value_text(quantity: str, value: float, *, unit: bool = True) -> str:
     return f"{duration_text(value)} {NAMES.get(quantity, quantity)}" if unit else duration_text(value)
 
 
-def _row(one: Verdict) -> tuple[str, ...]:
+def _row(one: ComparedValue) -> tuple[str, ...]:
     def text(value: float) -> str:
         return value_text(one.quantity, value, unit=False)
 

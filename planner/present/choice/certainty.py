@@ -1,4 +1,4 @@
-"""Certainty of the first row of a plan: compared with the next rows, and when inputs differ from those given."""
+"""Certainty of the first row of a plan: its comparison with the next rows, and its sensitivity to inputs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from planner.present.choice.ranked_by import ranked_by
 from planner.units import change_text, count_text, digits, percent_text, usd_text
 
 BETTER = {"cheapest": "cheaper", "flop-per-usd": "more compute per dollar", "fastest": "faster"}
-"""Objective -> how the first row compares; one without ranges is not here."""
+"""Objective -> word that compares the first row; objectives without ranges are absent."""
 COIN_TOSS, CLOSE, COMPARED = 0.65, "≈", 3
-"""Below this probability that the first row is better the two are marked as close; rows that the first is compared with."""
+"""Probability that the first row is better, below which two rows are marked as close; number of rows it is compared with."""
 BY_FORMULA = "by formula"
-"""Word of `assumed.percentiles` where no request was simulated."""
+"""Value of `assumed.percentiles` if no request was simulated."""
 LABELS = {
     "input_tokens": "input tokens",
     "output_tokens": "output tokens",
@@ -27,12 +27,12 @@ LABELS = {
 
 
 def is_close(row: PlanRow) -> bool:
-    """True if the row may well be better than the first."""
+    """True if it is uncertain that the first row is better than this one."""
     return row.probability_first_better is not None and row.probability_first_better < COIN_TOSS
 
 
 def standing(plan: Plan) -> str:
-    """Chance that the first row is the best, against the next ones on other GPUs or counts; empty where nothing is compared."""
+    """Probability that the first row is better than the next ones on other GPUs or counts; empty if there are none."""
     better = BETTER.get(str(plan.task.get("objective", "cheapest")))
     rows = [row for row in plan.rows if row.rank]
     seen, words = {_place(row) for row in rows[:1]}, list[str]()
@@ -49,7 +49,7 @@ def standing(plan: Plan) -> str:
 
 
 def simulated_rows(plan: Plan) -> str:
-    """Which rows of a service were simulated, where others were computed by formula; empty where all rows were made alike."""
+    """Note on which rows of a service were simulated if others were computed by formula; empty if all were computed alike."""
     made = {row.rank: row.answer.assumed.get("percentiles", "") for row in plan.rows if row.rank}
     formula = [rank for rank, method in made.items() if method == BY_FORMULA]
     simulated = [str(rank) for rank, method in made.items() if method and method != BY_FORMULA]
@@ -65,7 +65,7 @@ def _place(row: PlanRow) -> tuple[str, int | None]:
 
 
 def sensitivity(plan: Plan) -> list[str]:
-    """A line for each input whose nearest change puts another GPU first: 'H200 SXM with output tokens 238 (+19 %)'."""
+    """A line for each input whose smallest change puts another GPU first: 'H200 SXM with output tokens 238 (+19 %)'."""
     return [_flip(flip) for flip in plan.flips]
 
 

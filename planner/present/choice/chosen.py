@@ -1,4 +1,4 @@
-"""Values that a plan was made with though nobody gave them: the planner's own, and those that a preset has beside the model."""
+"""Values of a plan that the user did not give: those chosen by the planner, and those of a preset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LISTED = (
     "optimizer",
     "engine",
 )
-"""Keys that change an answer most, in the order they are listed; a report and the page of a row list all."""
+"""Keys with the largest effect on an answer, in the order of the list; reports and the page of a row list all keys."""
 OF_PRESETS = (
     "request_rate_per_s",
     "daily_users",
@@ -39,14 +39,14 @@ OF_PRESETS = (
     "engine",
     "max_gpus",
 )
-"""Keys that are named where the model of a preset is replaced and they stay, beside its targets."""
+"""Keys that are named, in addition to targets, if they stay when the model of a preset is replaced."""
 LATENCIES = ("request_s", "ttft_s", "tpot_s")
 
 
 def chosen_text(plan: Plan) -> str:
-    """'chosen for you: input_tokens 512, weight_dtype bf16; no limit on latency'; empty where all was given.
+    """List of chosen values: 'chosen for you: input_tokens 512, weight_dtype bf16; no limit on latency'; empty if all were given.
 
-    Values are those of the first row, as others may need another dtype.
+    Values are those of the first row, because others may need another dtype.
     """
     if not plan.rows:
         return ""
@@ -64,7 +64,7 @@ def chosen_text(plan: Plan) -> str:
 
 
 def kept_values(fields: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-    """Keys of the workload `fields`, with their values, that decide an answer most and are not among those `given` beside its preset."""
+    """Keys of the workload `fields` with a large effect on the answer that come from its preset and are not `given`, with their values."""
     tables = {f"{table}.{key}": value for table in ("lora", "targets") for key, value in (fields.get(table) or {}).items()}
     names = (*OF_PRESETS, *(key for key in tables if key.startswith("targets.")))
     found = {key: tables.get(key, fields.get(key)) for key in names if key not in given}

@@ -1,4 +1,4 @@
-"""The language of filters: 'l4 h100 aws spot $/h<5', as a narrower search over all candidates and as conditions on its rows."""
+"""Filters such as 'l4 h100 aws spot $/h<5', parsed into a narrower search and conditions on its rows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 Test = Callable[["PlanRow"], bool]
 LEAST_PREFIX, LEAST_INSIDE = 2, 3
-"""Least letters of a word that stands for the names it begins, and for names in which it begins a later word."""
+"""Minimum letters of a word that matches the beginning of names, and of later words of names."""
 JOINING = frozenset({"and", "or", "only", "on", "at", "in", "with"})
-"""Words that mean nothing between conditions."""
+"""Words that are ignored between conditions."""
 LONGEST_NUMBER = 6
-"""Digits from which a number is no number of GPUs."""
+"""Number of digits from which a number is not a number of GPUs."""
 WITHOUT = frozenset({"not", "no", "without", "except"})
-"""Words that exclude the next one, as `!` and `-` before it do."""
+"""Words that exclude the next one, like the prefixes `!` and `-`."""
 LISTS = {"gpu": "gpus_considered", "provider": "providers", "kind": "kinds", "region": "regions", "country": "countries"}
 """Kind of names -> the key of the workload that lists them."""
 SINGLE = {"market": "market", "network": "fabric", "link": "fabric"}
 """Kind of names -> the key of the workload that holds one of them."""
 FABRICS = ("infiniband", "ethernet", "none")
 WORDS = ("gpu", "provider", "market", "kind")
-"""Kinds of names that a word alone may stand for, in this order."""
+"""Kinds of names that a word without prefix may match, in this order."""
 LISTED = ("gpu", "provider")
-"""Kinds that are left out by naming the others; of the rest `exclude` takes the names."""
+"""Kinds that are excluded by listing all others; names of other kinds are added to `exclude`."""
 _COMPARISON = re.compile(r"([a-z0-9/$×]+?)(<=|>=|<|>|=)([\d.,]+)([kmb]?)%?", re.IGNORECASE)
 _COMPARED = re.compile(r"([a-z0-9/$×]+?)[<>=]", re.IGNORECASE)
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9}
@@ -52,46 +52,46 @@ class FacetNames(msgspec.Struct, frozen=True):
     vendors: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     """Name of a vendor -> its GPUs."""
     only_named: frozenset[str] = frozenset()
-    """GPUs that a plan has where they are named alone: a part of a word selects them where it selects no others."""
+    """GPUs that are in a plan only if named: a part of a word selects them only if it selects no others."""
 
 
 class Facets(msgspec.Struct, frozen=True):
-    """A filter as read."""
+    """A parsed filter."""
 
     changes: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Keys of the workload that narrow the search."""
     tests: tuple[Test, ...] = ()
-    """Conditions on a row, all of which have to hold."""
+    """Conditions that a row has to fulfil."""
     chips: tuple[str, ...] = ()
     """Conditions of the filter, in words."""
     problems: tuple[str, ...] = ()
-    """Parts of it that cannot be used."""
+    """Messages on parts that cannot be used."""
 
     def keeps(self, row: PlanRow) -> bool:
-        """True if every condition holds for `row`."""
+        """True if `row` fulfils all conditions."""
         return all(test(row) for test in self.tests)
 
     def over(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        """`workload` with the search narrowed further."""
+        """`workload` with the search restricted by the filter."""
         left_out = [*workload.get("exclude", ()), *self.changes.get("exclude", ())]
         return {**workload, **self.changes, **({"exclude": left_out} if left_out else {})}
 
 
 def read_facets(text: str, names: FacetNames) -> Facets:
-    """The filter that `text` spells.
+    """Parse a filter.
 
     `gpu:`, `provider:`, `kind:`, `region:`, `country:`, `market:` and `network:` take names, several with commas; `$/h<5` and
     similar compare, `8 gpus` is their number; `fits`, `here` and `own` choose rows; `!`, `-` and `not` exclude. A single word matches a vendor,
     GPU, provider, market or kind of provider by name or its beginning, otherwise any text of a row; the name of a family is all of its GPUs.
     """
-    reading = _Reading(names)
+    reading = _FacetParser(names)
     for term in dict.fromkeys(_terms(text)):
         reading.take(term)
     return reading.result()
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Conditions of `text`, one a word: commas between words are blanks, `not x` is `!x`, and `8 gpus` is `gpus=8`."""
+    """Conditions of `text` as single words: commas between words are blanks, `not x` is `!x`, and `8 gpus` is `gpus=8`."""
     number, without = "", False
     for word in text.split():
         whole = ":" in word or _COMPARISON.fullmatch(word)
@@ -113,8 +113,8 @@ def _terms(text: str) -> Iterator[str]:
         yield number
 
 
-class _Reading:
-    """The filter as far as it was read."""
+class _FacetParser:
+    """Parser of a filter, word by word."""
 
     def __init__(self, names: FacetNames) -> None:
         self._names = names
@@ -127,7 +127,7 @@ class _Reading:
         self._problems: list[str] = []
 
     def take(self, term: str) -> None:
-        """Read one word."""
+        """Parse one word."""
         kind, colon, given = term.partition(":")
         if colon and kind.casefold() in self._kept:
             for name in filter(None, given.split(",")):
@@ -171,7 +171,7 @@ class _Reading:
         return Facets(changes, tuple(self._tests), (*chips, *self._chips), tuple(self._problems))
 
     def _said(self, names: Sequence[str]) -> list[str]:
-        """`names` in as few words: a vendor whose GPUs are all among them stands for these."""
+        """`names` with all GPUs of a vendor replaced by the vendor's name."""
         said, rest = list[str](), list(names)
         for vendor, gpus in self._names.vendors.items():
             every = {name for name in gpus if name not in self._names.only_named}
@@ -181,7 +181,7 @@ class _Reading:
         return [*said, *rest]
 
     def _facet(self, kind: str, given: str) -> None:
-        """A name after its kind: exactly, or else every name that contains it."""
+        """Parse a name with a prefix: an exact name, or else all names that contain it."""
         found = self._exact(kind, given) or self._containing(kind, given)
         self._kept[kind] += found
         if not found:
@@ -249,11 +249,11 @@ class _Reading:
         return [name for name in self._listed(kind) if _folded(name) == folded]
 
     def _vendor(self, word: str) -> list[str]:
-        """GPUs of a vendor that are ranked."""
+        """Ranked GPUs of a vendor."""
         return [name for name in self._names.vendors.get(word.casefold(), ()) if name not in self._names.only_named]
 
     def _family(self, given: str) -> list[str]:
-        """GPUs whose names begin with the words of a family: 'h100' of 'H100 PCIe'; none where a GPU is called so, as L4 is."""
+        """GPUs whose names begin with the words of a family, as 'H100 PCIe' with 'h100'; none if it is the name of a GPU, like L4."""
         words = given.casefold().split("-")
         named = [(name, re.split(r"[\s-]", name.casefold())) for name in dict.fromkeys(self._listed("gpu"))]
         if any(own == words for _, own in named):
@@ -266,7 +266,7 @@ class _Reading:
         return self._chosen(kind, lambda name: name.casefold().startswith(start))
 
     def _inside(self, kind: str, given: str) -> list[str]:
-        """Names with a later word that begins so: 'a6000' of 'RTX A6000'."""
+        """Names with a later word that begins with the given one, as 'RTX A6000' with 'a6000'."""
         start = f" {given.casefold()}"
         if len(given) < LEAST_INSIDE:
             return []
@@ -277,7 +277,7 @@ class _Reading:
         return self._chosen(kind, lambda name: folded in _folded(name))
 
     def _chosen(self, kind: str, has: Callable[[str], bool]) -> list[str]:
-        """Names of `kind` that have it, those of GPUs that are ranked before those of others."""
+        """Names of `kind` that fulfil `has`; ranked GPUs take precedence over others."""
         found = [name for name in dict.fromkeys(self._listed(kind)) if has(name)]
         return [name for name in found if name not in self._names.only_named] or found
 
@@ -290,7 +290,7 @@ def _folded(name: str) -> str:
 
 
 def _text(row: PlanRow) -> str:
-    """The words of a row that a filter looks into."""
+    """Text of a row in which a filter searches."""
     layout, offer = row.answer.layout, row.offer
     parts = (
         row.gpu,
@@ -304,7 +304,7 @@ def _text(row: PlanRow) -> str:
 
 
 def _holds(value: float | None, sign: str, limit: float) -> bool:
-    """True if a value is on the right side of its limit; one that is not known is not."""
+    """True if a value fulfils the comparison with its limit; False if it is unknown."""
     if value is None:
         return False
     return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit, "=": value == limit}[sign]
@@ -327,4 +327,4 @@ _FIGURES: Mapping[str, Callable[[PlanRow], float | None]] = {
     "tok/s": lambda row: value_of(throughput(row.answer)),
     "hours": lambda row: value_of(row.job_h),
 }
-"""Name in a comparison -> the figure of a row: dollars, counts, seconds, percent, tokens per second, hours."""
+"""Name in a comparison -> figure of a row: dollars, counts, seconds, percent, tokens per second, hours."""

@@ -1,4 +1,4 @@
-"""Cost against time: every solution of a plan as a dot, with names for the solutions that no other beats in both."""
+"""Chart of cost against time: a dot for each solution of a plan, with labels for those that no other beats in both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Plan, PlanRow
 
 MOST_NAMED = 12
-"""Rows of the frontier that are named."""
+"""Maximum number of labelled rows of the frontier."""
 UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
 
 
@@ -42,7 +42,7 @@ class _Place(NamedTuple):
 
 
 def frontier_chart(plan: Plan) -> Chart | None:
-    """The chart of `plan`; None where fewer than two solutions have a cost and a time."""
+    """Chart of `plan`; None if fewer than two solutions have a cost and a time."""
     measures = _measures(plan)
     known = list(_places(plan, measures)) if measures is not None else []
     if measures is None or len(known) < 2:
@@ -76,12 +76,12 @@ def _places(plan: Plan, measures: _Measures) -> Iterator[_Place]:
 
 
 def _unit(longest_s: float) -> tuple[float, str]:
-    """(seconds, name) of the unit in which the longest time has a few digits."""
+    """Seconds and name of the unit in which the longest time has a few digits."""
     return next((one for one in UNITS if longest_s >= 2 * one[0]), UNITS[-1])
 
 
 def frontier(places: Sequence[_Place]) -> Iterator[_Place]:
-    """Points that no other beats in both, the cheapest first."""
+    """Solutions that no other beats in both cost and time, the cheapest first."""
     fastest = float("inf")
     for one in sorted(places, key=lambda place: (place.usd, place.time)):
         if one.time < fastest:
@@ -94,7 +94,7 @@ def _step(before: _Place, after: _Place) -> list[tuple[float, float]]:
 
 
 def _measures(plan: Plan) -> _Measures | None:
-    """Dollars and hours of a job, or dollars a month and the latency of a service; None where neither is known."""
+    """Dollars and hours of a job, or dollars per month and the latency of a service; None if neither is known."""
     targets = plan.task.get("targets", {})
     if ends(plan):
         deadline_h = targets.get("deadline_h")

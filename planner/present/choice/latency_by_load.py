@@ -1,4 +1,4 @@
-"""Latency against load: the load at which a service misses its targets, the load beyond its capacity, and the chart of both."""
+"""Latency against load: sentences on the loads at which targets are missed and requests queue up, a chart and a table."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ UNITS: Mapping[str, tuple[str, str]] = {
     "rate": ("requests a second", "requests/s"),
     "in-flight": ("requests in flight", "requests in flight"),
 }
-"""Load -> the title of its axis, and its unit behind a number."""
+"""Kind of load -> title of its axis, and unit after a number."""
 CURVES = ("p95", "p50")
 SHORT_NAMES: Mapping[Latency, str] = {"request": "total", "ttft": "TTFT", "tpot": "TPOT"}
-"""Latency -> its name in the head of a column, as in the form."""
+"""Latency -> its name in the heading of a column, as in the form."""
 NEARLY_FULL = 0.9
-"""Share of the load beyond which requests queue up from which the lines end for that reason."""
+"""Share of the maximum load above which the end of the lines is explained by queues."""
 AIR = 1.15
-"""Room at the right end of the chart, for the names of lines."""
+"""Factor by which the axis extends beyond the last load, for the names of lines."""
 NO_SERVICE = "No latency by load: this needs a service whose replicas do both prefill and decode."
 
 
 def load_sections(row: PlanRow, found: UnderLoad | None, latency: Latency | None = None) -> list[Section]:
-    """The latency of `row` by load as text, chart and table; `latency`: which one (None: the one with a target)."""
+    """Latency of `row` by load as text, chart and table; `latency`: which one (None: the one with a target)."""
     title = f"Latency of {count_and_device(row)} against load"
     if found is None or not found.points:
         return [Section(title, [Paragraph(NO_SERVICE)])]
@@ -81,7 +81,7 @@ def _figure(point: LoadPoint, latency: Latency, share: str) -> Figure | None:
 
 
 def _chart(found: UnderLoad, latency: Latency) -> Chart | None:
-    """p95 and p50 over the load, with the limit, the load asked for, and where the limit is passed."""
+    """p95 and p50 over the load, with the limit, the requested load, and the load at which the limit is exceeded."""
     ends = [one for one in found.ends if one.latency == latency]
     shares = list(dict.fromkeys([*(one.share for one in ends), *CURVES]))
     curves = [
@@ -116,7 +116,7 @@ def _chart(found: UnderLoad, latency: Latency) -> Chart | None:
 
 
 def _end_of_lines(found: UnderLoad, unit: str) -> str:
-    """Why the lines end where they do."""
+    """Reason for the end of the lines."""
     last = found.points[-1].load
     if found.full is None:
         return ""
@@ -126,7 +126,7 @@ def _end_of_lines(found: UnderLoad, unit: str) -> str:
 
 
 def _passed(found: UnderLoad, end: TargetEnd) -> bool:
-    """True if the limit is passed on the chart, not only at its last load."""
+    """True if the limit is exceeded on the chart, not only at its last load."""
     return end.load is not None and end.load.value < found.points[-1].load
 
 

@@ -1,4 +1,4 @@
-"""The changes that would make a workload fit, or cheaper, each with its saving and its cost."""
+"""Changes that would make a workload fit, or cheaper, with their savings and costs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COST_WORDS = {
     "commitment": "paid whether used or not",
     "job": "another job",
 }
-"""Costs of a lever besides time."""
+"""Cost of a lever other than time -> its words."""
 
 
 def levers_sections(plan: Plan, command_with: Callable[[Lever], str]) -> Iterator[Section]:
-    """The levers of `plan`, each followed by the command that plans with it; where what was tried is no solution, also that there are none."""
+    """Levers of `plan`, each with the command that plans with it; if nothing fits and no change helps, a sentence that says so."""
     if plan.levers:
         parts = [part for lever in plan.levers for part in (Paragraph(lever_text(lever)), Code(command_with(lever)))]
         yield Section("What would cost less" if any(lever.after for lever in plan.levers) else CHANGES, parts)
@@ -31,20 +31,20 @@ def levers_sections(plan: Plan, command_with: Callable[[Lever], str]) -> Iterato
 
 
 def lever_text(lever: Lever) -> str:
-    """Change to make, with its saving and cost in brackets."""
+    """Change with its saving and cost in brackets."""
     cost = cost_text(lever)
     return f"{lever.text} ({cost})" if cost else lever.text
 
 
 def cost_text(lever: Lever) -> str:
-    """'saves 12.1 GiB, 31 % slower, less precise', without unknown and negligible effects."""
+    """Effects such as 'saves 12.1 GiB, 31 % slower, less precise', without unknown and negligible ones."""
     saved = f"saves {bytes_text(lever.saves_bytes)}" if lever.saves_bytes and lever.saves_bytes > 0 else ""
     speed = _speed_text(lever.slowdown) if lever.slowdown is not None else ""
     return ", ".join(filter(None, (saving_text(lever), saved, speed, COST_WORDS.get(lever.costs or "", ""))))
 
 
 def saving_text(lever: Lever) -> str:
-    """'−3,220 $ a month (−37 %): 5,380 instead of 8,600 $': of the job, the month or the tokens, whichever first gets cheaper."""
+    """Saving such as '−3,220 $ a month (−37 %): 5,380 instead of 8,600 $', for the job, the month or tokens, in this order of preference."""
     before, after = lever.before, lever.after
     if before is None or after is None:
         return ""
@@ -60,7 +60,7 @@ def saving_text(lever: Lever) -> str:
 
 
 def _speed_text(slowdown: float) -> str:
-    """'31 % slower', '2.5 times as slow', '25 % faster', 'as fast'."""
+    """Change of speed: '31 % slower', '2.5 times as slow', '25 % faster', 'as fast'."""
     if abs(slowdown) < LEAST_SHARE:
         return "as fast"
     if slowdown > 0:

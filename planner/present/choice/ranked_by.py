@@ -1,4 +1,4 @@
-"""The columns a row is chosen by: the figure that ranks, the latency that was asked about, and how sure a row is."""
+"""Columns for choosing a row: the figure that ranks, the requested latency, and the certainty of a row."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 FigureOf = Callable[["PlanRow"], "Figure | None"]
 PERCENTILES = ("p95", "p99", "p50")
 LATENCIES = {"request": "", "ttft": " first", "tpot": " next"}
-"""Latency -> its word behind the percentile; a whole request needs none."""
+"""Latency -> its word after the percentile; none for a whole request."""
 
 
 class RankedBy(msgspec.Struct, frozen=True):
-    """The figure that rows are ranked by."""
+    """Figure by which rows are ranked."""
 
     id: str
     """Identifier of the column."""
     figure: FigureOf
     per: str = ""
-    """Unit that a comparison names, as the dollars shown first are of another: ' a token' beside dollars a month."""
+    """Unit that a comparison has to name because the displayed price has another one: ' a token', if dollars per month are shown."""
 
 
 def ranked_by(plan: Plan) -> RankedBy:
-    """The figure by which solutions of `plan` are ordered, as the objective has it."""
+    """Figure by which solutions of `plan` are ordered, depending on the objective."""
     task = plan.task
     objective, rate = task.get("objective") or "cheapest", task.get("request_rate_per_s")
     job = ends(plan)
@@ -55,18 +55,18 @@ def ranked_by(plan: Plan) -> RankedBy:
 
 
 def ends(plan: Plan) -> bool:
-    """True if the work ends, so that it has hours and dollars as a whole."""
+    """True if the work ends, so that it has total hours and dollars."""
     stated = trains(plan.task.get("task")) or plan.task.get("requests") is not None
     return stated and any(row.job_h is not None for row in plan.rows)
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """The latency a service is chosen by."""
+    """Latency by which a service is chosen."""
 
     title: str
     figure: FigureOf
     limit_s: float | None
-    """Limit that was asked for; None: none."""
+    """Target; None: none."""
 
 
 def latency_of(task: Mapping[str, Any]) -> Latency | None:
@@ -75,7 +75,7 @@ def latency_of(task: Mapping[str, Any]) -> Latency | None:
 
 
 def asked_latency(task: Mapping[str, Any]) -> Latency:
-    """The latency that was asked about, the whole request at the 95th percentile where none was."""
+    """Latency with a target; without targets the 95th percentile of the whole request."""
     targets = task.get("targets", {})
     for percentile in PERCENTILES:
         for name, word in LATENCIES.items():
@@ -85,7 +85,7 @@ def asked_latency(task: Mapping[str, Any]) -> Latency:
 
 
 def deciding_columns(plan: Plan) -> list[PlanColumn]:
-    """The latency of a service, and the probability that a row fits and meets every target."""
+    """Columns of the latency of a service, and of the probability that a row fits and meets every target."""
     columns: list[PlanColumn] = []
     if (latency := latency_of(plan.task)) is not None:
         columns.append(

@@ -1,4 +1,4 @@
-"""The answer of a plan in one sentence: what to rent, its cost, its certainty, and the next choice."""
+"""Answer of a plan in one sentence: recommendation, cost, certainty, and next choice."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from planner.engine.answers.plan import Counts, Plan, PlanRow
 
 ALIKE = 0.005
-"""Relative difference below which two figures read the same."""
+"""Relative difference below which two figures count as equal."""
 OVER = f"over {percent_text(SURE)} sure"
-"""Words before the row that is."""
+"""Words before the first row that is sure."""
 
 
 class Sentence(msgspec.Struct, frozen=True):
-    """Parts of one sentence, most telling first."""
+    """Parts of one sentence, most important first."""
 
     parts: tuple[str, ...]
     solved: bool
     """True if something fits."""
     narrower: tuple[tuple[str, ...], ...] = ()
-    """Shorter sentences that say the most telling parts, longest first; none: the last parts are left out."""
+    """Shorter sentences with the most important parts, longest first; empty: the last parts are left out."""
 
     @property
     def text(self) -> str:
@@ -37,13 +37,13 @@ class Sentence(msgspec.Struct, frozen=True):
         return " · ".join(self.parts)
 
     def within(self, cells: int) -> tuple[str, ...]:
-        """The parts of the first form that `cells` characters have room for; the first part alone where none fits."""
+        """Parts of the first form that fits into `cells` characters; only the first part if none fits."""
         forms = (self.parts, *(self.narrower or (self.parts[:kept] for kept in range(len(self.parts) - 1, 0, -1))))
         return next((form for form in forms if len(" · ".join(form)) <= cells), self.parts[:1])
 
 
 def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) -> Sentence:
-    """The answer of `plan`, among the rows that a filter `keeps`; where nothing fits, the shortage and the first change that helps."""
+    """Answer of `plan` among the rows that a filter `keeps`; if nothing fits, the reason and the first change that helps."""
     every = [row for row in plan.rows if row.rank]
     solutions = [row for row in every if keeps is None or keeps(row)]
     if every and not solutions:
@@ -67,9 +67,9 @@ def answer_sentence(plan: Plan, keeps: Callable[[PlanRow], bool] | None = None) 
 
 
 def doubt(plan: Plan) -> str:
-    """Why the first row may not do, and the best row that is sure to: 'chance that 1 fits and meets every target: 64 %'.
+    """Sentence on an uncertain first row, with the best row that is sure: 'chance that 1 fits and meets every target: 64 %'.
 
-    Empty where the first is sure, or its chance is not known.
+    Empty if the first row is sure, or its probability is not known.
     """
     first, chance = plan.best, plan.best.probability_meets if plan.best else None
     if first is None or chance is None or chance >= SURE:
@@ -80,7 +80,7 @@ def doubt(plan: Plan) -> str:
 
 
 def choice_text(row: PlanRow, *, provider: bool = True) -> str:
-    """Choice and its cost: 'Rent 2 × B200 SXM at runpod, 8,600 $/month'; `provider`: whether it is named."""
+    """Choice and its cost: 'Rent 2 × B200 SXM at runpod, 8,600 $/month'; without `provider` its name is left out."""
     what = count_and_device(row)
     if row.owned is not None and row.owned.bought and row.owned.price_usd is not None:
         return f"Buy {what} for {usd_text(row.owned.price_usd)} $, {cost_text(row)} including depreciation"
@@ -96,13 +96,13 @@ def choice_text(row: PlanRow, *, provider: bool = True) -> str:
 
 
 def count_and_device(row: PlanRow) -> str:
-    """The number and name of the GPUs of a row: '2 × B200 SXM'; the name alone where no number was tried."""
+    """Number and name of the GPUs of a row: '2 × B200 SXM'; only the name if no number was tried."""
     layout = row.answer.layout
     return f"{layout.gpus:,} × {device_name(row.gpu)}" if layout else device_name(row.gpu)
 
 
 def cost_text(row: PlanRow) -> str:
-    """The price of a job, or else of a month, or else of an hour."""
+    """Price of the job, else of a month, else of an hour."""
     if row.job_usd is not None:
         return f"{usd_text(row.job_usd.value)} $ for the job"
     if row.usd_per_month is not None:
@@ -111,12 +111,12 @@ def cost_text(row: PlanRow) -> str:
 
 
 def sure_text(row: PlanRow) -> str:
-    """The probability that a row fits and meets every target; empty where it is not known."""
+    """Probability that a row fits and meets every target; empty if it is not known."""
     return f"{percent_text(row.probability_meets)} sure" if row.probability_meets is not None else ""
 
 
 def sure_words(row: PlanRow) -> str:
-    """What `sure_text` is the probability of, and how much of it is the memory: empty where the row is no solution."""
+    """Explanation of `sure_text`, with the probability that the memory is enough; empty if the row is no solution."""
     if not row.rank or row.probability_meets is None or row.probability_fits is None:
         return ""
     fits = percent_text(row.probability_fits)
@@ -124,7 +124,7 @@ def sure_words(row: PlanRow) -> str:
 
 
 def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
-    """The latency or the hours of a row beside the target, and the probability: 'p95 4.76 s of 5.00 s (94 % sure)'."""
+    """Latency or hours of a row with the target and the probability: 'p95 4.76 s of 5.00 s (94 % sure)'."""
     time, targets = "", task.get("targets", {})
     if row.job_h is not None:
         deadline = targets.get("deadline_h")
@@ -138,7 +138,7 @@ def _against_targets(row: PlanRow, task: Mapping[str, Any]) -> str:
 
 
 def _surer(solutions: Sequence[PlanRow]) -> PlanRow | None:
-    """The best row that is sure, where the first is not."""
+    """Best row that is sure, if the first is not."""
     chance = solutions[0].probability_meets
     return (
         None
@@ -148,7 +148,7 @@ def _surer(solutions: Sequence[PlanRow]) -> PlanRow | None:
 
 
 def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:
-    """Another row, and how far it is from the first in what rows are ranked by."""
+    """Another row, and its difference from the first in the figure that ranks."""
     by = ranked_by(plan)
     ours, theirs = by.figure(first), by.figure(row)
     what = count_and_device(row)
@@ -161,7 +161,7 @@ def _compared(row: PlanRow, first: PlanRow, plan: Plan) -> str:
 
 
 def nothing_fits_text(counts: Counts) -> str:
-    """The reason why all candidates fail: memory, or, where some fit, a target."""
+    """Reason why all candidates fail: memory, or, if some fit, a target."""
     return f"None of {counts.considered:,} candidates {'meets every target' if counts.fit else 'fits'}"
 
 

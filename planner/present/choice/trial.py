@@ -1,4 +1,4 @@
-"""Changes worth trying on a workload that has a solution, and the difference that one of them makes to the answer."""
+"""Changes to try on a workload that has a solution, and the difference that a change makes to the answer."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ TWICE, HALF = 2.0, 0.5
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """A change of a workload, by dotted keys, and its words."""
+    """A change of a workload, by dotted keys, with its description."""
 
     words: str
     change: Mapping[str, Any]
     other_work: bool = False
-    """True if the work is another one with it, so that a higher price buys more."""
+    """True if it changes the work itself, so that a higher price may be justified."""
 
 
 def alternatives(task: Mapping[str, Any]) -> list[Alternative]:
-    """Changes of the workload that a plan was made for (`Plan.task`), those first that leave the work as it is."""
+    """Changes of the workload of a plan (`Plan.task`), beginning with those that do not change the work itself."""
     parts = (_market, _precision, _load, _lengths, _targets)
     return [found for part in parts for found in part(task)]
 
@@ -40,7 +40,9 @@ def _market(task: Mapping[str, Any]) -> Iterator[Alternative]:
     if task.get("market", "on-demand") == "on-demand":
         yield Alternative("spot prices", {"market": "spot"})
         if not (task.get("train_tokens") or task.get("dataset_tokens") or task.get("requests")):
-            yield Alternative("reserved for a year", {"market": "reserved-1y"})  # a job that ends would pay the rest of it in vain
+            yield Alternative(
+                "reserved for a year", {"market": "reserved-1y"}
+            )  # a job that ends would pay for the rest of the year in vain
     else:
         yield Alternative("on-demand prices", {"market": "on-demand"})
 
@@ -88,27 +90,27 @@ def _targets(task: Mapping[str, Any]) -> Iterator[Alternative]:
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """A change of the workload that is tried out."""
+    """A change of the workload on trial."""
 
     change: str
     """Change in words."""
     before: Plan
-    """The plan without it."""
+    """Plan without the change."""
     difference: str = ""
 
     @property
     def text(self) -> str:
-        """The change and the difference it makes."""
+        """Change with its difference."""
         return f"{self.change}: {self.difference}" if self.difference else self.change
 
     @property
     def short_text(self) -> str:
-        """The change, and of the difference what stands in brackets: 'spot prices (+24 %)'; the answer beside it has the new price."""
+        """Change with the difference in percent only: 'spot prices (+24 %)', because the answer next to it has the new price."""
         _, bracket, share = self.difference.rpartition(" (")
         return f"{self.change}{bracket}{share}" if bracket else self.change
 
     def compared(self, after: Plan) -> Trial:
-        """This trial with the difference between the plan without it and `after`."""
+        """This trial with the difference of `after` from the plan without the change."""
         return replace(self, difference=difference(self.before, after))
 
 
@@ -131,21 +133,21 @@ def difference(before: Plan, after: Plan) -> str:
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """Difference that a change makes."""
+    """Effect of a change on the answer."""
 
     text: str
     price_change: float | None = None
-    """Price with the change ÷ without, minus one; None where one of both is not known."""
+    """Price with the change ÷ price without, minus one; None if one of them is unknown."""
     solved: bool = True
     """True if there is a solution with the change."""
 
     def is_worth_naming(self, alternative: Alternative, task: Mapping[str, Any]) -> bool:
-        """True if the change brings something: not where the same work costs more and nothing but the price was to be low."""
+        """True unless the same work costs more with the change and only the price matters."""
         dearer = self.price_change is not None and self.price_change >= ALIKE
         return alternative.other_work or not dearer or task.get("objective", "cheapest") in {"fastest", "fewest-gpus"}
 
     def order(self, alternative: Alternative) -> tuple[bool, bool, float]:
-        """Sort key: what leaves the work as it is, the largest saving first; then other work; then what has no solution."""
+        """Sort key: changes for the same work by saving, then those for other work, then those without a solution."""
         return not self.solved, alternative.other_work, self.price_change or 0.0
 
 

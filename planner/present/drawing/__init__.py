@@ -1,1 +1,1 @@
-"""Charts: their data, and how they are drawn in terminal cells and as SVG."""
+"""Charts: their data, and drawing them in terminal cells and as SVG."""

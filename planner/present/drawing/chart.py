@@ -1,4 +1,4 @@
-"""A chart as data, for every way it is drawn: axes with their ticks, curves, dots and the lines of limits."""
+"""Data of a chart for all ways of drawing: axes with ticks, curves, dots and lines of limits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import msgspec
 from planner.units import digits
 
 STEPS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
-"""Ticks within a decade, the closest set that has room."""
+"""Sets of ticks within a decade, from which the densest one with enough room is used."""
 WIDE = 5.0
 """Ratio of the highest to the lowest value from which an axis is logarithmic."""
 WHOLE = 3
-"""Units of an axis from which no tick stands at a part of one."""
+"""Length of an axis in units from which ticks are only at whole units."""
 
 Text = Callable[[float], str]
 NO_NEWS = re.compile(r"\.(\d*?)0+(?!\d)")
@@ -24,12 +24,12 @@ NO_NEWS = re.compile(r"\.(\d*?)0+(?!\d)")
 
 
 def tick_label(axis: Axis, value: float) -> str:
-    """The label of a tick without trailing zeros: '20 s', not '20.0 s'."""
+    """Label of a tick without trailing zeros: '20 s', not '20.0 s'."""
     return NO_NEWS.sub(lambda found: f".{found[1]}" if found[1] else "", axis.text(value))
 
 
 class LogAxis(msgspec.Struct, frozen=True):
-    """An axis from `low` to `high`, both above 0, with even distances for even ratios."""
+    """A logarithmic axis from `low` to `high`, both above 0."""
 
     low: float
     high: float
@@ -38,18 +38,18 @@ class LogAxis(msgspec.Struct, frozen=True):
 
     @classmethod
     def around(cls, values: Sequence[float], text: Text = digits, margin: float = 0.06) -> LogAxis:
-        """An axis with room for every value; a factor of two each way around a single one."""
+        """Axis with room for all values; a factor of two in both directions around a single one."""
         known = [value for value in values if value > 0 and math.isfinite(value)] or [1.0]
         low, high = math.log(min(known)), math.log(max(known))
         air = (high - low) * margin or math.log(2)
         return cls(math.exp(low - air), math.exp(high + air), text)
 
     def place(self, value: float) -> float:
-        """0 at `low`, 1 at `high`."""
+        """Position from 0 at `low` to 1 at `high`."""
         return math.log(value / self.low) / math.log(self.high / self.low)
 
     def ticks(self, most: int) -> list[float]:
-        """Round values inside the axis, at most `most`, but one at least where a decade lies inside."""
+        """Round values inside the axis, at most `most`, but at least one if a power of ten is inside."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         found: list[float] = []
         for steps in STEPS:
@@ -65,21 +65,21 @@ class LogAxis(msgspec.Struct, frozen=True):
 
 
 class LinearAxis(msgspec.Struct, frozen=True):
-    """An axis from `low` to `high`, with even distances for even differences."""
+    """A linear axis from `low` to `high`."""
 
     low: float
     high: float
     text: Text = digits
     """Label of a tick."""
     unit: float = 1.0
-    """Ticks are round multiples of this: 3 for months, which are read as years and quarters."""
+    """Ticks are round multiples of this: 3 for months, to show quarters and years."""
 
     def place(self, value: float) -> float:
-        """0 at `low`, 1 at `high`."""
+        """Position from 0 at `low` to 1 at `high`."""
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, most: int) -> list[float]:
-        """Round values inside the axis, at most `most`, two at least."""
+        """Round values inside the axis, at most `most`, at least two."""
         units = (self.high - self.low) / self.unit
         least = 1.0 if self.unit != 1 and units >= WHOLE else 0.0
         for multiple in (multiple for multiple in _round_steps(units) if multiple >= least):
@@ -94,14 +94,14 @@ Axis = LogAxis | LinearAxis
 
 
 def _round_steps(span: float) -> Iterator[float]:
-    """1, 2, 5, 10, … times a power of ten far below `span`, growing without end."""
+    """Endless growing steps 1, 2, 5, 10, … times a power of ten far below `span`."""
     for power in count(math.floor(math.log10(span)) - 2):
         for step in (1.0, 2.0, 5.0):
             yield step * 10.0**power
 
 
 def axis_around(values: Sequence[float], text: Text = digits) -> Axis:
-    """An axis with room for every value above 0: logarithmic where they lie far apart, linear where they lie close."""
+    """Axis with room for all values above 0: logarithmic if they are far apart, otherwise linear."""
     known = [value for value in values if value > 0 and math.isfinite(value)]
     if len(known) < 2 or max(known) >= WIDE * min(known) or min(known) == max(known):
         return LogAxis.around(known, text)
@@ -117,10 +117,10 @@ class Curve(msgspec.Struct, frozen=True):
     """A line through points."""
 
     name: str
-    """Empty: it only joins dots."""
+    """Name; empty if the curve only joins dots."""
     points: Sequence[Point]
     ranges: Sequence[tuple[float, float]] = ()
-    """(low, high) at each point, which are shaded."""
+    """Low and high end of the shaded range at each point."""
 
 
 class Dot(msgspec.Struct, frozen=True):
@@ -129,9 +129,9 @@ class Dot(msgspec.Struct, frozen=True):
     x: float
     y: float
     label: str = ""
-    """Written beside it where there is room; dots without are drawn faintly."""
+    """Text next to the dot if there is room; dots without a label are faint."""
     detail: str = ""
-    """Text shown to a reader who points at it."""
+    """Tooltip."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -140,9 +140,9 @@ class Limit(msgspec.Struct, frozen=True):
     value: float
     label: str
     upright: bool = True
-    """True if it stands at a value of x; else it lies at one of y."""
+    """True for a vertical line at a value of x; else a horizontal one at a value of y."""
     at_foot: bool = False
-    """True if the label of one that stands is at its lower end, where curves are at the upper one."""
+    """True if the label of a vertical line is at its lower end because curves are at the upper one."""
 
 
 class Chart(msgspec.Struct, frozen=True):
@@ -159,4 +159,4 @@ class Chart(msgspec.Struct, frozen=True):
     note: str = ""
     """Note on how to read the chart, and on its omissions."""
     unnamed: str = ""
-    """Words for the dots without a label, in the legend."""
+    """Words for dots without a label in the legend."""

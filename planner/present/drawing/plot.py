@@ -1,6 +1,6 @@
 """A canvas for charts in terminal cells: axes, lines, marks and labelled ticks.
 
-Braille has two by four dots a cell; the ASCII level draws one character a cell. Later drawing covers earlier.
+Braille has two by four dots per cell; with ASCII one character is drawn per cell. Later drawing covers earlier.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bit of a braille cell by row and column of its dot."""
 GUIDES = frozenset("┈┊")
-"""Signs of straight lines across the chart, which give way to curves."""
+"""Characters of straight lines across the chart, which curves overwrite."""
 TICK_GAP = 2
 """Blank cells between two labels of the x axis."""
 
@@ -24,7 +24,7 @@ Run = tuple[str, str]
 
 
 class Plot:
-    """A chart of `width` by `height` cells, its labels included. Styles are names that the caller maps to colours."""
+    """A chart of `width` by `height` cells including labels. Styles are names that the caller maps to colours."""
 
     def __init__(self, width: int, height: int, x: Axis, y: Axis, *, ascii_only: bool = False, quiet: str = "$quiet") -> None:
         self.x, self.y = x, y
@@ -37,7 +37,7 @@ class Plot:
         self._styles = [[""] * self.columns for _ in range(self.rows)]
 
     def line(self, points: Sequence[Point], style: str, *, every: int = 1, sign: str = ".") -> None:
-        """Straight stretches between the points; `every` second, third … dot only. `sign` is what ASCII draws it with."""
+        """Draw straight lines between the points, with only `every` second, third … dot; `sign` is the character with ASCII."""
         across, down = (1, 1) if self._ascii else (2, 4)
         step = 0
         for (x0, y0), (x1, y1) in pairwise(points):
@@ -52,13 +52,13 @@ class Plot:
                     self._dot(_inside(column, self.columns * across), _inside(row, self.rows * down), style, sign)
 
     def mark(self, x: float, y: float, sign: str, style: str) -> None:
-        """One sign at a point."""
+        """Draw one character at a point."""
         column, row = self._cell(x, y)
         if 0 <= column < self.columns and 0 <= row < self.rows:
             self._signs[row][column], self._styles[row][column] = sign, style
 
     def level(self, y: float, label: str, style: str) -> None:
-        """A line from left to right, its label above its right end."""
+        """Draw a horizontal line with its label above its right end."""
         row = _inside((1 - self.y.place(y)) * self.rows, self.rows)
         if not 0 <= row < self.rows:
             return
@@ -68,7 +68,7 @@ class Plot:
         self.write(max(0, self.columns - len(label)), max(0, row - 1), label, style)
 
     def vertical(self, x: float, label: str, style: str, *, at_foot: bool = False) -> None:
-        """A line from top to bottom, its label beside its top, or its foot."""
+        """Draw a vertical line with its label next to its upper or lower end."""
         column = math.floor(self.x.place(x) * self.columns)
         if not 0 <= column < self.columns:
             return
@@ -79,12 +79,12 @@ class Plot:
         self.write(start, self.rows - 1 if at_foot else 0, label, style)
 
     def write(self, column: int, row: int, text: str, style: str) -> None:
-        """Text from a cell on; what does not fit is cut."""
+        """Write text from a cell on; a part that does not fit is cut."""
         for place, sign in enumerate(text[: max(0, self.columns - column)]):
             self._signs[row][column + place], self._styles[row][column + place] = sign, style
 
     def runs(self) -> list[list[Run]]:
-        """The rows from top to bottom, the ticks of x last."""
+        """Rows from top to bottom; the ticks of x are last."""
         labels = {self._cell(self.x.low, tick)[1]: tick_label(self.y, tick) for tick in self._y_ticks}
         corner, down, tick = ("+", "|", "+") if self._ascii else ("└", "│", "┤")
         drawn = []
@@ -96,7 +96,7 @@ class Plot:
         return drawn
 
     def _runs(self, row: int) -> list[Run]:
-        """The cells of a row, neighbours of one style together."""
+        """Cells of a row, grouped by style."""
         runs: list[Run] = []
         for column in range(self.columns):
             dots = self._dots[row][column]
@@ -127,13 +127,13 @@ class Plot:
         return _inside(self.x.place(x) * self.columns, self.columns), _inside((1 - self.y.place(y)) * self.rows, self.rows)
 
     def _x_ticks(self) -> list[tuple[int, int, str]]:
-        """(column, column of the label, label) of the ticks that have room; a label starts at its tick or ends with the axis."""
+        """Column, column of the label, and label of ticks with room; a label starts at its tick or ends with the axis."""
         for most in range(max(2, self.columns // 4), 1, -1):
             found = []
             for tick in self.x.ticks(most):
                 column, label = _inside(self.x.place(tick) * self.columns, self.columns), tick_label(self.x, tick)
                 found.append((column, max(0, min(column, self.columns - len(label))), label))
-            if found[-1][0] != found[-1][1] and not _apart(found):  # the last one has room neither at its tick nor before it
+            if found[-1][0] != found[-1][1] and not _apart(found):  # there is no room for the last label
                 found.pop()
             if _apart(found):
                 return found
@@ -158,5 +158,5 @@ def _apart(ticks: Sequence[tuple[int, int, str]]) -> bool:
 
 
 def _inside(place: float, cells: int) -> int:
-    """Number of the cell at `place`; the very end belongs to the last one."""
+    """Number of the cell at `place`; the end belongs to the last cell."""
     return cells - 1 if cells <= place <= cells + 1e-6 else math.floor(place)

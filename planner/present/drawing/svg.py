@@ -1,4 +1,4 @@
-"""A chart as SVG inside a page: no script, nothing fetched, colours of the page's light or dark scheme, and dashes for paper."""
+"""A chart as SVG inside a page, without scripts and external resources, with colours for light and dark schemes, and dashes for paper."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from planner.text import one_line
 
 WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 78, 190, 22, 46
-"""Margins: values of y, names of curves, nothing, values and title of x."""
+"""Margins: left for values of y, right for names of curves, top, bottom for values and title of x."""
 NO_NAMES = 24
-"""Right margin where no curve has a name."""
+"""Right margin if no curve has a name."""
 LINE, LETTER, CAPITAL = 15, 6.3, 8.6
 """Height of a line of text, and the mean width of a letter and of a capital, at 12 px."""
 Box = tuple[float, float, float, float]
@@ -31,18 +31,18 @@ svg.chart { width: 100%; height: auto; font: 12px system-ui, sans-serif; --grid:
 @media screen and (prefers-color-scheme: dark) { svg.chart { --grid: #8884; --ink: #e4e4e4; --quiet: #aaa; --page: #121212;
   --c0: #56b4e9; --c1: #f0894a; --c2: #2fbf8f; --c3: #dd92bd; --c4: #e6da4a; --c5: #9ad0f0; } }
 """
-"""Rules of the page that holds such charts. The colours are Okabe and Ito's, darker on white."""
+"""Style rules for a page with such charts. The colours are Okabe and Ito's, darker on white."""
 
 
 def chart_svg(chart: Chart) -> str:
-    """The chart as an `svg` element; `STYLE` has to be among the rules of its page."""
+    """The chart as an `svg` element, for a page that contains `STYLE`."""
     words = f"<title>{_plain(chart.title)}</title>"
     note = f"<desc>{_plain(chart.note)}</desc>" if chart.note else ""
     return "\n".join([f'<svg class="chart" role="img" viewBox="0 0 {WIDTH} {HEIGHT}">{words}{note}', *_inside(chart), "</svg>"])
 
 
 def charts_file(charts: Sequence[Chart], lines: Sequence[str]) -> str:
-    """An SVG file with charts side by side and `lines` of text below; its colours are literal, since few viewers know variables."""
+    """An SVG file with charts side by side and `lines` of text below; colours are literal because few viewers support variables."""
     width, height = WIDTH * len(charts), HEIGHT + LINE * (len(lines) + 1)
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}"><style>{STYLE}</style>']
     parts.append('<rect width="100%" height="100%" style="fill:var(--page)"/>')
@@ -58,7 +58,7 @@ def _inside(chart: Chart) -> Iterator[str]:
 
 
 def _right(chart: Chart) -> int:
-    """Right edge of the plot, which leaves room for the names of curves where there are any."""
+    """Right edge of the plot, with room for the names of curves if there are any."""
     return WIDTH - (RIGHT if any(curve.name for curve in chart.curves) else NO_NAMES)
 
 
@@ -75,7 +75,7 @@ def _path(chart: Chart, points: Sequence[Point]) -> str:
 
 
 def _axes(chart: Chart) -> Iterator[str]:
-    """The grid with its values, the frame, and the titles of the axes."""
+    """Grid with values, frame, and titles of the axes."""
     bottom, right = HEIGHT - BOTTOM, _right(chart)
     for tick, text in _ticks(chart.x, (right - LEFT) // 60):
         x = _x(chart, tick)
@@ -111,7 +111,7 @@ def _limits_inside(chart: Chart) -> list[Limit]:
 
 
 def _limit_labels(chart: Chart) -> Iterator[tuple[str, float, float]]:
-    """(label, its left end, its base line) of each limit: beside a line that stands, above the right end of one that lies."""
+    """Label, left end and base line of each limit: next to a vertical line, above the right end of a horizontal one."""
     for limit in _limits_inside(chart):
         width = _width(limit.label)
         if limit.upright:
@@ -122,7 +122,7 @@ def _limit_labels(chart: Chart) -> Iterator[tuple[str, float, float]]:
 
 
 def _curves(chart: Chart) -> Iterator[str]:
-    """The curves, in different dashes, and their names at their right ends."""
+    """Curves with different dashes, and their names at their right ends."""
     ends = spread_out([_y(chart, curve.points[-1][1]) for curve in chart.curves])
     for number, (curve, end) in enumerate(zip(chart.curves, ends, strict=True)):
         dash = f' stroke-dasharray="{DASHES[number % len(DASHES)]}"' if DASHES[number % len(DASHES)] else ""
@@ -142,7 +142,7 @@ def _curves(chart: Chart) -> Iterator[str]:
 
 
 def spread_out(heights: Sequence[float]) -> list[float]:
-    """Heights of names so that none covers another, close to those wanted, in their order and inside the chart."""
+    """Heights of names, close to the wanted ones, in the same order, without overlaps and inside the chart."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed, last = list(heights), float(-LINE)
     for number in order:
@@ -154,7 +154,7 @@ def spread_out(heights: Sequence[float]) -> list[float]:
 
 
 def _dots(chart: Chart) -> Iterator[str]:
-    """Dots without a label faintly, the others above them with as many labels as do not touch."""
+    """Faint dots without a label, then the others with all labels that do not touch."""
     for dot in chart.dots:
         if not dot.label:
             x, y = _x(chart, dot.x), _y(chart, dot.y)
@@ -166,7 +166,7 @@ def _dots(chart: Chart) -> Iterator[str]:
 
 
 def _labelled(dot: Dot, x: float, y: float, boxes: list[Box], right: float) -> Iterator[str]:
-    """A dot, with its label on the side where no other is; without where there is no such side."""
+    """A dot with its label on a free side; without the label if there is none."""
     yield f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{_plain(dot.detail or dot.label)}</title></circle>'
     width = _width(dot.label)
     for left, top in ((x + 8, y - 14), (x + 8, y + 2), (x - 8 - width, y - 14), (x - 8 - width, y + 2)):

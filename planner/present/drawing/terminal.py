@@ -1,4 +1,4 @@
-"""A chart in terminal cells, readable without colour: letters mark curves and dots, explained in a legend."""
+"""A chart in terminal cells that is readable without colour: letters mark curves and dots, and a legend explains them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from planner.present.drawing.plot import Plot, Run
 from planner.text import one_line
 
 ASPECT, LEAST_ROWS, MOST_ROWS = 5, 10, 26
-"""Cells of width for one of height, and the bounds of the height."""
+"""Ratio of width to height in cells, and limits of the height."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -26,12 +26,12 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def rows_for(width: int, most: int = MOST_ROWS) -> int:
-    """Height of a chart of `width` cells where at most `most` rows are free."""
+    """Height of a chart of `width` cells if at most `most` rows are free."""
     return max(LEAST_ROWS, min(most, MOST_ROWS, width // ASPECT))
 
 
 def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[Run]]:
-    """The chart in `height` rows of `width` cells, then its legend, as runs of text in one style."""
+    """The chart in `height` rows of `width` cells and its legend, as runs of text with a style."""
     plot = Plot(width, height, chart.x, chart.y, ascii_only=look.ascii_only, quiet=look.quiet)
     letters, faint = iter(string.ascii_lowercase), "." if look.ascii_only else "·"
     for dot in chart.dots:
@@ -61,7 +61,7 @@ def chart_runs(chart: Chart, width: int, height: int, look: Look) -> list[list[R
 
 
 def _ends(chart: Chart, plot: Plot) -> Iterator[tuple[float, float]]:
-    """Place of each curve's letter: its right end, or so far to the left that no letter hides another."""
+    """Position of each curve's letter: its right end, or further left if letters would overlap."""
     taken: set[tuple[int, int]] = set()
     for curve in chart.curves:
         places = [curve.points[-1], *reversed(list(_along(curve.points, plot.columns)))]
@@ -76,14 +76,14 @@ def _cell(plot: Plot, place: tuple[float, float]) -> tuple[int, int]:
 
 
 def _along(points: Sequence[tuple[float, float]], steps: int) -> Iterator[tuple[float, float]]:
-    """Points of the last straight stretch, close to each other."""
+    """Close points along the last straight segment."""
     (x0, y0), (x1, y1) = points[-2:] if len(points) > 1 else (points[0], points[0])
     for step in range(steps):
         yield x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps
 
 
 def _legend(chart: Chart, named: Sequence[tuple[str, str]], look: Look, width: int) -> Iterator[list[Run]]:
-    """Legend of every curve and named dot, several on a line."""
+    """Legend of curves and labelled dots, several on a line."""
     entries = [
         (f"{string.ascii_uppercase[number]} {one_line(curve.name)}", look.curves[number % len(look.curves)])
         for number, curve in enumerate(chart.curves)

@@ -1,4 +1,4 @@
-"""Answers as CSV: SI units in the names, an empty cell for an unknown value."""
+"""Answers as CSV with SI units in the names and empty cells for unknown values."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ PLAN_FIGURES: dict[str, Callable[[PlanRow], Figure | None]] = {
 """Figures of a row; each becomes four columns: value, low, high, basis."""
 STUDY_FACTS = ("parameters", "non_embedding_parameters", "width", "depth", "sequences", "tokens_per_step")
 FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""Beginnings of a cell that a spreadsheet reads as a formula (owasp.org/www-community/attacks/CSV_Injection)."""
+"""First characters of a cell that a spreadsheet reads as a formula (owasp.org/www-community/attacks/CSV_Injection)."""
 STUDY_FIGURES = ("flop_per_s", "flop_per_usd", "step_s", "mfu", "memory_bytes")
 
 
 class PlainColumns(NamedTuple):
-    """An answer as columns of plain values; unknown is None."""
+    """An answer as columns of plain values; unknown ones are None."""
 
     heads: Sequence[str]
     lines: Sequence[Sequence[Any]]
 
 
 def plan_csv(plan: Plan) -> str:
-    """A line a row of `plan`."""
+    """CSV with one line per row of `plan`."""
     return csv_text(*plan_lines(plan))
 
 
 def plan_lines(plan: Plan) -> PlainColumns:
-    """A line a row of `plan`, SI units in the names."""
+    """One line per row of `plan`, with SI units in the names."""
     names = ("rank", "verdict", "gpu", "here", "gpus", "layout", "provider", "instance", "market", "network", "bottleneck", "why")
 
     def cells(row: PlanRow) -> list[Any]:
@@ -62,12 +62,12 @@ def plan_lines(plan: Plan) -> PlainColumns:
 
 
 def study_csv(answer: StudyAnswer) -> str:
-    """A line a GPU and size."""
+    """CSV with one line per GPU and size."""
     return csv_text(*study_lines(answer))
 
 
 def study_lines(answer: StudyAnswer) -> PlainColumns:
-    """A line a GPU and size, SI units in the names."""
+    """One line per GPU and size, with SI units in the names."""
     names = ("gpu", "here", "usd_per_gpu_h", *STUDY_FACTS, "flop_per_byte", "bottleneck", "reason")
     lines = [
         [
@@ -83,7 +83,7 @@ def study_lines(answer: StudyAnswer) -> PlainColumns:
 
 
 def csv_text(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
-    """Lines under `heads`; a text that a spreadsheet would run as a formula is quoted."""
+    """CSV of `heads` and `lines`; texts that a spreadsheet would run as formulas are quoted."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(heads)
@@ -92,7 +92,7 @@ def csv_text(heads: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """`value`, as text clean and no formula; a number may begin with its sign."""
+    """`value`; text is cleaned and cannot be a formula, numbers may begin with a sign."""
     if not isinstance(value, str):
         return value
     text = one_line(value)

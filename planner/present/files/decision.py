@@ -1,4 +1,4 @@
-"""A plan as a decision to keep: the question, the choice and its reason, the alternatives, and the assumptions."""
+"""A plan as a document: the question, the choice and its reason, alternatives, and assumptions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 FIRST_KEYS = ("model", "task")
 ALTERNATIVES, LOSERS = 10, 5
-"""Largest numbers of rows listed: solutions, and others."""
+"""Maximum numbers of listed rows: solutions, and others."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     made_on: str
     """ISO date."""
     command: PlanCommand
-    """Asks for it again."""
+    """Command that creates the plan again."""
     memory: MemoryDetail | None = None
     time: TimeDetail | None = None
     owned: Owned | None = None
@@ -70,11 +70,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chosen(self) -> PlanRow | None:
-        """The row that ranks first; None where nothing fits."""
+        """First row; None if nothing fits."""
         return self.plan.best
 
     def as_object(self) -> dict[str, Any]:
-        """The plan as `plan --json` gives it, with the details of its first row."""
+        """The plan as in `plan --json`, with the details of its first row."""
         facts = {
             "made_on": self.made_on,
             "command": self.command.text,
@@ -95,7 +95,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(
     session: Session, workload: Workload, plan: Plan, command: PlanCommand, owning: Owning | None = None, terms: Terms | None = None
 ) -> Decision:
-    """The decision that follows from `plan`, made by `command`; costs of owning are the workload's own where it states them."""
+    """Decision based on `plan`, which `command` creates; costs of owning in the workload take precedence."""
     owning = workload.owning or owning
     priced = workload if owning is None else msgspec.structs.replace(workload, owning=owning)
     first = plan.best
@@ -113,7 +113,7 @@ def decide(
 
 
 def sections(decision: Decision) -> list[Section]:
-    """The whole document."""
+    """Sections of the document."""
     plan, row = decision.plan, decision.chosen
     description = plan.task.get("description")
     prices = f", prices of {plan.prices_as_of} and later" if plan.prices_as_of else ""
@@ -132,7 +132,7 @@ def sections(decision: Decision) -> list[Section]:
 
 
 def verdict(decision: Decision) -> str:
-    """Action and reason, in a sentence or two."""
+    """Action and reason in one or two sentences."""
     row = decision.chosen
     if row is None:
         nearest = next((other for other in decision.plan.rows if not other.here), None)
@@ -163,11 +163,11 @@ def _owned_verdict(row: PlanRow, what: str) -> str:
 
 
 SAID_BY_WHY = frozenset({"limit", "network", "ttft", "usd-per-h", "usd-per-million", "flop-per-usd"})
-"""Columns that tables of rows which are no solutions go without, so that their reasons are in sight."""
+"""Columns left out of tables of unsuccessful candidates, to make room for reasons."""
 
 
 def _figures(decision: Decision, row: PlanRow) -> Table[Any]:
-    """Every figure of the row with its range, beside the target it has to meet."""
+    """Figures of the row with their ranges and targets."""
     task = decision.plan.task
     targets = task.get("targets", {})
     rows = []
@@ -195,7 +195,7 @@ KINDS = (
 
 
 def _basis(label: str, figure: Figure, row: PlanRow) -> str:
-    """Basis of the speed behind a figure, with a remark where no value of its own kind is published."""
+    """Basis of the speed behind a figure, with a remark if no value of its kind is published."""
     words = f"{BASIS_SIGNS[figure.basis]} {BASIS_WORDS[figure.basis]}"
     missing = str(row.answer.assumed.get("ranges_without_source", ""))
     alone = any(label.startswith(begins) and kind in missing for begins, kind in KINDS)
@@ -203,7 +203,7 @@ def _basis(label: str, figure: Figure, row: PlanRow) -> str:
 
 
 def _price_age(decision: Decision, row: PlanRow) -> str:
-    """The day of the price that an exact figure of money rests on, and how long ago that was."""
+    """Date and age of the price behind an exact figure of money."""
     if row.offer is None or row.offer.as_of.count("-") != 2:
         return ""
     days = (dt.date.fromisoformat(decision.made_on) - dt.date.fromisoformat(row.offer.as_of)).days
@@ -211,7 +211,7 @@ def _price_age(decision: Decision, row: PlanRow) -> str:
 
 
 def _asked(task: Mapping[str, Any], assumed: Mapping[str, Any]) -> Section:
-    """Given settings; chosen ones are among the assumptions."""
+    """Table of the given settings; chosen ones are among the assumptions."""
     given = {key: value for key, value in _flat(task) if key not in {"title", "description", *assumed}}
     ordered = [*(key for key in FIRST_KEYS if key in given), *(key for key in given if key not in FIRST_KEYS)]
     return Section("What was asked", [text_table(("key", "value"), [(key, _plain(given[key])) for key in ordered])])
@@ -245,7 +245,7 @@ def _money(decision: Decision, row: PlanRow) -> Iterator[Section]:
 
 
 def _details(decision: Decision, row: PlanRow) -> Iterator[Section]:
-    """The memory and the time of the row, item by item."""
+    """Items of the memory and the time of the row."""
     if decision.memory is not None:
         yield replace(memory_section(row, decision.memory), title="Memory of the fullest GPU")
     if decision.time is not None:

@@ -1,4 +1,4 @@
-"""Sections as a document: as Markdown, and as one HTML file that needs nothing else."""
+"""Sections as a document: Markdown, or one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ pre { background: #8882; padding: .7rem; overflow-x: auto; }
 @page { margin: 12mm; }
 """
 MOST_PHRASE = 30
-"""Letters up to which words in a table stay on one line."""
+"""Maximum letters of words in a table that stay on one line."""
 MOST_NAME = 14
-"""Letters of a name that stays on one line."""
+"""Maximum letters of a name that stays on one line."""
 CELLS = 96
 """Width of a chart in Markdown, which is drawn as text."""
 PLAIN = Look(curves=("",), quiet="", strong="")
 
 _MARKDOWN = re.compile(r"\\(?=[!-/:-@\[-`{-~])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(\[:])|\|")
-"""Signs that Markdown would read as HTML, an entity, a link, the end of a cell, or an escape."""
+"""Characters that Markdown would read as HTML, an entity, a link, the end of a cell, or an escape."""
 _CODE = re.compile(r"`([^`]+)`")
 _BLOCK = re.compile(r"[#>+=~*_|-]|```|\d+(?=[.)])")
 """Beginnings of a line that Markdown reads as a heading, a list, a quotation, a rule or a block of code."""
 
 
 def as_markdown(sections: Sequence[Section]) -> str:
-    """The document as GitHub's Markdown."""
+    """Document as GitHub's Markdown."""
     blocks = [
         block
         for section in sections
@@ -81,12 +81,12 @@ def markdown_table(table: Table[Any]) -> str:
 
 
 def _marked(text: str) -> str:
-    """`text` on one line, as Markdown that reads as it stands."""
+    """`text` on one line with Markdown's special characters escaped."""
     return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
 
 
 def _begun(text: str) -> str:
-    """`text` at the start of a line of Markdown."""
+    """`text` escaped for the start of a line of Markdown."""
     marked = _marked(text).lstrip()
     block = _BLOCK.match(marked)
     at = block.end() if block and block[0].isdigit() else 0
@@ -103,7 +103,7 @@ def _with_code(text: str) -> str:
 
 
 def as_html(sections: Sequence[Section]) -> str:
-    """The document as one file: no script, nothing that is fetched."""
+    """Document as one file without scripts and external resources."""
     title = next((section.title for section in sections), "")
     body = html_fragment(sections)
     return (
@@ -113,7 +113,7 @@ def as_html(sections: Sequence[Section]) -> str:
 
 
 def html_fragment(sections: Sequence[Section]) -> str:
-    """The sections as they are put into a page of others, such as a notebook's."""
+    """Sections for embedding in another page, such as a notebook."""
     return "\n".join(line for section in sections for line in _html_section(section))
 
 
@@ -161,7 +161,7 @@ def _mark(right: bool, words: object, cells: Sequence[str]) -> str:
 
 
 def _html_heads(table: Table[Any], marks: Sequence[str], texts: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The heads; those over words that may be folded are wide enough for a phrase."""
+    """Headings; those of columns that may be folded are wide enough for a phrase."""
     for place, (column, mark) in enumerate(zip(table.columns, marks, strict=True)):
         longest = max((len(row[place]) for row in texts), default=0)
         width = f' style="min-width:{0.85 * min(longest, MOST_PHRASE):.0f}ch"' if column.least_width else ""
@@ -169,7 +169,7 @@ def _html_heads(table: Table[Any], marks: Sequence[str], texts: Sequence[Sequenc
 
 
 def _facts_table(facts: Facts) -> Table[Sequence[str]]:
-    """Facts as a table whose heads are empty."""
+    """Facts as a table with empty headings."""
     rows = [(fact.label, str(fact.value), fact.aside.strip()) for fact in facts.facts]
     table = text_table(("label", "value", "aside"), rows, ("value",))
     return Table([replace(column, title="") for column in table.columns], rows)

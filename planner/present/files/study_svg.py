@@ -15,7 +15,7 @@ TEXT_WIDTH = 200
 
 
 def study_svg(answer: StudyAnswer) -> str:
-    """The text of the file."""
+    """Text of the SVG file."""
     law = f"depth law {answer.depth_law}, vocabulary {answer.vocabulary:,}, sequences of {answer.sequence}"
     notes = (f"{law}; shaded: contains the true value nine times in ten; dots: measured here.", *story(answer), *answer.published)
     charts = (

@@ -1,1 +1,1 @@
-"""Models that given GPUs can run: the best of them in words, and the table of all."""
+"""Models that given GPUs can run: the best ones in words, and a table of all."""

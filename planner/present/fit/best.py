@@ -1,4 +1,4 @@
-"""The best models that given GPUs run: the largest, what is larger and does not quite do, the fastest, the most users, the longest context."""
+"""Best models for given GPUs: the largest, larger ones that are not quite sufficient, and those with the most speed, users and context."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from planner.present.plan import rate_text, throughput
 from planner.units import bytes_text, count_text
 
 LOADS = ("concurrency", "request_rate_per_s", "daily_users")
-"""Keys of a service whose load is given."""
+"""Keys that state the load of a service."""
 LARGE = 0.5
-"""Share of the parameters of the largest model from which on models are compared: of all of them the smallest is the fastest."""
+"""Minimum parameters of compared models, as a share of the largest; without it, the smallest model would always be the fastest."""
 AMONG_LARGE = "The other bests are of the models at least half as large as the largest."
 
 
 def parameters(row: FitRow) -> int:
-    """All parameters of the model; 0: not known."""
+    """Total parameters of the model; 0: unknown."""
     return row.answer.parameters.total if row.answer.parameters else 0
 
 
 def best_facts(found: Fit) -> list[Fact]:
-    """The largest model with what is larger but not sure or too slow, and the best of the large ones in speed, users and context."""
+    """Largest model, larger ones that are uncertain or too slow, and the best of the large ones in speed, users and context."""
     solutions = [row for row in found.rows if row.rank]
     sure = [row for row in solutions if row.verdict == "fits"]
     solutions = sure or solutions
@@ -47,7 +47,7 @@ def best_facts(found: Fit) -> list[Fact]:
 
 
 def _best(rows: Sequence[FitRow], measure: Callable[[FitRow], float]) -> FitRow:
-    """The row with the most of `measure`; of equal ones the largest model."""
+    """Row with the highest `measure`; among equal ones the largest model."""
     return max(rows, key=lambda row: (measure(row), _size(row)))
 
 
@@ -57,7 +57,7 @@ def _fact(label: str, row: FitRow, text: str) -> Fact:
 
 
 def _is_asked(label: str, found: Fit) -> bool:
-    """True if models differ in it: of requests that come at a rate all answer as many, and a number of users that was given is everybody's."""
+    """True if models can differ in it: not in throughput at a given rate, and not in users if their number is given."""
     given = {key for key in LOADS if key in found.task}
     if label == "most users":
         return found.task.get("task") == "serve" and not given
@@ -74,7 +74,7 @@ def _speed(row: FitRow) -> float:
 
 
 def _largest_text(row: FitRow) -> str:
-    """Its size, and what it gives its users; where it has none, what it takes."""
+    """Size of a model, and its users with their speed, or else its weights."""
     memory, text = row.answer.memory_bytes, f"{count_text(parameters(row))} parameters"
     if row.at_once and row.answer.decode_tokens_per_s:
         return f"{text}, {_users_text(row)}"
@@ -87,12 +87,12 @@ def _users_text(row: FitRow) -> str:
 
 
 def _context(row: FitRow) -> float:
-    """Longest context; 0 for a model that has no end of its own, which says nothing of the GPUs."""
+    """Longest context; 0 for a model without a maximum, which says nothing about the GPUs."""
     return float(row.longest_context_tokens or 0) if row.positions is not None else 0.0
 
 
 def _slow_text(row: FitRow, found: Fit) -> str:
-    """The speed where that was asked for in tokens a second; else the targets that are missed."""
+    """Speed if the target is in tokens per second; otherwise the missed targets."""
     latency = row.answer.tpot_s if found.each_tokens_per_s is not None else None
     return f"{rate_text(1 / latency.p95.value)} tokens/s for one user alone" if latency and latency.p95 else row.why
 

@@ -1,4 +1,4 @@
-"""The answer to what given GPUs can run, as sections: the question, the best models, the table."""
+"""Answer of `fit` as sections: the question, the best models, the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELD = "out tok/s and tok/s each are of all “users” at once; cached: request
 
 
 def shown_rows(found: Fit, *, every: bool) -> list[FitRow]:
-    """The rows for people: of each model the first that is a solution; `every`: all of them."""
+    """Rows to show: the first solution of each model, or `every` row."""
     if every:
         return found.rows
     first: dict[str, FitRow] = {}
@@ -27,7 +27,7 @@ def shown_rows(found: Fit, *, every: bool) -> list[FitRow]:
 
 
 def fit_sections(found: Fit, rows: Sequence[FitRow], total: int, hints: Sequence[str] = ()) -> list[Section]:
-    """The answer: the question, the best model by each measure, and `rows`, the first of `total` rows, with `hints` below them."""
+    """The question, the best model by each measure, and `rows`, the first of `total` rows, followed by `hints`."""
     counts = found.counts
     more = f"; {len(rows)} of {total} rows shown" if len(rows) < total else ""
     heading = f"{found.gpus:,} × {found.gpu}: {counts.models_that_fit} of {counts.models} models fit"
@@ -44,7 +44,7 @@ def fit_sections(found: Fit, rows: Sequence[FitRow], total: int, hints: Sequence
 
 
 def _asked(found: Fit, rows: Sequence[FitRow]) -> Iterator[str]:
-    """What was asked for, and what was chosen where nothing was said."""
+    """Given settings, and chosen values of others."""
     for key, value in found.task.items():
         yield from (text.replace("=", " ", 1) for text in spelled(key, value))
     if found.each_tokens_per_s is not None:
@@ -53,13 +53,13 @@ def _asked(found: Fit, rows: Sequence[FitRow]) -> Iterator[str]:
 
 
 def _lengths(rows: Sequence[FitRow]) -> list[tuple[str, float]]:
-    """Lengths that nobody gave, with their values; those of the first row, as all rows have the same."""
+    """Chosen lengths with their values, which are the same in all rows."""
     assumed = rows[0].answer.assumed if rows else {}
     return [(key, assumed[key]) for key in ("input_tokens", "output_tokens", "sequence") if key in assumed]
 
 
 def left_out_text(found: Fit) -> str:
-    """How many models were left out, and why; '' for none."""
+    """Number of models that were left out, and the reason; '' for none."""
     if not found.left_out:
         return ""
     return (
@@ -68,7 +68,7 @@ def left_out_text(found: Fit) -> str:
 
 
 def nearest_text(found: Fit) -> str:
-    """The row closest to a solution, if nothing is a solution."""
+    """Sentence on the row closest to a solution, if there is no solution."""
     nearest = next(iter(found.rows), None)
     return "No model in the catalogue fits." + (
         f" The nearest, {nearest.model} in {nearest.weight_dtype}: {nearest.why}." if nearest else ""

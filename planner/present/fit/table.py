@@ -1,4 +1,4 @@
-"""The table of models that given GPUs can run."""
+"""Table of models that given GPUs can run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from planner.units import UNKNOWN, count_text, number_text, percent_text
 from planner.workload.tasks import trains
 
 ANSWERING = ("serve", "generate")
-"""Tasks whose speed is that of the answers."""
+"""Tasks whose speed is that of output tokens."""
 LEAST_NAME = 22
-"""Cells for names of models; longer names continue on a second line where users and speeds would have no room."""
+"""Width for names of models; longer names continue on a second line if users and speeds would have no room."""
 
 
 def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
-    """`rows` as a table, the solutions among them counted; the first stands out, rows that are no solution stand back."""
+    """`rows` as a table with numbered solutions; the first is emphasised, and rows that are no solution are faint."""
     task = found.task.get("task")
     training = trains(task)
     places = {id(row): place for place, row in enumerate((row for row in rows if row.rank), start=1)}
@@ -42,13 +42,13 @@ def fit_table(found: Fit, rows: Sequence[FitRow]) -> Table[FitRow]:
 
 
 def _place(row: FitRow, place: int | None) -> str:
-    """Number among the solutions, marked where it may not fit; a sign for what is no solution."""
+    """Number among the solutions, marked if it may not fit; a sign for other rows."""
     sign = "" if row.verdict == "fits" else VERDICT_SIGNS[row.verdict]
     return " ".join(filter(None, (sign, str(place) if place else "")))
 
 
 def _columns_of_requests(task: str) -> Iterator[Column[FitRow]]:
-    """Requests at once and what each of them gets, as far as the task has it."""
+    """Columns of requests at once and their speed, if the task has them."""
     at_once = "users" if task == "serve" else "at once"
     yield Column("users", at_once, lambda row: number_text(row.at_once), right=True, priority=92)
     if task in ANSWERING:
@@ -68,7 +68,7 @@ def _stream(row: FitRow) -> Cell:
 
 
 def _headroom(row: FitRow) -> Cell:
-    """Share of the fullest GPU that is left for caches, or in training at all."""
+    """Share of the fullest GPU's memory that is left for caches, or in training left free."""
     if row.headroom is None:
         return Cell()
     return Cell(percent_text(row.headroom) if row.headroom > -9.995 else f"{row.headroom:.0f}×", share=max(0.0, row.headroom))

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from planner.present.cells import Fact
 
 LEAST_ASIDE_WIDTH = 20
-"""Cells to which remarks are folded at least."""
+"""Minimum width of folded remarks."""
 QUANTITY = r"(?<=\d) (?=%|\$|[kMGTPE]?(?:B|W|J|tok|FLOP)(?:/s)?(?![\w])|[KMGT]iB(?![\w])|[mµn]?s(?![\w])|min(?![\w])|[hd](?![\w])|billion|GPUs?(?![\w])|\+\d)"
-"""Space between a number and its unit, or the two sides of a range, where no line ends."""
+"""Pattern of blanks at which no line may end: between a number and its unit, or the two sides of a range."""
 
 
 def folded(text: str, width: int, hanging: str = "") -> list[str]:
-    """`text` on lines of at most `width` cells, one at least; none of them ends between a number and its unit, the sides of a range, or inside a word or date.
+    """At least one line of at most `width` cells; none ends between a number and its unit, the sides of a range, or inside a word or date.
 
-    What is longer than a line ends before its unit, or after a part of a layout. `hanging` stands before all lines but the first.
+    Text longer than a line ends before its unit, or after a part of a layout. `hanging` is inserted before all lines except the first.
     """
     words = re.sub(QUANTITY, "\xa0", clean(text)).split(" ")
     breakable = " ".join(part for word in words for part in _parts(word, width - len(hanging)))
@@ -30,7 +30,7 @@ def folded(text: str, width: int, hanging: str = "") -> list[str]:
 
 
 def _parts(word: str, width: int) -> Iterator[str]:
-    """A word, or the parts of one that is longer than a line: 'tp8·pp16·' and 'cp2·dp32'."""
+    """The word, or its parts if it is longer than a line: 'tp8·pp16·' and 'cp2·dp32'."""
     while len(word) > width and (ends := [found.end() for found in re.finditer("[\xa0·]", word[:width])]):
         yield word[: ends[-1]].rstrip("\xa0")
         word = word[ends[-1] :]
@@ -38,7 +38,7 @@ def _parts(word: str, width: int) -> Iterator[str]:
 
 
 def fact_lines(facts: Sequence[Fact], width: int) -> Iterator[str]:
-    """Labels aligned left, values right, then remark, range and basis, folded to `width` cells."""
+    """Lines of labels aligned left, values aligned right, then remark, range and basis, folded to `width` cells."""
     from planner.present.cells import Cell
 
     cells = [fact.value if isinstance(fact.value, Cell) else Cell(fact.value) for fact in facts]

@@ -1,6 +1,6 @@
 """A table as lines of plain text that fit a number of cells.
 
-Where it is too wide whole columns are left out, the least important first; a figure is never cut.
+If it is too wide, whole columns are left out, the least important first; a figure is never cut.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ class TextColumn(msgspec.Struct, frozen=True):
     column: Column[Any]
     cells: Sequence[str]
     natural_width: int
-    """Characters its widest text takes."""
+    """Width of its widest text."""
 
     @property
     def smallest_width(self) -> int:
-        """Characters it takes at least: its natural width, or less where its words may be folded."""
+        """Minimum width: its natural width, or less if its words may be folded."""
         least = self.column.least_width
         return self.natural_width if least is None else min(self.natural_width, max(least, len(self.column.title)))
 
 
 class TextTable(msgspec.Struct, frozen=True):
-    """The columns that fit, each with its width, and the columns left out."""
+    """Columns that fit, with their widths, and columns that were left out."""
 
     columns: tuple[TextColumn, ...]
     widths: tuple[int, ...]
     left_out: tuple[Column[Any], ...]
 
     def head(self) -> str:
-        """The line of titles."""
+        """Line of titles."""
         return self._line([one_line(column.column.title) for column in self.columns])
 
     def rows(self) -> list[list[str]]:
-        """The lines of every row: one, or more where a text was folded."""
+        """Lines of every row; several if a text was folded."""
         return [self._row(cells) for cells in zip(*(column.cells for column in self.columns), strict=True)]
 
     def _row(self, cells: Sequence[str]) -> list[str]:
@@ -69,7 +69,7 @@ class TextTable(msgspec.Struct, frozen=True):
 
 
 def fitted(table: Table[Any], width: int) -> TextTable:
-    """`table` on lines of at most `width` characters; its last column stays however narrow the terminal is."""
+    """`table` on lines of at most `width` characters; the last remaining column is never left out."""
     every = [_measured(column, table.items) for column in table.columns]
     kept = list(every)
     while len(kept) > 1 and _total([column.smallest_width for column in kept]) > width:

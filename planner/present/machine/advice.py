@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def advice_sections(advice: Advice) -> list[Section]:
-    """A section a GPU, one for what concerns several of them, and the remarks below."""
+    """One section per GPU, one for several GPUs together, and remarks."""
     sections = [gpu_section(one) for one in advice.gpus]
     if advice.together:
         sections.append(Section("Together", [Facts(list(action_facts(advice.together)))]))
@@ -23,7 +23,7 @@ def advice_sections(advice: Advice) -> list[Section]:
 
 
 def fleet_remarks(advice: Advice) -> list[Section]:
-    """Cost of the whole fleet, the age of prices, and what could not be said."""
+    """Cost of the whole fleet, age of prices, and missing information."""
     notes: list[Part] = [Paragraph(line) for line in remarks(advice)]
     return [Section("", notes)] if notes else []
 
@@ -39,7 +39,7 @@ def gpu_section(one: RightSizing) -> Section:
 
 
 def judgement_facts(one: RightSizing) -> Iterator[Fact]:
-    """Observation: every share with its zone, what limits the work, and what cannot be known."""
+    """Observed shares with their zones, the limit of the work, and unknown values."""
     seen, judgement = one.observed, one.judgement
     lost = f", {seen.lost} of them without an answer" if seen.lost else ""
     price = one.price.text if one.price is not None else "no price known"
@@ -55,7 +55,7 @@ def judgement_facts(one: RightSizing) -> Iterator[Fact]:
 
 
 def action_facts(actions: Iterable[Action]) -> Iterator[Fact]:
-    """Each action with its saving, then the sum behind it and how it was checked."""
+    """Actions with their savings, calculations and checks."""
     for number, action in enumerate(actions, start=1):
         yield Fact(f"{number}. {action.saving_text}".rstrip(), "", action.text)
         for detail in action_details(action):
@@ -63,13 +63,13 @@ def action_facts(actions: Iterable[Action]) -> Iterator[Fact]:
 
 
 def action_details(action: Action) -> list[str]:
-    """The sum behind a saving, how the action was checked, and a remark."""
+    """Calculation of a saving, check of the action, and a remark."""
     how = [action.saves.how] if action.saves is not None else []
     return [*how, *action.checks, *([action.note] if action.note else [])]
 
 
 def remarks(advice: Advice) -> Iterator[str]:
-    """Cost of all GPUs, what could not be said, and the age of the prices."""
+    """Cost of all GPUs, missing information, and age of the prices."""
     if advice.usd_per_month is not None and len(advice.gpus) > 1:
         yield f"{len(advice.gpus):,} GPUs cost {usd_text(advice.usd_per_month)} $ a month."
     yield from advice.notes
@@ -80,12 +80,12 @@ def remarks(advice: Advice) -> Iterator[str]:
 
 
 MOST_SHOWN = 12
-"""Rows of a table; JSON has all."""
+"""Maximum rows of a table; JSON has all."""
 HEADS = ("GPUs", "in use", "$/month", "waste $/month")
 
 
 def fleet_sections(found: FleetSummary) -> list[Section]:
-    """The tables that say something: one verdict alone, one host, or jobs that nothing names, are left out."""
+    """Informative tables; one with a single host, or with only unnamed jobs, is left out."""
     sections = [_groups("By verdict", "verdict", found.by_verdict)]
     if len(found.by_job) > 1:
         sections.append(_groups("By job", "job", found.by_job))
@@ -114,7 +114,7 @@ def _group_row(one: Group) -> tuple[str, ...]:
 
 
 def _suspects(found: Sequence[Suspect]) -> Section:
-    """GPUs of one host with one reason share a row."""
+    """Table in which GPUs of one host with the same reason share a row."""
     together: dict[tuple[str, str, str], list[int]] = {}
     for one in found:
         together.setdefault((one.host, one.job, one.why), []).append(one.index)

@@ -1,4 +1,4 @@
-"""A running job on the roofline of its GPU, in words and as a chart."""
+"""Running job on the roofline of its GPU, in words and as a chart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.present.names import device_name
 from planner.units import MEGA, UNKNOWN, digits, duration_text, percent_text, si_text
 
 BEFORE, BEYOND = 30.0, 6.0
-"""Smallest factors by which a roof is drawn below and beyond its ridge."""
+"""Minimum factors by which a roof extends below and beyond its ridge."""
 NOBODY = "No GPU is watched."
 
 
@@ -30,7 +30,7 @@ def _section(one: Running) -> Section:
 
 
 def sentences(one: Running) -> Iterator[str]:
-    """Rates of the running job and the roof above it, or why they are not known."""
+    """Rates of the running job and its roof, or the reason why they are unknown."""
     chip, now = one.chip, one.now
     if chip is None or now is None:
         yield f"No point now: {one.unknown or UNKNOWN}."
@@ -84,6 +84,6 @@ def _dot(point: RunningPoint, label: str) -> Dot:
 
 
 def _roof(x: LogAxis, y: LogAxis, flop_per_s: float, bytes_per_s: float) -> list[Point]:
-    """Bandwidth up to the ridge, arithmetic beyond it."""
+    """Points of a roof: bandwidth up to the ridge, arithmetic beyond it."""
     begin = max(x.low, y.low / bytes_per_s)
     return [(begin, begin * bytes_per_s), (flop_per_s / bytes_per_s, flop_per_s), (x.high, flop_per_s)]

@@ -1,4 +1,4 @@
-"""A telemetry snapshot: GPUs and their slices, the host, processes, and the reason of every missing value."""
+"""Telemetry snapshot as tables and text: GPUs with slices, host, processes, and reasons for missing values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Part = DeviceSnapshot | MigSnapshot
 
 
 def _share(field: str) -> Callable[[Part], Cell | str]:
-    """The cell of a fraction; empty for a slice that has no such counter."""
+    """Function for the cell of a fraction; empty for a slice without the counter."""
 
     def cell(part: Part) -> Cell | str:
         if isinstance(part, MigSnapshot) and not hasattr(part, field):
@@ -29,18 +29,18 @@ def _share(field: str) -> Callable[[Part], Cell | str]:
 
 
 def _of_gpu(text: Callable[[DeviceSnapshot], str]) -> Callable[[Part], str]:
-    """The cell of what only a whole GPU has."""
+    """Function for the cell of a value that only whole GPUs have."""
     return lambda part: text(part) if isinstance(part, DeviceSnapshot) else ""
 
 
 def power_text(device: DeviceSnapshot) -> str:
-    """Drawn, of what may be drawn: '650 of 700 W'."""
+    """Power and its limit: '650 of 700 W'."""
     drawn, limit = device.drawn_power_w, device.power_limit_w
     return f"{digits(drawn)} of {digits(limit)} W" if limit is not None else f"{digits(drawn)} W" if drawn is not None else UNKNOWN
 
 
 def held_back_text(device: DeviceSnapshot) -> str:
-    """Reasons of the moment, and the share of the last seconds each one held the clock back."""
+    """Reasons for a reduced clock: the present ones, and the share of the last seconds for each."""
     if device.event_reasons is None:
         return UNKNOWN
     shares = device.throttled_fraction or {}
@@ -50,7 +50,7 @@ def held_back_text(device: DeviceSnapshot) -> str:
 
 
 def _errors(device: DeviceSnapshot) -> str:
-    """Memory errors in the GPU's life, uncorrected ones first."""
+    """Memory errors in the GPU's lifetime, uncorrected ones first."""
     counts = device.ecc_uncorrected_aggregate, device.ecc_corrected_aggregate
     return UNKNOWN if None in counts else f"{counts[0]:,}, {counts[1]:,} corrected"
 
@@ -81,11 +81,11 @@ FIELDS = {
     "errors": ("ecc_uncorrected_aggregate", "ecc_corrected_aggregate"),
     "held back": ("event_reasons",),
 }
-"""Column -> the fields of a snapshot behind it."""
+"""Column -> fields of a snapshot that it shows."""
 
 
 def device_table(snapshot: Snapshot) -> Table[Part]:
-    """A line a GPU, and below it one for each of its slices."""
+    """One line per GPU, followed by one per slice."""
     parts: list[Part] = []
     for device in snapshot.devices:
         parts += [device, *device.mig]
@@ -101,7 +101,7 @@ def _part_name(part: Part) -> str:
 
 
 def health_lines(snapshot: Snapshot) -> list[str]:
-    """Faults of the memory of each GPU, in words."""
+    """Warnings about the memory of each GPU."""
     return [
         f"GPU {device.place}: {warning_text(warning, msgspec.structs.asdict(device))}"
         for device in snapshot.devices
@@ -110,20 +110,20 @@ def health_lines(snapshot: Snapshot) -> list[str]:
 
 
 class ProcessLine(NamedTuple):
-    """A process of a GPU, or the reason why none is listed."""
+    """A process on a GPU, or the reason why none is listed."""
 
     device: DeviceSnapshot
     process: ProcessSnapshot | None = None
 
     @property
     def place(self) -> str:
-        """'0', or '0/3' for a slice."""
+        """Index of the GPU, such as '0', or '0/3' for a slice."""
         part = self.process.gpu_instance if self.process else None
         return self.device.place if part is None else f"{self.device.place}/{part}"
 
     @property
     def command(self) -> str:
-        """The command line, or why it is not known."""
+        """Command line, or the reason why it is unknown."""
         if self.process is None:
             return "nobody uses it" if self.device.processes is not None else self.device.why("processes")
         return self.process.command or f"{UNKNOWN} {self.process.reasons.get('command', '')}".rstrip()
@@ -146,7 +146,7 @@ PROCESS_COLUMNS: tuple[Column[ProcessLine], ...] = (
 
 
 def process_table(snapshot: Snapshot) -> Table[ProcessLine] | None:
-    """Who uses each GPU; None where processes were not read."""
+    """Table of the processes on each GPU; None if they were not read."""
     if not any(device.processes is not None or "processes" in device.reasons for device in snapshot.devices):
         return None
     lines = [ProcessLine(device, one) for device in snapshot.devices for one in device.processes or (None,)]
@@ -154,13 +154,13 @@ def process_table(snapshot: Snapshot) -> Table[ProcessLine] | None:
 
 
 def host_line(host: HostSnapshot) -> str:
-    """The computer around the GPUs in one line."""
+    """Line on the computer of the GPUs."""
     memory = used_text(host.memory_used_bytes, host.memory_total_bytes)
     return f"CPU {host.cpu_name}: {percent_text(host.cpu_busy_fraction)} of {host.cpu_cores or UNKNOWN} logical CPUs busy, memory {memory}"
 
 
 def missing_notes(snapshot: Snapshot, columns: Iterable[Column[Part]] = COLUMNS) -> list[str]:
-    """A line for each reason why values of `columns` are missing, with the columns and GPUs concerned."""
+    """A line for each reason why values of `columns` are missing, with the affected columns and GPUs."""
     concerned: dict[str, tuple[dict[str, None], dict[int, None]]] = {}
     fields = [(column.title, field) for column in columns for field in FIELDS.get(column.id, ())]
     for device in snapshot.devices:
@@ -177,7 +177,7 @@ def missing_notes(snapshot: Snapshot, columns: Iterable[Column[Part]] = COLUMNS)
 
 
 def device_facts(device: DeviceSnapshot, why_no_errors: str) -> Iterator[Fact]:
-    """Temperature and clock of the memory, links, energy and memory errors of a GPU, with all there is to say."""
+    """Links, energy, memory clock and temperature, and memory errors of a GPU in detail."""
     clock = number_text(device.memory_clock_hz, "MHz", MEGA)
     energy = UNKNOWN if device.energy_j is None else f"{device.energy_j / JOULES_PER_KWH:,.1f} kWh since the driver was loaded"
     yield Fact("links, energy", f"{_links(device)}, energy {energy}")
@@ -200,7 +200,7 @@ def _links(device: DeviceSnapshot) -> str:
 
 
 def _errors_at_length(device: DeviceSnapshot) -> str:
-    """Counts of ECC, and the rows and pages that were replaced; empty where ECC is not counted."""
+    """Counts of ECC errors, replaced rows and retired pages; empty if ECC errors are not counted."""
     ever = device.ecc_uncorrected_aggregate, device.ecc_corrected_aggregate
     since = device.ecc_uncorrected_volatile, device.ecc_corrected_volatile
     if None in ever:

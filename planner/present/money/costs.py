@@ -10,22 +10,22 @@ from planner.present.drawing.chart import Chart, Curve, Dot, Limit, LinearAxis, 
 from planner.units import counted, digits, percent_text, short_usd_text, usd_text
 
 MOST_TIMES = 4.0
-"""Ways that cost more than this many times the first one would flatten all others, and are named instead."""
+"""Maximum cost of a way on the chart relative to the first; more expensive ones would flatten the others and are named instead."""
 QUARTER_MONTHS = 3.0
 WHOLE_NAME = 36
-"""Cells of who is paid, below which a month is left out of the table instead: rows of one line compare at a glance."""
+"""Minimum width of the column `who`; months are left out of the table to keep it, so that rows stay on one line."""
 JUST_AFTER = 1e-6
-"""Months after a payment at which it counts."""
+"""Months after a payment from which a curve includes it."""
 
 
 def cost_charts(costs: Costs) -> list[Chart]:
-    """Dollars by month, and dollars by use; none where there are no two ways to compare."""
+    """Charts of dollars by month and by use; empty with fewer than two ways."""
     shown = list(_shown(costs))
     return [_by_month(costs, shown), _by_use(costs, shown)] if len(shown) > 1 else []
 
 
 def _shown(costs: Costs) -> Iterator[WayCosts]:
-    """The first way and those near it in price."""
+    """First way, and those with similar costs."""
     end = str(costs.horizon_months)
     for ways in costs.ways:
         if ways is costs.ways[0] or ways.usd_after_months[end] <= MOST_TIMES * costs.ways[0].usd_after_months[end]:
@@ -33,7 +33,7 @@ def _shown(costs: Costs) -> Iterator[WayCosts]:
 
 
 def _by_month(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
-    """Dollars paid by each month, and the months in which a way breaks even with the first."""
+    """Cumulative dollars by month, and the months in which a way breaks even with the first."""
     months = costs.horizon_months
     curves = [Curve(_name(ways), _steps(ways, months, costs.use)) for ways in shown]
     meetings = [
@@ -59,7 +59,7 @@ def _by_month(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
 
 
 def _by_use(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
-    """Cost over the horizon at every use, and the uses at which a way breaks even with the first."""
+    """Cost over the horizon by use, and the uses at which a way breaks even with the first."""
     months = costs.horizon_months
     curves = [Curve(_name(ways), [(use, ways.way.cost(months, use)) for use in (0.0, 1.0)]) for ways in shown]
     meetings = [
@@ -86,7 +86,7 @@ def _by_use(costs: Costs, shown: Sequence[WayCosts]) -> Chart:
 
 
 def _steps(ways: WayCosts, months: int, use: float) -> list[Point]:
-    """The curve of one way: straight stretches between payments, and a step at each of them."""
+    """Curve of one way: straight lines between payments, and a step at each payment."""
     way = ways.way
     terms = [way.commitment_months, way.life_months]
     payments = {0.0} | {float(term * number) for term in terms if term for number in range(1, int(months / term) + 1)}
@@ -115,7 +115,7 @@ MARKETS = ("on-demand", "spot", "reserved-1y", "reserved-3y")
 
 
 def cost_sections(costs: Costs) -> list[Section]:
-    """The whole answer: cost of each way over time, break-evens, each provider, and the cost of a token."""
+    """Cost of each way over time, break-evens, costs at each provider, and cost of tokens."""
     heading = (
         f"Costs of {costs.gpus:,} × {costs.gpu} over {costs.horizon_months} months, in use {percent_text(costs.use)} of the time"
     )
@@ -149,19 +149,19 @@ def cost_sections(costs: Costs) -> list[Section]:
 
 
 def _who(ways: WayCosts) -> str:
-    """'aws p4de.24xlarge (7 GPUs idle)'."""
+    """Payee such as 'aws p4de.24xlarge (7 GPUs idle)'."""
     idle = ways.way.idle_gpus
     return f"{ways.way.who} ({counted(idle, 'GPU')} idle)" if idle else ways.way.who
 
 
 def break_evens(costs: Costs) -> Iterator[str]:
-    """Break-even of each way with the first, in months and in use."""
+    """Sentences on the break-even of each way with the first, in months and in use."""
     for other in costs.ways[1:]:
         yield break_even_text(costs, costs.ways[0], other)
 
 
 def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:
-    """One sentence on where two ways meet, and which is cheaper over the horizon."""
+    """Sentence on the break-even of two ways, and the cheaper one over the horizon."""
     end = str(costs.horizon_months)
     a, b = first.usd_after_months[end], other.usd_after_months[end]
     first_name, other_name = _distinct_name(costs, first), _distinct_name(costs, other)
@@ -178,7 +178,7 @@ def break_even_text(costs: Costs, first: WayCosts, other: WayCosts) -> str:
 
 
 def _compared_with(costs: Costs, other: WayCosts) -> str:
-    """What a way that is no rent leaves out, or is asked for: '; of bare GPUs, without server, network, rack or colocation, staff'."""
+    """Remark on the scope of buying or an API: '; of bare GPUs, without server, network, rack or colocation, staff'."""
     if other.way.name == "bought" and "left out" in costs.assumed:
         return f"; of bare GPUs, without {costs.assumed['left out'].partition(':')[0]}"
     if other.way.name == "api" and "api" in costs.assumed:
@@ -187,13 +187,13 @@ def _compared_with(costs: Costs, other: WayCosts) -> str:
 
 
 def _distinct_name(costs: Costs, ways: WayCosts) -> str:
-    """'spot'; 'on-demand (given)' where another way has the same name."""
+    """Name such as 'spot', or 'on-demand (given)' if another way has the same name."""
     alike = sum(one.way.name == ways.way.name for one in costs.ways) > 1
     return f"{ways.way.name} ({ways.way.who})" if alike else ways.way.name
 
 
 def token_facts(costs: Costs) -> list[Fact]:
-    """Dollars of a million tokens read and written, and their CO2."""
+    """Dollars per million input and output tokens, and their CO2."""
     counted = "answers, " if costs.usd_per_million_answer_tokens is not None else ""
     known = (
         ("prompt", costs.usd_per_million_prompt_tokens, "$", "by the time replicas read prompts"),

@@ -1,4 +1,4 @@
-"""The cost of a row on GPUs that are bought: an hour, a million tokens, and the use above which that is cheaper than renting."""
+"""Cost of a row on bought GPUs: per hour, per million tokens, and the use above which buying is cheaper than renting."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MONTHS_PER_YEAR = 12
 
 
 class Owned(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a row on GPUs that are bought, out of the ways to pay for it."""
+    """Cost of a row on bought GPUs, from the ways to pay for it."""
 
     who: str
     """Number and name of the GPUs."""
     price_usd: float
     """Price of all of them."""
     rents: str
-    """Market and provider they would be rented from instead."""
+    """Market and provider of renting them instead."""
     least_use: float | None
-    """Share of the time in use from which on buying costs less than renting over the months; above 1 or None: never."""
+    """Share of the time in use above which buying is cheaper than renting over the months; above 1 or None: never."""
     months: int
     use: float
-    """Share of the time in use that the figures below are for."""
+    """Share of the time in use that the following figures assume."""
     usd_per_h: float
-    """Mean of all hours: price, power and place."""
+    """Mean cost of an hour: price, power and hosting."""
     usd_per_million_tokens: float | None
     tokens_per_year: float | None
     rests_on: str
@@ -38,19 +38,19 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _span(self) -> str:
-        """'3 years', '18 months'."""
+        """Period such as '3 years' or '18 months'."""
         years, months = divmod(self.months, MONTHS_PER_YEAR)
         return f"{self.months} months" if months else f"{years} year{'s' * (years != 1)}"
 
     @property
     def in_short(self) -> str:
-        """The break-even in a few words."""
+        """Break-even in a few words."""
         if self.least_use is None or self.least_use > 1:
             return f"dearer at any use over {self._span}"
         return f"cheaper above {least_text(self.least_use)} use over {self._span}"
 
     def sentences(self) -> Iterator[str]:
-        """The costs and the break-even in sentences, each with its inputs."""
+        """Sentences on the costs and the break-even, with their inputs."""
         use = f"in use {percent_text(self.use)} of the time"
         yield f"Buy: {self.who} for {usd_text(self.price_usd)} $; over {self._span}, {use}: {usd_text(self.usd_per_h)} $/h ({self.rests_on})."
         if self.usd_per_million_tokens is not None and self.tokens_per_year is not None:
@@ -65,7 +65,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def owned(costs: Costs | None, row: PlanRow) -> Owned | None:
-    """Cost of `row` on bought GPUs beside renting them; None where either is not known, or the GPUs are one's own already."""
+    """Cost of `row` on bought GPUs compared with renting; None if either is unknown, or if the GPUs are owned already."""
     ways = costs.ways if costs is not None else []
     bought = next((ways for ways in ways if ways.way.name == "bought"), None)
     if costs is None or bought is None or bought is ways[0]:
@@ -88,7 +88,7 @@ def owned(costs: Costs | None, row: PlanRow) -> Owned | None:
 
 
 def owned_sentences(row: PlanRow) -> Iterator[str]:
-    """Cost of a row on GPUs that are one's own, or would be bought, and its basis."""
+    """Sentences on the cost of a row on owned GPUs, or GPUs to buy."""
     own = row.owned
     if own is None:
         return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def portfolio_sections(found: Portfolio) -> list[Section]:
-    """The cost, the workloads, and the pools they share."""
+    """Cost, workloads and pools of a portfolio."""
     if not found.workloads:
         return [Section("No placement", [Paragraph("; ".join(found.notes) or "There is none.")])]
     workloads = [
@@ -56,7 +56,7 @@ def _facts(found: Portfolio) -> Iterator[Fact]:
 
 
 def _taken(use: PoolUse) -> Iterator[str]:
-    """GPUs taken from a pool, a phrase for each source."""
+    """Phrases on the GPUs taken from a pool, one for each source."""
     if use.owned:
         yield f"{use.owned} of your own ({usd_text(use.owned_usd_per_month)} $ of power)"
     if use.bought:
