@@ -196,6 +196,11 @@ class Architecture(msgspec.Struct, ReadsContext, frozen=True, kw_only=True, dict
         return tuple(one for one in (*groups, *further) if one.layers)
 
     @property
+    def scored_share(self) -> float:
+        """Share of the layers in which a token has a score for each token that it attends to; recurrences have none."""
+        return min(1.0, sum(one.layers for one in self.attention if one.attended and one.reach != "source") / self.layers)
+
+    @property
     def attention_vector(self) -> int:
         """Biases, norms and sinks of one layer's attention."""
         return self.attention_bias + self.attention_norm + self.sinks

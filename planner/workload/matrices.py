@@ -41,7 +41,7 @@ class Matrix(msgspec.Struct, frozen=True):
 
 
 _TARGETS: dict[str, frozenset[str]] = {
-    **{target: frozenset({target}) for target in ("q", "k", "v", "o", "gate", "up", "down")},
+    **{target: frozenset({target}) for target in ("q", "k", "v", "o", "gate", "up", "down", "in", "out")},
     "qkv": frozenset({"q", "k", "v"}),
     "gate_up": frozenset({"gate", "up"}),
     **dict.fromkeys(("q_a", "q_b"), frozenset({"q"})),
@@ -50,12 +50,13 @@ _TARGETS: dict[str, frozenset[str]] = {
 """Role of a matrix -> adapter targets that include it; routers and gates of shared experts have none."""
 
 
-def adapter_parameters(architecture: Architecture, rank: int, targets: Collection[str]) -> int:
+def adapter_parameters(architecture: Architecture, rank: int, targets: Collection[str], *, experts: bool = False) -> int:
     """Parameters of rank-`rank` adapters on the named projections of every layer: a dense MLP, or every expert and the shared one.
 
-    An adapter of a matrix has rank · (inputs + outputs). A fused matrix has one adapter; latent attention has one on each factor.
+    `experts`: only those of routed experts. An adapter of a matrix has rank · (inputs + outputs). A fused matrix has one adapter; latent attention has one on each factor.
     """
-    return sum(rank * (one.inputs + one.outputs) * one.kept for one in adapted(architecture, targets))
+    found = (one for one in adapted(architecture, targets) if one.part == "experts" or not experts)
+    return sum(rank * (one.inputs + one.outputs) * one.kept for one in found)
 
 
 def adapted(architecture: Architecture, targets: Collection[str]) -> tuple[Matrix, ...]:

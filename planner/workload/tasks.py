@@ -70,9 +70,9 @@ class Lora(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Storage format of the frozen base weights ('nf4': QLoRA)."""
 
     @property
-    def adapted(self) -> tuple[LoraTarget, ...]:
-        """The projections that get adapters."""
-        return LORA_TARGETS if self.targets == "all-linear" else tuple(self.targets)
+    def adapted(self) -> tuple[str, ...]:
+        """The projections that get adapters; all of them include those into and out of a recurrence (`in`, `out`)."""
+        return (*LORA_TARGETS, "in", "out") if self.targets == "all-linear" else tuple(self.targets)
 
 
 class Companion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,16 +1,17 @@
-"""Find the generations of GPUs whose collected measurements lie inside plain ranges, and write presets/spreads/collected.toml.
+"""Fit factors on the ranges of generations of GPUs to collected measurements, and write presets/spreads/collected.toml.
 
     scripts/calibration/fit_classes.py
 
-A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation also
-counts as seen where values in tests/data/unseen (without the files of `JUDGES`), of several sources, lie inside ranges without that factor
-as often as the nominal share. Run it after fit_ranges.py.
+A class without values of a kind in the folder that ranges are fitted to has a range that is `unseen_class` times wider. A generation with
+values in tests/data/unseen (without the files of `JUDGES`), of several sources, has the smallest factor with which they lie inside as often as
+the nominal share, if it is below that of an unseen class. Run it after fit_ranges.py.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from collections import defaultdict
 from statistics import fmean
 
@@ -20,7 +21,7 @@ from ranges.collected import FOLDER, JUDGES, request_of, rows_of
 
 from planner.schema import read_struct
 from planner.session import Session
-from planner.workload.published.spreads import NOMINAL, published_spreads
+from planner.workload.published.spreads import NOMINAL, Spreads, published_spreads
 from planner.workload.tasks import Request
 
 OUT = ROOT / "presets" / "spreads" / "collected.toml"
@@ -31,15 +32,19 @@ KIND_OF = {
     "request_s": "request time",
 }
 """Metric of a service -> kind of figure."""
+Inside = dict[tuple[str, str], dict[str, list[bool]]]
+"""(kind, generation) -> source -> whether each of its values lies inside."""
 LEAST_VALUES, LEAST_SOURCES = 10, 2
+STEP = 0.05
+"""Distance of the factors that are tried, from 1 on."""
 
 
-def values_inside(session: Session) -> dict[tuple[str, str], dict[str, list[bool]]]:
-    """(kind, generation) -> source -> whether each of its values lies inside the range from `session`."""
+def values_inside(session: Session) -> Inside:
+    """Where the collected values lie with the ranges of `session`."""
     files = (path for path in sorted(FOLDER.glob("*.csv")) if path.stem not in JUDGES)
     rows = [row for path in files for row in rows_of(path) if row["task"] == "serve" and row["metric"] in KIND_OF]
     answers = session.estimate([read_struct(Request, request_of(row), "") for row in rows], basis="spec")
-    inside: dict[tuple[str, str], dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    inside: Inside = defaultdict(lambda: defaultdict(list))
     for row, answer in zip(rows, answers, strict=True):
         figure = getattr(answer, row["metric"], None)
         figure = getattr(figure, "mean", figure)
@@ -55,15 +60,30 @@ def held(of_sources: dict[str, list[bool]]) -> bool:
     return enough and fmean(fmean(values) for values in of_sources.values()) >= NOMINAL
 
 
+def factors_of(spreads: Spreads) -> tuple[dict[str, dict[str, float]], Inside]:
+    """(kind -> generation -> the smallest factor that holds its values, where each lies with the last factor tried)."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for one in spreads.kinds.values():
+        one.collected.clear()
+    session, unseen = plain_session(), spreads.unseen_class
+    inside: Inside = {}
+    for step in range(math.ceil((unseen - 1) / STEP)):
+        factor = round(1 + step * STEP, 2)
+        msgspec.structs.force_setattr(spreads, "unseen_class", factor)
+        inside = values_inside(session)
+        for (kind, generation), of_sources in sorted(inside.items()):
+            if held(of_sources) and generation not in spreads.kinds[kind].classes:
+                found[kind].setdefault(generation, factor)
+    return found, inside
+
+
+def _entries(factors: dict[str, float]) -> str:
+    return ", ".join(f"{json.dumps(generation)} = {factor:g}" for generation, factor in factors.items())
+
+
 def main() -> None:
-    """Judge ranges without the factor, and write."""
-    spreads = published_spreads()
-    msgspec.structs.force_setattr(spreads, "unseen_class", 1.0)
-    inside = values_inside(plain_session())
-    classes: dict[str, list[str]] = defaultdict(list)
-    for (kind, generation), of_sources in sorted(inside.items()):
-        if held(of_sources) and generation not in spreads.kinds[kind].classes:
-            classes[kind].append(generation)
+    """Fit the factors, and write."""
+    classes, inside = factors_of(published_spreads())
     values = sum(len(one) for of_sources in inside.values() for one in of_sources.values())
     sources = {source for of_sources in inside.values() for source in of_sources}
     today = dt.datetime.now(dt.UTC).date().isoformat()
@@ -71,10 +91,10 @@ def main() -> None:
         f"# Written by scripts/calibration/fit_classes.py on {today}; the script says the method. Do not edit: run it again.",
         f'source = "{values:,} values of {len(sources)} sources (tests/data/unseen)"',
         f"retrieved = {today}",
-        f'method = "generations of GPUs of which ranges without unseen_class hold {NOMINAL:.0%}, a source counting as one"',
+        f'method = "the smallest factor with which ranges hold {NOMINAL:.0%} of a generation of GPUs, a source counting as one"',
         "",
         "[classes]",
-        *(f"{json.dumps(kind)} = {json.dumps(names)}" for kind, names in classes.items()),
+        *(f"{json.dumps(kind)} = {{ {_entries(factors)} }}" for kind, factors in sorted(classes.items())),
         "",
     ]
     OUT.write_text("\n".join(lines), encoding="utf-8")

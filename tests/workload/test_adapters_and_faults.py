@@ -40,6 +40,8 @@ def problems(config: dict[str, Any]) -> dict[str, Problem]:
         ("llama-3.1-70b", 16, LORA_TARGETS, 207_093_760),
         ("mixtral-8x7b", 16, ("q", "k", "v", "o"), 13_631_488),
         ("gpt2", 8, ("gate",), 0),  # its MLP has no gate
+        # 48 layers · 8 · ((1024 + 4384) + (2048 + 1024)): in_proj makes 2·2048 channels, 2·128 of selections and 32 steps
+        ("mamba2-370m", 8, Lora().adapted, 3_256_320),
     ],
 )
 def test_adapters(name: str, rank: int, targets: tuple[str, ...], adapters: int) -> None:
@@ -77,11 +79,17 @@ def test_a_fused_matrix_has_one_adapter_and_a_factored_one_two(name: str, target
 
 def test_adapters_grow_with_their_rank_and_add_up() -> None:
     a = architecture("qwen3-8b")
-    assert Lora().adapted == LORA_TARGETS
+    assert Lora().adapted == (*LORA_TARGETS, "in", "out")
     assert Lora(targets=["q", "v"]).adapted == ("q", "v")
     alone = sum(adapter_parameters(a, 8, (target,)) for target in LORA_TARGETS)
     assert adapter_parameters(a, 8, LORA_TARGETS) == alone
     assert adapter_parameters(a, 16, LORA_TARGETS) == 2 * alone
+
+
+def test_every_model_has_something_to_adapt_and_far_less_than_it_is() -> None:
+    for name in MODELS.names():
+        a = architecture(name)
+        assert 0 < adapter_parameters(a, 1, Lora().adapted) < a.total / 30, name
 
 
 def test_an_unknown_family_names_the_nearest() -> None:

@@ -49,7 +49,8 @@ def test_rows_of_one_configuration_are_one_experiment(tmp_path: Path) -> None:
         ("torchtitan 0.0.2 torch 2.7.0 torchao 0.10.0", "torch@2.7"),
         ("torchtitan 2025-01", "torch@2025-01"),
         ("fms-fsdp", "torch@2024-03"),
-        ("FasterTransformer", None),
+        ("FasterTransformer", "fastertransformer"),
+        ("an engine of their own", None),
     ],
 )
 def test_the_release_is_asked_where_it_is_the_engines_own(tmp_path: Path, framework: str, engine: str | None) -> None:

@@ -40,6 +40,7 @@ class ModelColumns(Columns, frozen=True):
     shared_matrix: Floats
     router_matrix: Floats
     attended: Floats
+    scored_share: Floats
     attended_all: Floats
     attended_window: Floats
     attended_chosen: Floats

@@ -121,7 +121,7 @@ def _older(job: Job) -> Engine:
 def _by_older(job: Job) -> Job:
     """`job` with an older release of its engine."""
     engine = without_graphs(_older(job)) if job.workload.cuda_graphs is False else _older(job)
-    eager = float(engine.eager_attention or (engine.eager_by_family and job.architecture.eager_attention))
+    eager = float(engine.stores_scores(job.architecture))
     if job.workload.attention is not None:
         return replace(job, engine=engine)
     ampere, triton = (float(runs and not eager) for runs in (engine.ampere_attention, engine.triton_attention))

@@ -88,12 +88,12 @@ class Ranges(msgspec.Struct, frozen=True, dict=True):
         return self._known[kind]
 
     def _unseen(self, kind: str) -> Floats:
-        """Factor for rows whose GPU, model or engine is of a class without published values of `kind`."""
-        spreads, unseen = published_spreads(), np.zeros(1, dtype=bool)
+        """Factor for rows whose GPU, model or engine is of a class without published values of `kind`: the largest of the three."""
+        spreads, factor = published_spreads(), np.ones(1)
         for classes in self.classes:
-            new = [name is not None and name not in spreads.kinds[kind].classes for name in classes.names]
-            unseen = unseen | np.array(new)[classes.rows] if any(new) else unseen
-        return np.where(unseen, spreads.unseen_class, 1.0)
+            factors = [spreads.class_factor(kind, name) for name in classes.names]
+            factor = np.maximum(factor, np.array(factors)[classes.rows]) if max(factors) > 1 else factor
+        return factor
 
 
 def ranges_of(candidates: Candidates, t: Table, timed: StepColumns | ServeColumns) -> Ranges:

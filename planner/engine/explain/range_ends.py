@@ -165,9 +165,7 @@ def without_source(e: Evaluated, number: int, job: Job) -> dict[str, str]:
 def _words(task: str, classes: tuple[str | None, ...]) -> str:
     spreads, found = published_spreads(), []
     for name in classes:
-        if name is None:
-            continue
-        kinds = [kind for kind in KINDS_OF[task] if name not in spreads.kinds[kind].classes]
+        kinds = [kind for kind in KINDS_OF[task] if not spreads.kinds[kind].seen(name)]
         if kinds:
             found.append(f"no published {' or '.join(kinds)} of {name or 'this architecture'}")
     return "; ".join(found)

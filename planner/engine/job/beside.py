@@ -14,7 +14,7 @@ from planner.engine.records.job import StoredWeights
 from planner.errors import Problems, nearest_names
 from planner.workload.architecture import Architecture, Models
 from planner.workload.matrices import adapter_parameters
-from planner.workload.tasks import Companion, Lengths, Rollout, Workload, trains
+from planner.workload.tasks import Companion, Lengths, Lora, Rollout, Workload, trains
 from planner.workload.traffic.lengths import sigma_of
 from planner.workload.weights import FORMATS
 
@@ -73,8 +73,17 @@ def _adapter_bytes(workload: Workload, architecture: Architecture, problems: Pro
             problems.add("adapters", f"{workload.adapters} adapters without a size; `lora` has to give rank and targets.")
     if workload.lora is None or trains(workload.task):
         return 0.0
-    one = adapter_parameters(architecture, workload.lora.rank, workload.lora.adapted)
-    return (workload.adapters or 1) * one * SERVED_ADAPTER_BYTES
+    return (workload.adapters or 1) * adapters_of(architecture, workload.lora, problems) * SERVED_ADAPTER_BYTES
+
+
+def adapters_of(architecture: Architecture, lora: Lora, problems: Problems) -> int:
+    """Parameters of one set of adapters, which has to have some: training without any would be training of every weight."""
+    found = adapter_parameters(architecture, lora.rank, lora.adapted)
+    if not found:
+        problems.add(
+            "lora.targets", f"the model has none of {', '.join(lora.adapted)}; 'all-linear' adapts the projections it has."
+        )
+    return found
 
 
 class Draft(StoredWeights[float], frozen=True, kw_only=True):

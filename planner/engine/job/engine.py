@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from planner.engine.records.engine import EngineNumbers
+from planner.workload.architecture import Architecture
 
 CONTEXT = "CUDA context 0.3-0.6 GB (driver 535 and later)"
 BUFFERS = "buffers of NCCL or its like: an assumption"
@@ -103,3 +104,8 @@ class Engine(EngineNumbers[float], frozen=True, kw_only=True, forbid_unknown_fie
     """Source of `communicator_bytes`."""
     slack_source: str = BLOCKS
     """Source of `slack`, `cache_slack` and `kept_activations`."""
+
+    def stores_scores(self, architecture: Architecture) -> bool:
+        """Whether attention scores go through memory where the workload names no kernel."""
+        stored = self.eager_attention or (self.eager_by_family and architecture.eager_attention)
+        return stored and architecture.scored_share > 0

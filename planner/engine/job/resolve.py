@@ -131,11 +131,11 @@ def _as_run(architecture: Architecture, engine: Engine, assumed: dict[str, Any])
 
 def _attention_numbers(workload: Workload, architecture: Architecture, engine: Engine, defaults: Defaults) -> dict[str, float]:
     """The attention kernels, given or usual, as numbers of the job."""
-    stores_scores = engine.eager_attention or (engine.eager_by_family and architecture.eager_attention)
+    stores_scores = engine.stores_scores(architecture)
     attention = defaults.given_or("attention", "eager" if stores_scores else "flash-2" if engine.ampere_attention else "flash")
     if attention == "flash" and engine.ampere_attention:
         attention = "flash-2"
-    fused, given = attention != "eager", workload.attention
+    fused, given = attention != "eager" or not architecture.scored_share, workload.attention
     return {
         "eager_attention": float(not fused),
         "ampere_attention": float(attention in {"flash-2", "memory-efficient"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from planner.engine.job.beside import adapters_of
 from planner.engine.job.defaults import Defaults
 from planner.engine.job.encoders import USUAL_SEQUENCE, source_numbers
 from planner.engine.job.engine import Engine
@@ -56,7 +57,8 @@ def training_numbers(
         numbers |= {
             "adapter_traffic": _adapter_traffic(architecture, lora, fused=bool(engine.fused_elementwise or workload.compile)),
             "adapter_products": sum(one.layers for one in adapted(architecture, lora.adapted)) / _layers(architecture),
-            "adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted)),
+            "adapters": float(adapters_of(architecture, lora, problems)),
+            "expert_adapters": float(adapter_parameters(architecture, lora.rank, lora.adapted, experts=True)),
             "gradient_bytes": gradient_bytes,
             "master_bytes": gradient_bytes,  # the adapters' own weights, which stand beside the frozen base
             "cast_bytes": 0.0,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Table, added
 from planner.engine.memory.inference import kv_bytes_per_sequence
-from planner.engine.memory.stages import micro_batches, stage_adapters, stage_parameters, zero_ranks
+from planner.engine.memory.stages import micro_batches, stage_adapters, stage_parameters, trained_ranks, zero_ranks
 from planner.engine.memory.terms import Term
 
 _ALIKE = "spread over the same ranks as the model itself; their passes come one after the other, so activations do not add up"
@@ -138,7 +138,7 @@ def _resident(t: Table) -> Floats:
     j, stage = t.job, stage_parameters(t)
     weights = (stage.linear * j.linear_bytes + stage.other * j.other_bytes) / zero_ranks(t, 3)
     trained = np.where(j.adapters > 0, stage_adapters(t), stage.linear + stage.other)
-    states = trained * (j.state_bytes + j.master_bytes) / zero_ranks(t, 1) * (1 - j.offload_optimizer)
+    states = trained * (j.state_bytes + j.master_bytes) / trained_ranks(t, 1) * (1 - j.offload_optimizer)
     beside = [term.bytes for term in companion_terms(t) if term.component in {"weights", "optimizer"}]
     return added([weights, states, *beside]) + t.engine.context_bytes
 

@@ -81,7 +81,7 @@ def _stream_gradients(t: Table) -> Floats:
     sharded = (t.engine.stream_gradients > 0) & (s.zero >= 3) & (s.shard > 1) & (j.adapters == 0)
     stage = stage_parameters(t)
     whole = (stage.linear + stage.other) * np.minimum(j.gradient_bytes, 2.0)
-    return np.where(sharded, whole * (1 - 1 / s.shard), 0.0)
+    return np.where(sharded, whole * (1 - 1 / zero_ranks(t, 2)), 0.0)
 
 
 def _freed_gradients(t: Table, terms: list[Term]) -> Floats:

@@ -71,8 +71,15 @@ def copied_experts(t: Table, sequences: Floats) -> Floats:
 
 
 def stage_adapters(t: Table) -> Floats:
-    """Parameters of the adapters on one GPU of the fullest stage."""
-    return t.job.adapters / t.model.layers * np.ceil(t.model.layers / t.layout.pp) / t.layout.tp
+    """Parameters of the adapters on one GPU of the fullest stage; those of an expert are where the expert is."""
+    j, s = t.job, t.layout
+    shared = (j.adapters - j.expert_adapters) / t.model.layers * np.ceil(t.model.layers / s.pp) / s.tp
+    return shared + expert_adapters_held(t)
+
+
+def expert_adapters_held(t: Table) -> Floats:
+    """Parameters of the adapters of experts on one GPU of the fullest stage."""
+    return np.ceil(t.model.layers / t.layout.pp) / t.model.layers * t.job.expert_adapters / t.layout.expert_gpus
 
 
 def zero_ranks(t: Table, stage: int) -> Floats:
@@ -81,9 +88,19 @@ def zero_ranks(t: Table, stage: int) -> Floats:
     Only ranks with the same experts share those: dp·cp ÷ the streams of tokens that one copy of the experts serves. The mean
     over all parameters of the fullest stage.
     """
-    s, held = t.layout, stage_parameters(t)
-    experts = experts_held(t)
-    everything = held.linear + held.other
+    held = stage_parameters(t)
+    return _ranks(t, stage, held.linear + held.other, experts_held(t))
+
+
+def trained_ranks(t: Table, stage: int) -> Floats:
+    """Ranks that share states or gradients of what is trained, as `zero_ranks`: the mean over the adapters where only they are trained."""
+    held, frozen = stage_parameters(t), t.job.adapters > 0
+    everything = np.where(frozen, stage_adapters(t), held.linear + held.other)
+    return _ranks(t, stage, everything, np.where(frozen, expert_adapters_held(t), experts_held(t)))
+
+
+def _ranks(t: Table, stage: int, everything: Floats, experts: Floats) -> Floats:
+    s = t.layout
     kept = (everything - experts) / s.shard + experts / np.maximum(1.0, s.shard / s.expert_streams)
     ranks = np.where(s.expert_streams > 1, everything / kept, s.shard)
     return np.where(s.zero >= stage, ranks, 1.0)

@@ -7,7 +7,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.stages import encoder_parameters, layers_of_gpu, logit_entries, micro_batches, stage_adapters, zero_ranks
+from planner.engine.memory.stages import (
+    encoder_parameters,
+    layers_of_gpu,
+    logit_entries,
+    micro_batches,
+    stage_adapters,
+    trained_ranks,
+)
 from planner.engine.records.layout import CHECKPOINTING
 
 OFFLOADED_LAYERS = 2.0
@@ -161,7 +168,11 @@ class _Step:
             "layers": self.layers * (1 - full),
             "boundaries": self.layers * full + self.outputs,
             "boundary": np.where(self.by_operators, f.by_operators, f.boundary),
-            "attention": np.where(self.selective > 0, np.minimum(f.attention_recomputed, f.attention + f.scores), f.attention),
+            "attention": np.where(
+                self.selective > 0,
+                np.minimum(f.attention_recomputed, f.attention + f.scores * self.table.model.scored_share),
+                f.attention,
+            ),
             "scores": 1 - self.selective,
             "rescored": nothing,
             "backward": nothing,
@@ -224,7 +235,7 @@ class _Step:
         frozen = t.job.adapters > 0
         largest = np.where(frozen, stage_adapters(t) / stage.layers, np.maximum(stage.embedding, stage.head))
         embedding_gradient = f.arriving_gradient * self.trains_all * (stage.tied * stage.head + self.kept_between * stage.embedding)
-        step = (1 - self.apart) * (largest * f.step + f.step_matrix / t.layout.tp) / zero_ranks(t, 1)
+        step = (1 - self.apart) * (largest * f.step + f.step_matrix / t.layout.tp) / trained_ranks(t, 1)
         return self._phase(
             read=nothing,
             gradients=np.maximum(self.all_gradients, (1 - self.apart) * largest * ~frozen),

@@ -272,7 +272,7 @@ def _may_hold(t: Table) -> Floats:
     """Bytes of whole gradients in 16 bit that the allocator may hold after FSDP's first version freed them; accelerate uses that version by default."""
     s, stage = t.layout, stage_parameters(t)
     freed = (s.zero >= 3) & (s.shard > 1) & (t.job.adapters == 0) & (t.engine.accelerates > 0) & (t.engine.stream_gradients == 0)
-    whole = (stage.linear + stage.other) * np.minimum(t.job.gradient_bytes, 2.0) * (1 - 1 / s.shard)
+    whole = (stage.linear + stage.other) * np.minimum(t.job.gradient_bytes, 2.0) * (1 - 1 / zero_ranks(t, 2))
     return np.broadcast_to(np.where(freed & (t.job.engine_open + t.job.program_open > 0), whole, 0.0), (t.rows,))
 
 

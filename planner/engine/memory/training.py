@@ -10,7 +10,15 @@ import numpy as np
 
 from planner.engine.columns import Floats, Rows, Table, added
 from planner.engine.memory.overhead import training_slack
-from planner.engine.memory.stages import all_layers, exchanged_once, stage_adapters, whole_stage, zero_ranks
+from planner.engine.memory.stages import (
+    all_layers,
+    exchanged_once,
+    experts_held,
+    stage_adapters,
+    trained_ranks,
+    whole_stage,
+    zero_ranks,
+)
 from planner.engine.memory.step_phases import Phase, phases_of
 from planner.engine.memory.terms import Term
 
@@ -55,7 +63,7 @@ def _trained(t: Table, at: Phase) -> Floats:
 
 def _weights(t: Table, at: Phase) -> list[Term]:
     j, s, m = t.job, t.layout, t.model
-    states_over, weights_over = zero_ranks(t, 1), zero_ranks(t, 3)
+    states_over, weights_over = trained_ranks(t, 1), zero_ranks(t, 3)
     resident = np.where(j.offload_parameters > 0, np.minimum(1.0, 2 / np.ceil(m.layers / s.pp)), 1.0)
     trained = _trained(t, at)
     return [
@@ -89,7 +97,7 @@ def _gradients(t: Table, at: Phase) -> list[Term]:
     j = t.job
     flat = (t.engine.flat_gradients > 0) & (t.layout.zero >= 3) & (t.layout.shard > 1)
     once = exchanged_once(t)
-    over = np.where(once > 0, 1.0, zero_ranks(t, 2))
+    over = np.where(once > 0, 1.0, trained_ranks(t, 2))
     each = np.where((once > 0) & (t.engine.accelerates > 0), np.minimum(j.gradient_bytes, j.activation_bytes), j.gradient_bytes)
     trained = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients)
     kept = np.where(flat & (j.adapters > 0), (at.linear + at.other) * at.adapter_gradients, trained)
@@ -125,10 +133,11 @@ def _activations(t: Table, at: Phase) -> list[Term]:
     whole_inputs = np.where(t.engine.keeps_gathered > 0, s.tp, ranks)
     inputs = (whole_inputs - 1) * np.minimum(t.job.activation_bytes, 2.0) * t.model.width * (t.job.adapters == 0)
     residual = (ranks - 1) * f.boundary
+    scored = np.maximum(at.layers * t.model.scored_share, np.minimum(at.layers, 1.0))
     return [
         _of_layers("norms", at.layers, tokens, f.norms * ranks),
         _of_layers("attention", at.layers, tokens, at.attention + inputs),
-        _of_layers("attention scores", at.layers, tokens, f.scores * at.scores),
+        _of_layers("attention scores", scored, tokens, f.scores * at.scores),
         _of_layers("MLP or experts", at.layers, tokens, f.mlp + inputs),
         _of_layers("dropout masks", at.layers, tokens, f.dropout * ranks),
         _of_tokens(
@@ -188,13 +197,15 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
     """Buffers of the computation: casts, gathered weights, reduction buckets, unpacked weights, the optimizer's temporaries."""
     j, s, f = t.job, t.layout, t.footprint
     layers = np.ceil(all_layers(t) / s.pp)
+    alone = (s.expert_streams >= s.shard) & (j.linear_bytes <= 2)  # experts that no other rank has are neither divided nor cast
     layer, at_once = at.linear / layers, np.where(whole_stage(t) > 0, layers, 2.0)
+    divided = layer - experts_held(t) / layers * alone
     trained = _trained(t, at)
-    over = zero_ranks(t, 1)
+    over = trained_ranks(t, 1)
     linear_bytes, other_bytes = np.minimum(j.linear_bytes, 2.0), np.minimum(j.other_bytes, 2.0)  # FP32 is cast first
-    gathered = (at_once * layer * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
+    gathered = (at_once * divided * linear_bytes + at.other * other_bytes) * ((s.zero >= 3) & (s.shard > 1)) * at.computing
     made = np.where(j.adapters > 0, stage_adapters(t) * at.adapter_gradients, at.gradients) * j.gradient_bytes
-    elsewhere = made * (1 - 1 / zero_ranks(t, 2))  # of other ranks: all that a bucket may hold
+    elsewhere = made * (1 - 1 / trained_ranks(t, 2))  # of other ranks: all that a bucket may hold
     held = np.minimum(np.minimum(2 * BUCKET_ELEMENTS, 2 * trained), elsewhere)
     bucket = held * ((s.zero >= 2) & (s.shard > 1)) * at.computing
     unpacked = j.weight_bits_packed * 2 * at.computing * np.where(j.keeps_unpacked > 0, layer * at.layers, f.layer_matrix / s.tp)
@@ -213,7 +224,7 @@ def _buffers(t: Table, at: Phase) -> list[Term]:
             "gathered weights",
             gathered,
             "{layers} layers · {layer} parameters · {linear_bytes} B + {other} others · {other_bytes} B",
-            {"layers": at_once, "layer": layer, "linear_bytes": linear_bytes, "other": at.other, "other_bytes": other_bytes},
+            {"layers": at_once, "layer": divided, "linear_bytes": linear_bytes, "other": at.other, "other_bytes": other_bytes},
             _SHARDED,
         ),
         Term(

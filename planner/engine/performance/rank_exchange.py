@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from planner.engine.columns import Floats, Table
-from planner.engine.memory.stages import Stage, exchanged_once, experts_held, whole_stage
+from planner.engine.memory.stages import Stage, exchanged_once, expert_adapters_held, experts_held, whole_stage
 from planner.engine.performance.operators.communication import collective_s
 
 OVERLAP = 0.7
@@ -38,15 +38,17 @@ def exchange_s(t: Table, stage: Stage, trained: Floats, count: Floats, compute_s
     updated = np.where(j.adapters > 0, gradients, weights) * (j.gradient_bytes > 0)
     once = gradients + np.where(s.zero >= 1, updated, gradients)
     scattered, gathered = np.where(exchanged_once(t) > 0, 1.0, count), np.where(whole_stage(t) > 0, 1.0, 2 * count)
-    volume = ring * np.where(
-        s.zero >= 3, gathered * weights + scattered * gradients, once + np.where(s.zero == 2, (scattered - 1) * gradients, 0.0)
-    )
-    routed = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * (s.expert_streams > 1)
+    of_weights = ring * np.where(s.zero >= 3, gathered * weights, 0.0)
+    of_trained = ring * np.where(s.zero >= 3, scattered * gradients, once + np.where(s.zero == 2, (scattered - 1) * gradients, 0.0))
+    several = s.expert_streams > 1
+    held = experts_held(t) / np.maximum(stage.linear + stage.other, 1.0) * several
+    routed = np.where(j.adapters > 0, expert_adapters_held(t) / np.maximum(trained, 1.0) * several, held)
+    of_shared = of_weights * (1 - held) + of_trained * (1 - routed)
     alike = np.maximum(1.0, ranks / s.expert_streams)
-    of_experts = (alike - 1) / alike / np.where(ring > 0, ring, 1.0) * routed * volume
+    of_experts = (alike - 1) / alike / np.where(ring > 0, ring, 1.0) * (of_weights * held + of_trained * routed)
     summed = 2 * (copies - 1) / copies * scattered * gradients * ((1 - routed) / ranks + routed / alike)
     per_node = np.clip(in_node, 1, np.maximum(ranks, 1))
-    shared_s = collective_s(t, ranks, volume * (1 - routed), per_node=per_node) + collective_s(
+    shared_s = collective_s(t, ranks, of_shared, per_node=per_node) + collective_s(
         t, alike, of_experts, per_node=np.clip(s.gpus_per_node / s.expert_gpus, 1, alike)
     )
     summed_s = collective_s(t, copies, summed, per_node=np.clip(in_node / ranks, 1, copies))

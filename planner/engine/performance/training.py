@@ -17,8 +17,9 @@ from planner.engine.memory.stages import (
     Stage,
     all_layers,
     micro_batches,
+    stage_adapters,
     stage_parameters,
-    zero_ranks,
+    trained_ranks,
 )
 from planner.engine.performance.operators.attention import attention_flop, backward_factor
 from planner.engine.performance.operators.communication import expert_exchange_s, peer_bytes_per_s
@@ -99,8 +100,8 @@ def step_of(t: Table, alike: Rows | None = None) -> StepColumns:
     host = one.host * passes["launch"] + t.engine.step_launches * c.launch_s * np.where(j.compiled > 0, COMPILED_LAUNCHES, 1.0)
     exposed_host = np.maximum(0.0, host - busy)
     count = micro_batches(t)
-    waited = _wait_for_last_stage(t, busy, device["head"] + losses * c.train_factor)
     per_micro = busy + exposed_host
+    waited = _wait_for_last_stage(t, busy, device["head"] + losses * c.train_factor, per_micro)
     bubble = _idle(s.pp, np.maximum(s.virtual_stages, 1.0), count) * (per_micro + waited) + waited * count
     by_class = {name: value * count for name, value in device.items()}
     stage = stage_parameters(t)
@@ -167,14 +168,15 @@ def _of_fullest_stage(t: Table, tokens: Floats, mean: Pass) -> Pass:
     return replace(mean, communication=mean.communication - hidden, host=mean.host * fullest).slowed(fullest)
 
 
-def _wait_for_last_stage(t: Table, busy: Floats, ends: Floats) -> Floats:
+def _wait_for_last_stage(t: Table, busy: Floats, ends: Floats, per_micro: Floats) -> Floats:
     """Seconds that stages wait in each micro batch for the last one, which has no more layers than any other, and head and loss in addition.
 
-    `busy`: time of the fullest stage, including `ends`, its equal share of head and loss.
+    `busy`: device time of the fullest stage, including `ends`, its equal share of head and loss; `per_micro`: the same with the host's
+    launches that it waits for.
     """
     stages, layers = t.layout.pp, t.model.layers / t.layout.pp
     last = (busy - ends) * np.floor(layers) / np.ceil(layers) + ends * stages
-    return np.where(stages > 1, np.maximum(0.0, last - busy), 0.0)
+    return np.where(stages > 1, np.maximum(0.0, last - per_micro), 0.0)
 
 
 def _idle(stages: Floats, virtual: Floats, count: Floats) -> Floats:
@@ -250,8 +252,7 @@ def phase_factors(t: Table) -> dict[str, dict[str, Floats]]:
 
 def _trained(t: Table, stage: Stage) -> Floats:
     """Parameters that one GPU trains, before ZeRO."""
-    adapters = t.job.adapters / t.model.layers * stage.layers / t.layout.tp
-    return np.where(t.job.adapters > 0, adapters, stage.linear + stage.other)
+    return np.where(t.job.adapters > 0, stage_adapters(t), stage.linear + stage.other)
 
 
 def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
@@ -262,14 +263,14 @@ def update_s(t: Table, trained: Floats) -> dict[str, Floats]:
     States in host memory are updated there, for all GPUs of a node at the rate of one memory (ZeRO-Offload, arXiv:2101.06840 §4).
     """
     j, s, c = t.job, t.layout, t.chip
-    parameters = trained / zero_ranks(t, 1)
+    parameters = trained / trained_ranks(t, 1)
     moved = parameters * j.state_traffic
     carried_s = parameters * 8 / HOST_LINK_BYTES_PER_S
     updated_s = parameters * np.minimum(s.gpus, s.gpus_per_node) * j.state_traffic / HOST_READ_BYTES_PER_S
     tensors = np.where(j.adapters > 0, 14.0, 11.0) * all_layers(t) / s.pp
     launches = tensors * 2 * c.launch_s * (j.state_traffic > 0)
     return {
-        "products of the update": trained / zero_ranks(t, 0) * j.state_flop / c.wide_flop_per_s,
+        "products of the update": trained / trained_ranks(t, 0) * j.state_flop / c.wide_flop_per_s,
         "states, gradients and weights": moved / c.bandwidth_bytes_per_s,
         "states in host memory": np.where(j.offload_optimizer > 0, carried_s + updated_s, 0.0),
         "launches": launches,

@@ -110,6 +110,8 @@ class EngineNumbers(msgspec.Struct, Generic[N], frozen=True, kw_only=True):
     """Share of HBM's bandwidth that its products of a few rows reach where the multiprocessors' cycles are not known."""
     hop_s: N = default(0.0)
     """Time to hand a token to the next GPU where layers are split."""
+    all_reduce_factor: N = default(1.0)
+    """Time of an all-reduce between two products over that of nccl-tests."""
     divided_product_s: N = default(0.0)
     """Time to hand the inputs of a product to another GPU that has some rows of its matrix, and to fetch the outputs; 0: ranks add up what they have by collectives."""
     pipelined_prompt: N = default(0.0)

@@ -49,6 +49,8 @@ class JobNumbers(StoredWeights[N], frozen=True, kw_only=True):
     """1: trains by a named engine whose memory was not compared with published peaks."""
     adapters: N = default(0.0)
     """Parameters of the LoRA adapters; 0: every parameter is trained."""
+    expert_adapters: N = default(0.0)
+    """Those of routed experts."""
     adapter_traffic: N = default(0.0)
     """Bytes that adapters move per token and layer in a forward pass, beside their own thin products."""
     adapter_products: N = default(0.0)

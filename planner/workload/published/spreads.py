@@ -58,8 +58,14 @@ class HalfWidth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Logarithm of the factor for each engine, wider or narrower."""
     classes: list[str] = []
     """Architectures of GPUs, shapes of models and engines of services that have published values."""
+    collected: dict[str, float] = {}
+    """Architecture of a GPU without such values -> factor on the half width that measurements collected in addition call for."""
     skew: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of the half width by which the range reaches further up, and less far down."""
+
+    def seen(self, name: str | None) -> bool:
+        """True if there are values of the class `name`; None is a class that does not matter."""
+        return name is None or name in self.classes or name in self.collected
 
 
 class Wider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,6 +97,11 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     unseen_class: Annotated[float, msgspec.Meta(ge=1)] = 1.0
     """Factor on the half widths of times and rates for a class without published values of the kind."""
 
+    def class_factor(self, kind: str, name: str | None) -> float:
+        """Factor on the half width of `kind` for the class `name`; 1 for one with published values."""
+        one = self.kinds[kind]
+        return one.collected.get(name or "", 1.0) if one.seen(name) else self.unseen_class
+
     def slope(self, kind: str, fact: str) -> float:
         """Logarithm of the factor on the half width of `kind` for each unit of `fact`; 0 for an unknown fact."""
         known = self.wider.get(fact, Wider())
@@ -104,13 +115,13 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Classes from measurements that were collected in addition to those that ranges are fitted to."""
+    """Factors from measurements that were collected in addition to those that ranges are fitted to."""
 
     source: str
     retrieved: dt.date
     method: str
-    classes: dict[str, list[str]]
-    """Kind of figure -> generations of GPUs."""
+    classes: dict[str, dict[str, Annotated[float, msgspec.Meta(ge=1)]]]
+    """Kind of figure -> generation of GPUs -> factor on the half width with which these measurements lie inside."""
 
 
 @cache
@@ -120,5 +131,5 @@ def published_spreads() -> Spreads:
     if missing := [kind for kind in KINDS if kind not in found.kinds]:
         raise UserError(Problem("presets/spreads/published.toml", "kinds", f"no half width of {', '.join(missing)}."))
     also = read_shipped(Collected, "spreads", "collected.toml").classes
-    kinds = {kind: replace(one, classes=[*one.classes, *also.get(kind, ())]) for kind, one in found.kinds.items()}
+    kinds = {kind: replace(one, collected=also.get(kind, {})) for kind, one in found.kinds.items()}
     return replace(found, kinds=kinds)

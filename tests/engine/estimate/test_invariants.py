@@ -10,6 +10,7 @@ from engine_sample import ask_all
 
 from planner.engine.answers.answer import Answer
 from planner.engine.answers.figure import Percentiles
+from planner.engine.performance.operators.forward_pass import DEVICE_CLASSES
 
 H100, STUDY = "H100 SXM5 80GB", "qwen3-study-w1024"
 
@@ -73,6 +74,21 @@ def test_a_faster_link_slows_nobody_whose_host_is_waited_for(output: int) -> Non
     request = {**fields, "gpus": 4, "concurrency": 4, "input_tokens": 189, "output_tokens": output}
     rates = [one.output_tokens_per_s.value for one in answers_to(request, link=[2e10, 8e10, 3.2e11]) if one.output_tokens_per_s]
     assert rates == sorted(rates)
+
+
+def test_a_faster_link_slows_no_training_whose_host_is_waited_for() -> None:
+    """The host launches all stages alike, so none waits longer for the last one than for its own launches: 3 of 16 micro batches are idle."""
+    fields: dict[str, Any] = {"model": "ministral-3-3b", "gpu": "RTX 4070 Ti SUPER", "task": "finetune", "recipe": "fp32", "dtype": "fp32"}
+    fields |= {"engine": "transformers", "lora": {"rank": 8, "base": "fp32"}, "checkpointing": "full", "sharding": "zero1"}
+    layout = {"tp": 4, "pp": 4, "cp": 2, "gpus": 32, "micro_batch": 4, "sequence": 113}
+    found = answers_to(fields | layout, link=[1e11, 2e11, 4e11, 1e12, 4e12])
+    steps = [one.step_s.value for one in found if one.step_s]
+    assert steps == sorted(steps, reverse=True)
+    for one in found[2:]:
+        micro_batches = sum(one.seconds_by_class[name] for name in (*DEVICE_CLASSES, "launch"))
+        assert one.seconds_by_class["bubble"] == pytest.approx(3 / 16 * micro_batches, rel=0.02), (
+            "but for what stages send each other"
+        )
 
 
 PIPELINED: dict[str, Any] = {"gpu": H100, "task": "train", "recipe": "bf16", "dtype": "bf16", "engine": "torch", "tp": 2}

@@ -118,6 +118,16 @@ def test_divided_experts_are_all_somewhere(request: dict[str, Any], model: str, 
 
 
 @quick
+@given(training, st.sampled_from(MIXTURES), st.sampled_from([1, 2, 4, 8]), st.sampled_from(["zero1", "zero2", "zero3"]))
+def test_adapters_of_divided_experts_are_somewhere_once(request: dict[str, Any], model: str, ep: int, sharding: str) -> None:
+    fields = {**request, "model": model, "task": "finetune", "lora": LORA, "dp": 8}
+    whole, divided = answered({**fields, "sharding": "none"}, {**fields, "sharding": sharding, "ep": ep})
+    assert whole.memory_bytes
+    assert divided.memory_bytes
+    assert 8 * divided.memory_bytes.optimizer == pytest.approx(whole.memory_bytes.optimizer)
+
+
+@quick
 @given(training)
 def test_fused_kernels_are_not_slower(request: dict[str, Any]) -> None:
     plain, fused = answered({**request, "compile": False}, {**request, "compile": True})

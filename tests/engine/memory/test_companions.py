@@ -63,6 +63,8 @@ def test_adapters_that_are_served_count_each() -> None:
         (SERVING | {"adapters": 4}, "adapters"),
         (SERVING | {"adapters": 0, "lora": Lora()}, "adapters"),
         (TRAINING | {"adapters": 2, "lora": Lora()}, "adapters"),
+        (TRAINING | {"model": "mamba2-370m", "lora": Lora(targets=["q", "v"])}, "lora.targets"),  # it has `in` and `out`
+        (SERVING | {"model": "gpt2", "lora": Lora(targets=["gate"])}, "lora.targets"),
     ],
 )
 def test_what_cannot_be_is_named(fields: dict[str, Any], key: str) -> None:

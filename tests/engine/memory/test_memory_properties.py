@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
-from engine_sample import COMPONENTS, ask_together, memories, parts
+from engine_sample import COMPONENTS, ask_together, candidate, chip, memories, parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.engine.answers.memory import MemoryBytes
+from planner.engine.memory import terms_of
 from planner.workload.optimizers import OPTIMIZERS
 from planner.workload.weights import FORMATS
 
@@ -59,6 +61,24 @@ def test_recomputing_never_holds_more(model: str, micro: int, sequence: int, rec
     full, selective, none = (one.total.value - one.overhead for one in found)
     assert full <= selective * 1.02
     assert selective <= none * (1 + 1e-12)
+
+
+def test_only_layers_with_attention_store_scores() -> None:
+    """Qwen3.5-9B has attention of 16 heads in 8 of its 32 layers; a score takes 4 bytes after its softmax, and 2 for a 16-bit copy."""
+    fields: dict[str, Any] = {"model": "qwen3.5-9b", "task": "train", "attention": "eager", "recipe": "bf16", "engine": "torch"}
+    table = candidate(chip("H100-SXM-80GB"), **fields, checkpointing="none", micro_batch=1, sequence=4096).table()
+    (scores,) = (term.bytes for term in terms_of(table) if term.name == "attention scores")
+    assert float(np.ravel(scores)[0]) == 8 * 4096 * 16 * 4096 * (4 + 2)
+
+
+@pytest.mark.parametrize("task", ["train", "prefill"])
+@pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
+def test_recurrences_have_no_kernel_of_attention_to_choose(task: str, checkpointing: str) -> None:
+    fields = {**H100, "model": "mamba2-780m", "task": task, "input_tokens": 4096}
+    fields |= {"checkpointing": checkpointing, "sequence": 4096} if task == "train" else {}
+    fused, eager = ask_together(*({**fields, "attention": way} for way in ("flash", "eager")))
+    assert fused.memory_bytes == eager.memory_bytes
+    assert fused.seconds_by_class == eager.seconds_by_class
 
 
 LAYOUTS = st.fixed_dictionaries(

@@ -44,6 +44,40 @@ def test_what_is_sharded_adds_up_to_what_was_there(model: str, ranks: int, recip
             assert ranks * one(getattr(shard, part)) == exact(one(getattr(whole, part)), rel=1e-9)
 
 
+def test_adapters_of_an_expert_are_where_the_expert_is() -> None:
+    """Qwen3-30B-A3B, rank 8, 10 bytes a parameter (16-bit weights, two FP32 states); experts over 16 GPUs, the others on each of them."""
+    experts, others = 48 * 128 * 8 * 3 * (2048 + 768), 48 * 8 * (2 * (2048 + 4096) + 2 * (2048 + 512))
+    fields = {
+        "model": "qwen3-30b-a3b",
+        "gpu": "H100-SXM-80GB",
+        "task": "finetune",
+        "lora": {"rank": 8},
+        "dtype": "bf16",
+        "gpus": 16,
+        "dp": 16,
+    }
+    spread_out, shared = ask(**fields, ep=16, sharding="none"), ask(**fields, ep=16, sharding="zero1")
+    assert spread_out.memory_bytes
+    assert shared.memory_bytes
+    assert spread_out.memory_bytes.optimizer == exact(10 * (others + experts / 16))
+    assert shared.memory_bytes.optimizer == exact(10 * (others + experts) / 16)
+
+
+@pytest.mark.parametrize(("pp", "layers"), [(1, 2), (2, 16)])
+def test_experts_that_one_rank_alone_has_are_not_gathered(pp: int, layers: int) -> None:
+    """Mixtral in 16 bit over 2 ranks that have 4 experts of 8 each: two layers are gathered, all of a pipeline's stage, without experts.
+
+    A layer has 2·4096² + 2·4096·1024 parameters in attention, 8 · 4096 in its router and two norms; embedding and head are gathered, too.
+    """
+    layer, ends = 2 * 4096**2 + 2 * 4096 * 1024 + 8 * 4096 + 2 * 4096, 32_000 * 4096
+    layout = spread(3, 2) | {"gpus": 2.0 * pp, "pp": float(pp), "ep": 2.0}
+    fields = {"task": "train", "model": "mixtral-8x7b", "recipe": "bf16", "optimizer": "sgd", "engine": "torch"}
+    table = candidate(chip("H100-SXM-80GB"), layout, **fields, micro_batch=8, sequence=4096, checkpointing="full").table()
+    (gathered,) = (term.bytes for term in terms_of(table) if term.name == "gathered weights")
+    others = 2 * ends + 4096 if pp == 1 else ends + 4096
+    assert one(gathered) == exact(2 * (layers * layer + others))
+
+
 @pytest.mark.sweep
 @quickly
 @given(MODELS, RANKS, RECIPES)

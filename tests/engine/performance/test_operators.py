@@ -265,3 +265,24 @@ def test_fp8_training_runs_in_transformer_engine_with_adapters_too() -> None:
     }
     assert ask(**fields, dtype="fp8").assumed["engine"] == "megatron"
     assert ask(**fields, dtype="bf16").assumed["engine"] == "transformers"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "batch", "published"), [(1, 1, 0.56), (1, 16, 0.748), (2, 16, 0.51), (4, 1, 0.248), (8, 1, 0.212), (8, 16, 0.272)]
+)
+def test_all_reduces_of_fastertransformer(gpus: int, batch: int, published: float) -> None:
+    """GPT 20B, 60 tokens of prompt and 20 of answer on A100 (FasterTransformer, docs/gpt_guide.md)."""
+    shape = {"model_type": "gpt2", "n_embd": 6144, "n_layer": 44, "n_head": 48, "vocab_size": 51200, "n_positions": 2048}
+    run: dict[str, Any] = {
+        "model": shape,
+        "task": "generate",
+        "gpu": "A100 80GB SXM",
+        "dtype": "fp16",
+        "input_tokens": 60,
+        "output_tokens": 20,
+    }
+    named, usual = (ask(**run, batch=batch, gpus=gpus, tp=gpus, engine=engine) for engine in ("fastertransformer", "generic"))
+    assert named.request_s is not None
+    assert named.request_s.mean.value == pytest.approx(published, rel=0.12)
+    shares = [one.seconds_by_class.get("communication", 0.0) for one in (named, usual)]
+    assert shares[0] == pytest.approx(2.2 * shares[1])

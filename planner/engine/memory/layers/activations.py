@@ -150,7 +150,7 @@ def _latent(a: Architecture, how: LayerExecution) -> float:
 
 def _scores(a: Architecture, block: Block, how: LayerExecution) -> float:
     """Stored attention scores: their softmax in FP32, its 16-bit copy, and with dropout a mask and a product."""
-    if not how.eager:
+    if not (how.eager and a.scored_share):
         return 0.0
     w = how.product_bytes
     softmax = w if block.narrow_softmax and not how.autocast else 4.0

@@ -73,6 +73,7 @@ def layer_collectives_s(t: Table, rows: Floats) -> tuple[Floats, Floats]:
     reduce_s = 2 * collective_s(t, s.tp, share * rows * m.width * j.activation_bytes, per_node=per_node)
     if m.norms_all_heads.any():
         reduce_s = reduce_s + m.norms_all_heads * collective_s(t, s.tp, share * rows * SUMS_BYTES, per_node=per_node)
+    reduce_s = reduce_s * t.engine.all_reduce_factor
     if t.engine.divided_product_s.any():
         reduce_s = np.where((t.engine.divided_product_s > 0) & (s.tp > 1), divided_products_s(t, rows), reduce_s)
     return reduce_s, m.moe_share * expert_exchange_s(t, rows)[1]
